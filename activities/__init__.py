@@ -1,0 +1,1 @@
+"""The activities, a file a family: imported as `orchestrator.activities`."""

@@ -1,0 +1,26 @@
+"""toolroute: the few tools that fit a task, why, and only their servers connected."""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Catalogue": "catalogue",
+    "Connections": "connections",
+    "Decision": "decision",
+    "Options": "options",
+    "OrchestratorPlugin": "plugin",
+    "RouteRequest": "models",
+    "Router": "router",
+    "Tool": "models",
+    "ToolRouter": "workflow",
+    "ToolrouteError": "errors",
+    "Turn": "models",
+}
+
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

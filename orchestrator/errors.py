@@ -1,0 +1,97 @@
+"""What can go wrong, by what the caller can do about it.
+
+ToolrouteError
+├── InvalidInput            the caller must change something; never retried
+│   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
+│   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
+│   ├── UnknownTenant       neither an organization nor a user, or one that may not be used here
+│   ├── UnknownTool         a key that this tenant's catalogue does not hold
+│   └── InvalidArguments    arguments that do not fit the tool's input schema
+├── Unauthorised            a credential was refused; never retried
+├── BudgetExceeded          the token budget does not allow it; never retried
+├── ToolFailed              the tool ran and reported an error; never retried
+├── OutcomeUnknown          a call was sent and its answer lost; never replayed
+├── PayloadTooLarge         more than a workflow history may hold; never retried
+├── MissingExtra            an optional package is not installed; never retried
+└── Unavailable             may pass by itself; retried
+    ├── StoreUnavailable    Qdrant does not answer, or a folder stays locked
+    ├── EmbedderUnavailable the embedding endpoint or model does not answer
+    ├── ModelUnavailable    the language model's endpoint does not answer
+    └── ServerUnavailable   an MCP server cannot be connected; nothing was sent
+"""
+
+
+class ToolrouteError(Exception):
+    """Base of every error that toolroute raises on purpose. `retry` says whether trying again can help."""
+
+    retry: bool = False
+
+
+class InvalidInput(ToolrouteError):
+    """Something given by the caller cannot be used; the message names the value and the remedy."""
+
+
+class InvalidCatalogue(InvalidInput):
+    """A catalogue file, server listing or tool definition is broken."""
+
+
+class InvalidConfig(InvalidInput):
+    """An option, environment variable or `mcpServers` file is broken."""
+
+
+class UnknownTenant(InvalidInput):
+    """No tenant was named where one is needed, or it has no catalogue."""
+
+
+class UnknownTool(InvalidInput):
+    """The key names no tool of this tenant's catalogue."""
+
+
+class InvalidArguments(InvalidInput):
+    """Arguments do not fit the tool's input schema."""
+
+
+class Unauthorised(ToolrouteError):
+    """A credential was refused."""
+
+
+class BudgetExceeded(ToolrouteError):
+    """The token budget does not allow this step."""
+
+
+class ToolFailed(ToolrouteError):
+    """The tool ran and reported an error of its own."""
+
+
+class OutcomeUnknown(ToolrouteError):
+    """A call was sent and its answer was lost; whether it took effect is not known."""
+
+
+class PayloadTooLarge(ToolrouteError):
+    """A value is larger than a workflow history may hold."""
+
+
+class MissingExtra(ToolrouteError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+class Unavailable(ToolrouteError):
+    """Something outside does not answer; trying again can help."""
+
+    retry = True
+
+
+class StoreUnavailable(Unavailable):
+    """Qdrant does not answer, or a folder store stays locked by another process."""
+
+
+class EmbedderUnavailable(Unavailable):
+    """The embedder does not answer."""
+
+
+class ModelUnavailable(Unavailable):
+    """The language model's endpoint does not answer."""
+
+
+class ServerUnavailable(Unavailable):
+    """An MCP server cannot be connected; nothing was sent to it."""

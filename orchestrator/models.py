@@ -1,0 +1,206 @@
+"""The records of routing: tools, requests and matches. Frozen; they pass Temporal's default converter as they are."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from orchestrator.errors import InvalidInput, UnknownTenant
+
+MAX_LIMIT = 50
+MAX_QUERY_CHARS = 100_000
+
+
+class Kind(StrEnum):
+    """What a tool is, and so which executor calls it."""
+
+    MCP = "mcp"
+    AGENT = "agent"
+    INTEGRATION = "integration"
+    WORKFLOW = "workflow"
+    BUILTIN = "builtin"
+
+
+class Stage(StrEnum):
+    """The stage that settled a Decision."""
+
+    ALWAYS = "always"
+    EXPLICIT = "explicit"
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+    NONE = "none"
+
+
+class RouteHint(StrEnum):
+    """Which legs to run: by the gate, keyword alone, or always both."""
+
+    AUTO = "auto"
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+
+
+class Fusion(StrEnum):
+    """How the legs' answers become one order."""
+
+    LEARNT = "learnt"
+    WEIGHTED = "weighted"
+    RRF = "rrf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """MCP's hints about a tool; None is "not said"."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether a call whose answer was lost may be sent again."""
+        return bool(self.idempotent or self.read_only)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One callable capability. `hash` names its definition and survives a shortened schema."""
+
+    server: str
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    kind: Kind = Kind.MCP
+    keywords: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: Annotations = Annotations()
+    hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.hash:
+            object.__setattr__(self, "hash", _definition_hash(self))
+
+    @property
+    def key(self) -> str:
+        """`server:name`; the server never holds a colon."""
+        return f"{self.server}:{self.name}"
+
+
+def _definition_hash(tool: Tool) -> str:
+    """64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
+    hints = tool.annotations
+    content = [
+        tool.server,
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        str(tool.kind),
+        list(tool.keywords),
+        tool.labels,
+        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+    ]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One earlier turn of a conversation, and the keys of the tools that it used."""
+
+    text: str
+    role: str = "user"
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """A task to route.
+
+    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server` or a label = value)
+    must hold; earlier turns of a conversation count towards what the query means.
+    """
+
+    query: str
+    tenant: str = ""
+    limit: int = 10
+    conversation: tuple[Turn, ...] = ()
+    filters: dict[str, str] = field(default_factory=dict)
+    route_hint: RouteHint = RouteHint.AUTO
+    token_cap: int | None = None
+    fusion: Fusion | None = None
+
+    def validate(self) -> None:
+        """Raises InvalidInput or UnknownTenant for what cannot be routed."""
+        if not self.query.strip():
+            raise InvalidInput("query is empty: give the task in words")
+        if len(self.query) > MAX_QUERY_CHARS:
+            raise InvalidInput(f"query has {len(self.query):,} characters: at most {MAX_QUERY_CHARS:,} are read")
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
+        if self.token_cap is not None and self.token_cap < 1:
+            raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
+        if not self.tenant:
+            raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
+
+
+def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
+    """`org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
+    for prefix, value in (("org", organization), ("user", user)):
+        if value is None:
+            continue
+        if not value.strip():
+            raise UnknownTenant(f"{prefix} ID is {value!r}: give one that is not blank, or leave it out")
+        return f"{prefix}:{value.strip()}"
+    return default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A tool and how well it fits.
+
+    `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
+    that leg's own probability; `words` maps a field (name, server, description, parameters) to the query's words in it.
+    """
+
+    tool: Tool
+    score: float
+    evidence: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A candidate that did not become a match, and the reason."""
+
+    tool: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens of the whole catalogue's definitions, of the matches' definitions, and the counter's name."""
+
+    before: int
+    after: int
+    counted_by: str
+
+    @property
+    def saved(self) -> float:
+        """The share of the catalogue's tokens that the model does not have to read, 0 to 1."""
+        return 1 - self.after / self.before if self.before else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueVersion:
+    """The fingerprint of the catalogue that a Decision was made on, and its size."""
+
+    fingerprint: str
+    tools: int
+
+
+def as_plain(mapping: Mapping[str, float], digits: int = 4) -> dict[str, float]:
+    """The same mapping rounded for people and programs to read."""
+    return {name: round(value, digits) for name, value in mapping.items()}

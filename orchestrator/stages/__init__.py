@@ -1,0 +1,1 @@
+"""One file a stage; `orchestrator.router` gives their order. Stages never import each other."""

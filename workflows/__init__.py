@@ -1,0 +1,1 @@
+"""The workflow side of toolroute: imported as `orchestrator.workflows`."""
