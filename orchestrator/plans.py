@@ -1,19 +1,41 @@
 """The records of acting: plans, calls, outcomes and the whole run. Frozen, like those of routing."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from orchestrator.decision import Decision
-from orchestrator.models import Tool
+from orchestrator.errors import InvalidInput
+from orchestrator.models import RouteHint, Tool, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run may use, in tokens. The warning comes at that share of what steps may use, before any refusal."""
+
+    max_total_tokens: int = 100_000
+    max_tokens_per_step: int = 16_000
+    reserve_for_synthesis: int = 4_000
+    warning_threshold: float = 0.8
+
+    def validate(self) -> None:
+        """Raises InvalidInput for limits that mean nothing; limits that let no step run are refusals, not errors."""
+        for name in ("max_total_tokens", "max_tokens_per_step"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number of tokens above 0")
+        if self.reserve_for_synthesis < 0:
+            raise InvalidInput(f"reserve_for_synthesis={self.reserve_for_synthesis!r}: give 0 or more tokens")
+        if not 0 < self.warning_threshold <= 1:
+            raise InvalidInput(f"warning_threshold={self.warning_threshold!r}: give a share above 0, at most 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One part of a task, bound to one tool of the Decision by its key.
 
-    `missing` names required arguments that nobody gave: such a step ends `needs_input`. `allowance` is what the step
-    may use at most, `expected_tokens` what it reserves; both in tokens.
+    `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
+    arguments that nobody gave: the step ends `needs_input`. `expected_tokens` is what it reserves of the budget and so
+    what it may use, its `argument_tokens` among them; `why` tells how the tool and the arguments were found.
     """
 
     id: str
@@ -22,8 +44,23 @@ class Step:
     arguments: dict[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    allowance: int = 16_000
-    expected_tokens: int = 2_000
+    expected_tokens: int = 8_000
+    argument_tokens: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
+
+    `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
+    that plan's steps without a tool.
+    """
+
+    decision: Decision
+    arguments: dict[str, Any] = field(default_factory=dict)
+    salt: str = ""
+    first: "Plan | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +73,18 @@ class Plan:
     model: str = "none"
     reasons: tuple[str, ...] = ()
 
+    @property
+    def unbound(self) -> tuple[Step, ...]:
+        """Steps that no match of the Decision fits."""
+        return tuple(step for step in self.steps if not step.tool)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of one tool, for one tenant. `idempotency_key` is `workflow:plan:step`, the same over attempts.
 
-    `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context.
+    `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
+    bounds the whole call, connecting included.
     """
 
     tenant: str
@@ -49,6 +92,15 @@ class ToolCall:
     arguments: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str = ""
     max_result_tokens: int = 8_000
+    deadline_s: float | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether it may be sent again when its answer was lost: by the tool's hints, or because it honours the key.
+
+        A tool that does so has the label `idempotency` = `key`.
+        """
+        return self.tool.annotations.replayable or self.tool.labels.get("idempotency") == "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +112,19 @@ class ToolResult:
     is_error: bool = False
     truncated: bool = False
     tokens: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class StepStatus(StrEnum):
-    """How a step ended."""
+    """How a step stands: the first four on the way, then how it ended."""
 
+    PENDING = "pending"
+    WAITING = "waiting"
+    NEEDS_APPROVAL = "needs_approval"
+    RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     NEEDS_INPUT = "needs_input"
-    NEEDS_APPROVAL = "needs_approval"
     REFUSED = "refused"
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
@@ -102,11 +158,94 @@ class BudgetReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a run hands on when it continues as new: nothing is routed, planned or called again."""
+
+    decision: Decision
+    plan: Plan
+    outcomes: tuple[StepOutcome, ...]
+    settled: int
+    warnings: tuple[str, ...] = ()
+    extra_routes: tuple[Decision, ...] = ()
+    approvals: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """A task to route, plan and carry out.
+
+    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
+    whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`.
+    `steps_per_run` makes the workflow continue as new after so many steps (else when the server suggests it).
+    """
+
+    task: str
+    tenant: str = ""
+    limit: int = 10
+    conversation: tuple[Turn, ...] = ()
+    filters: dict[str, str] = field(default_factory=dict)
+    route_hint: RouteHint = RouteHint.AUTO
+    arguments: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = Limits()
+    approve_destructive: bool = False
+    approval_timeout_s: float = 24 * 3600.0
+    parallel_steps: int = 8
+    call_timeout_s: float = 120.0
+    heartbeat_s: float = 10.0
+    steps_per_run: int | None = None
+    checkpoint: Checkpoint | None = None
+
+    def validate(self) -> None:
+        """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
+        self.limits.validate()
+        for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")
+        if self.steps_per_run is not None and self.steps_per_run < 1:
+            raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProgress:
+    """Where one step stands, for a progress query: no results, so it stays small."""
+
+    step: str
+    task: str
+    tool: str
+    status: StepStatus
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run stands. `phase` is routing, planning, running or done."""
+
+    phase: str
+    steps: tuple[StepProgress, ...]
+    budget: BudgetReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer."""
+    """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
+
+    `extra_routes` holds the one further Decision that a step outside the matches may have asked for.
+    """
 
     decision: Decision
     plan: Plan
     steps: tuple[StepOutcome, ...]
     budget: BudgetReport
     answer: str
+    extra_routes: tuple[Decision, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON contract of `toolroute run -o json`."""
+        return {
+            "decision": self.decision.to_json(),
+            "plan": asdict(self.plan),
+            "steps": [asdict(step) for step in self.steps],
+            "budget": asdict(self.budget),
+            "answer": self.answer,
+            "extra_routes": [decision.to_json() for decision in self.extra_routes],
+        }

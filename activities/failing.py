@@ -1,0 +1,17 @@
+"""How toolroute's errors become Temporal's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orchestrator.durable import as_failure
+from orchestrator.errors import OutcomeUnknown, ToolrouteError
+
+
+@contextmanager
+def told(*, replayable: bool = False) -> Iterator[None]:
+    """Raises ToolrouteErrors as ApplicationErrors; a lost answer is tried again only where that does no harm."""
+    try:
+        yield
+    except ToolrouteError as error:
+        again = replayable if isinstance(error, OutcomeUnknown) else None
+        raise as_failure(error, retry=again) from error

@@ -1,0 +1,22 @@
+"""Planning: an activity, so that a better planner does not break the histories of plans already made."""
+
+from temporalio import activity
+
+from orchestrator import names
+from orchestrator.activities.failing import told
+from orchestrator.planner import plan
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.resources import Resources
+
+
+class PlanningActivities:
+    """Over the deterministic planner; the resources are for planners that ask a model."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    @activity.defn(name=names.PLAN)
+    async def plan(self, request: PlanRequest) -> Plan:
+        """Steps bound to the Decision's matches; never searches."""
+        with told():
+            return plan(request)

@@ -1,0 +1,23 @@
+"""Routing: one activity for all stages, since each further activity costs about 10 ms and routing a few."""
+
+from temporalio import activity
+
+from orchestrator import names
+from orchestrator.activities.failing import told
+from orchestrator.decision import Decision
+from orchestrator.models import RouteRequest
+from orchestrator.resources import Resources
+
+
+class RoutingActivities:
+    """Over the worker's router."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    @activity.defn(name=names.ROUTE)
+    async def route(self, request: RouteRequest) -> Decision:
+        """The Decision for a request; fails without retry for bad input or an unknown tenant."""
+        with told():
+            router = await self.resources.router()
+            return await router.route(request)

@@ -1,0 +1,291 @@
+"""Arguments that stand literally in a task's text. Nothing is guessed: what is not clearly there stays missing.
+
+A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`), where exactly one
+thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), or where the
+one required string, number or enumerated value left has exactly one candidate left.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.text import split_words, stem
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
+_KINDS: dict[str, re.Pattern[str]] = {
+    "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),
+    "email": re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    "datetime": re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?!\w)"),
+    "date": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
+    "time": re.compile(r"\b(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\b"),
+    "zone": re.compile(
+        r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)"
+        r"/[A-Za-z_+\-0-9]+(?:/[A-Za-z_]+)?\b|\bUTC\b|\bGMT\b"
+    ),
+    "path": re.compile(
+        r"(?<![\w/.~])(?:(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)*/?|(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,5})(?<![.])"
+    ),
+    "number": re.compile(r"(?<![\w.,/:-])-?\d+(?:\.\d+)?(?![\w/:-]|[.,]\d)"),
+}
+"""In the order in which they claim their part of the text: a path inside a URL is no path."""
+
+_BY_FORMAT = {
+    "uri": "url",
+    "url": "url",
+    "email": "email",
+    "date-time": "datetime",
+    "date": "date",
+    "time": "time",
+    "path": "path",
+    "file-path": "path",
+    "directory-path": "path",
+}
+_BY_NAME = {
+    "url": {"url", "uri", "link", "webpage"},
+    "email": {"email", "mail", "recipient"},
+    "zone": {"timezone", "tz", "zone"},
+    "datetime": {"datetime", "timestamp"},
+    "date": {"date", "day", "due", "deadline"},
+    "time": {"time", "hour"},
+    "path": {"path", "paths", "file", "files", "filename", "filepath", "folder", "dir", "directory"},
+}
+_FROM = {"from", "source", "src", "start", "begin", "origin", "old"}
+_TO = {"to", "target", "destination", "dest", "end", "until", "new"}
+_SAME_AS = {"name": {"called", "named"}, "title": {"called", "named"}, "query": {"for"}, "text": {"saying"}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """The values found, the required parameters that nothing was found for, and where each value came from."""
+
+    values: dict[str, Any]
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A piece of the text: its kind, where it starts, its value, and the words just before it."""
+
+    kind: str
+    start: int
+    value: str
+    before: tuple[str, ...]
+
+
+def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
+    """The arguments for a tool's input schema out of a text; values that were given by name come first."""
+    properties: dict[str, Any] = dict((schema or {}).get("properties") or {})
+    required = [name for name in (schema or {}).get("required") or () if isinstance(name, str)]
+    order = [name for name in required if name in properties] + [name for name in properties if name not in required]
+    reader = _Reader(text, properties, required)
+    for name, value in (given or {}).items():
+        reader.take(name, coerce(value, _plain(properties.get(name))), "given")
+    for rule in (reader.by_name, reader.by_kind, reader.by_choice, reader.by_being_the_only_one):
+        for name in order:
+            if name not in reader.values:
+                rule(name)
+    missing = tuple(name for name in required if name not in reader.values)
+    return Extraction(values=reader.values, missing=missing, notes=tuple(reader.notes))
+
+
+def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value given as text (from a command line) as the schema's type, where the text reads as one."""
+    if not isinstance(value, str) or schema.get("type") in ("string", None):
+        return value
+    if schema.get("type") == "array" and not value.lstrip().startswith("["):
+        return [coerce(part.strip(), _plain(schema.get("items"))) for part in value.split(",")]
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+class _Reader:
+    """One reading of one text for one schema; every candidate is used at most once."""
+
+    def __init__(self, text: str, properties: Mapping[str, Any], required: list[str]) -> None:
+        self.properties = {name: _plain(schema) for name, schema in properties.items()}
+        self.required = required
+        self.text = text
+        self.values: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self._candidates = _candidates(text)
+
+    def take(self, name: str, value: Any, note: str) -> bool:
+        """Keeps a value that fits the parameter's schema."""
+        if not _fits(value, self.properties.get(name, {})):
+            if note == "given":
+                self.values[name] = value  # the check before the call says what is wrong with it
+            return False
+        self.values[name] = value
+        self.notes.append(f"{name}: {note}")
+        return True
+
+    def by_name(self, name: str) -> None:
+        """`limit 5`, `limit=5`, `title "Plan"`, `titled "Plan"`, `unit: celsius`."""
+        schema = self.properties[name]
+        words = re.escape(name) + "|" + r"[\s_-]?".join(map(re.escape, split_plain(name)))
+        match = re.search(rf"(?<!\w)(?:{words})\s*=\s*([^\s\"'`,;]+)", self.text, re.IGNORECASE)
+        if match and self.take(name, _typed(match.group(1).rstrip("."), schema), "named in the text"):
+            return
+        own = set(split_plain(name)[-1:]) | _SAME_AS.get(split_plain(name)[-1], set())
+        stems = {stem(word) or word for word in own}
+        for candidate in list(self._candidates):
+            last = candidate.before[-1] if candidate.before else ""
+            if candidate.kind in _read_as(schema, name) and last and (stem(last) or last) in stems:
+                if self.take(name, _typed(candidate.value, schema), "named in the text"):
+                    self._candidates.remove(candidate)
+                return
+
+    def by_kind(self, name: str) -> None:
+        """The one date, address, zone or path of the text, or the one that `from` or `to` points to."""
+        kind = _kind(name, self.properties[name])
+        if not kind:
+            return
+        found = [c for c in self._candidates if c.kind == kind]
+        rivals = [n for n in self.properties if n in self.required and n not in self.values and n != name]
+        alone = not any(_kind(rival, self.properties[rival]) == kind for rival in rivals)
+        if self.properties[name].get("type") == "array":
+            if found and name in self.required:
+                self._take_all(name, found)
+            return
+        if len(found) > 1 or not alone:
+            found = [c for c in found if _points_to(name, c)]
+        if len(found) == 1 and (name in self.required or alone):
+            self._take(name, found[0], f"the only {kind} in the text")
+
+    def by_choice(self, name: str) -> None:
+        """A required parameter's enumerated value, when exactly one of them is in the text."""
+        choices = self.properties[name].get("enum")
+        if name not in self.required or not isinstance(choices, list):
+            return
+        present = [
+            c
+            for c in choices
+            if isinstance(c, str) and re.search(rf"(?<!\w){re.escape(c)}(?!\w)", self.text, re.IGNORECASE)
+        ]
+        if len(present) == 1:
+            self.take(name, present[0], "the only one of its values in the text")
+
+    def by_being_the_only_one(self, name: str) -> None:
+        """The one required number, or plain string, that is left, when the text has exactly one left."""
+        kinds = _read_as(self.properties[name], name)
+        if name not in self.required or not kinds:
+            return
+        left = [
+            n
+            for n in self.required
+            if n not in self.values and set(_read_as(self.properties.get(n, {}), n)) & set(kinds)
+        ]
+        found = [c for c in self._candidates if c.kind in kinds]
+        if self.properties[name].get("type") == "array" and left == [name] and found:
+            self._take_all(name, found)
+        elif left == [name] and len(found) == 1:
+            self._take(name, found[0], f"the only {found[0].kind} value left in the text")
+
+    def _take(self, name: str, candidate: _Candidate, note: str) -> None:
+        if self.take(name, _typed(candidate.value, self.properties[name]), note):
+            self._candidates.remove(candidate)
+
+    def _take_all(self, name: str, found: list[_Candidate]) -> None:
+        items = _plain(self.properties[name].get("items"))
+        if self.take(name, [_typed(c.value, items) for c in found], "all of its kind in the text"):
+            self._candidates = [c for c in self._candidates if c not in found]
+
+
+def _candidates(text: str) -> list[_Candidate]:
+    """Typed pieces of the text; a quoted piece is of the kind that it is wholly made of, else plain `quoted`."""
+    found: list[_Candidate] = []
+    rest = text
+    for match in _QUOTED.finditer(text):
+        value = next(group for group in match.groups() if group is not None)
+        kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
+        found.append(
+            _Candidate("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start()))
+        )
+        rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
+    for kind, pattern in _KINDS.items():
+        for match in pattern.finditer(rest):
+            found.append(_Candidate(kind, match.start(), match.group(), _before(text, match.start())))
+            rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
+    return sorted(found, key=lambda candidate: candidate.start)
+
+
+def _before(text: str, position: int) -> tuple[str, ...]:
+    """The last two words before a position, lower-case."""
+    return tuple(word.lower() for word in re.findall(r"\w+", text[max(0, position - 60) : position])[-2:])
+
+
+def split_plain(name: str) -> list[str]:
+    """The words of a parameter's name: `maxResults` and `max_results` give max, results."""
+    words = list(split_words(name.replace("_", " ").replace("-", " ")))
+    whole = name.lower()
+    return [word for word in words if word != whole or len(words) == 1] or [whole]
+
+
+def _plain(schema: Any) -> dict[str, Any]:
+    """A parameter's schema with an optional null taken out of `anyOf` or of a list of types."""
+    if not isinstance(schema, dict):
+        return {}
+    for key in ("anyOf", "oneOf"):
+        real = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
+        if len(real) == 1:
+            return {**schema, **real[0]}
+    types = schema.get("type")
+    if isinstance(types, list):
+        real_types = [item for item in types if item != "null"]
+        return {**schema, "type": real_types[0]} if len(real_types) == 1 else {**schema, "type": None}
+    return schema
+
+
+def _kind(name: str, schema: Mapping[str, Any]) -> str:
+    """The kind of text that a parameter takes, by its format, else by the words of its name; "" for any."""
+    source = _plain(schema.get("items")) if schema.get("type") == "array" else schema
+    if source.get("type") != "string" or "enum" in source:
+        return ""
+    if source.get("format") in _BY_FORMAT:
+        return _BY_FORMAT[source["format"]]
+    words = set(split_plain(name)) | {name.lower()}
+    return next((kind for kind, names in _BY_NAME.items() if words & names), "")
+
+
+def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The kinds of candidates that may become this parameter's value."""
+    source = _plain(schema.get("items")) if schema.get("type") == "array" else schema
+    if "enum" in source:
+        return ()
+    if source.get("type") in ("integer", "number"):
+        return ("number",)
+    if source.get("type") != "string":
+        return ()
+    kind = _kind(name, schema)
+    return (kind, "quoted") if kind in ("", "path") else (kind,)
+
+
+def _points_to(name: str, candidate: _Candidate) -> bool:
+    """Whether the word before the candidate says what the parameter's name says: from and source, to and target."""
+    words, before = set(split_plain(name)), set(candidate.before[-1:])
+    return bool((words & _FROM and before & {"from"}) or (words & _TO and before & {"to", "into", "in"}))
+
+
+def _typed(value: str, schema: Mapping[str, Any]) -> Any:
+    return value if schema.get("type") == "string" else coerce(value, schema)
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        return bool(validator_for(schema)(schema).is_valid(value))
+    except (SchemaError, LookupError, ValueError):
+        return False
+
+
+def names(values: Iterable[str]) -> str:
+    """`a, b and c` for a message."""
+    listed = list(values)
+    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)

@@ -1,0 +1,69 @@
+"""One call of an MCP tool: what was asked, and how the tool differs from the one that was chosen."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
+from orchestrator.exports import check_arguments
+from orchestrator.models import Tool
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time."""
+
+    server: str
+    name: str
+    chosen: Tool | None
+    arguments: dict[str, Any]
+    meta: dict[str, Any] = field(default_factory=dict)
+    max_tokens: int
+    deadline: float | None
+    replayable: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.server}:{self.name}"
+
+    def seconds_left(self, at_most: float) -> float:
+        """What is left for the call itself; ServerUnavailable when connecting has used up the deadline."""
+        if self.deadline is None:
+            return at_most
+        left = self.deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
+        return min(at_most, left)
+
+    def compare(self, live: Tool) -> tuple[str, ...]:
+        """Notes the server's present definition, and warns if it is not the chosen one; InvalidArguments if the
+        arguments do not fit it any more."""
+        self.replayable = live.annotations.replayable
+        if self.chosen is None or self.chosen.hash == _as_chosen(live, self.chosen).hash:
+            return ()
+        try:
+            check_arguments(live, self.arguments)
+        except InvalidArguments as error:
+            raise InvalidArguments(f"{self.key} has changed since it was chosen; choose again ({error})") from None
+        return (f"{self.key} has changed since it was chosen: its definition on the server is another one",)
+
+    def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"{self.key} was sent and its answer lost ({reason}); whether it took effect is not known, "
+            "so it was not sent again"
+        )
+
+
+def _as_chosen(live: Tool, chosen: Tool) -> Tool:
+    """The live tool with what only a catalogue adds to a definition."""
+    return replace(live, keywords=chosen.keywords, labels=chosen.labels, kind=chosen.kind, hash="")
+
+
+def split_key(tool: Tool | str) -> tuple[str, str]:
+    """Server and name; the server never holds a colon, a name may."""
+    if isinstance(tool, Tool):
+        return tool.server, tool.name
+    server, colon, name = tool.partition(":")
+    if not (server and colon and name):
+        raise UnknownTool(f"{tool!r} is no tool key: give server:name")
+    return server, name

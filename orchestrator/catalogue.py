@@ -1,0 +1,212 @@
+"""The Catalogue: the immutable set of tools that one tenant may use; and reading one from files."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from orchestrator.errors import InvalidCatalogue, UnknownTool
+from orchestrator.models import Annotations, CatalogueVersion, Kind, Tool
+
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+class Catalogue:
+    """Tools ordered by server and name, unique by key. Build one from tools, or with `Catalogue.read(path)`."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        by_key: dict[str, Tool] = {}
+        for tool in tools:
+            known = by_key.setdefault(tool.key, tool)
+            if known.hash != tool.hash:
+                raise InvalidCatalogue(
+                    f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
+                )
+        self.tools: tuple[Tool, ...] = tuple(sorted(by_key.values(), key=lambda tool: (tool.server, tool.name)))
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Catalogue":
+        """A tools.jsonl (one tool a line), a .json list, or a folder of them; InvalidCatalogue names file and line."""
+        return cls(read_tools(path))
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Each key's position in `tools`."""
+        return {tool.key: position for position, tool in enumerate(self.tools)}
+
+    def __getitem__(self, key: str) -> Tool:
+        try:
+            return self.tools[self.positions[key]]
+        except KeyError:
+            raise UnknownTool(f"no tool {key!r} in this catalogue; `toolroute tools list` shows the keys") from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
+        digest = hashlib.sha256()
+        for tool in self.tools:
+            digest.update(tool.hash.encode())
+        return digest.hexdigest()[:16]
+
+    @property
+    def version(self) -> CatalogueVersion:
+        return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
+
+
+def _plain_text(value: Any) -> Any:
+    """None as "", and lone surrogates (legal in JSON, illegal in UTF-8) replaced."""
+    if value is None:
+        return ""
+    return _SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value
+
+
+def _clean_json(value: Any) -> Any:
+    """The same JSON value with every text cleaned."""
+    if isinstance(value, str):
+        return _plain_text(value)
+    if isinstance(value, list):
+        return [_clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain_text(key): _clean_json(item) for key, item in value.items()}
+    return value
+
+
+def _label_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float | bool) else _plain_text(value)
+
+
+Text = Annotated[str, BeforeValidator(_plain_text)]
+
+
+class _Hints(BaseModel):
+    """MCP's annotations in the spelling of the protocol, or in Python's."""
+
+    model_config = ConfigDict(extra="ignore")
+    read_only: bool | None = Field(None, validation_alias=AliasChoices("readOnlyHint", "read_only_hint", "read_only"))
+    destructive: bool | None = Field(
+        None, validation_alias=AliasChoices("destructiveHint", "destructive_hint", "destructive")
+    )
+    idempotent: bool | None = Field(
+        None, validation_alias=AliasChoices("idempotentHint", "idempotent_hint", "idempotent")
+    )
+    open_world: bool | None = Field(
+        None, validation_alias=AliasChoices("openWorldHint", "open_world_hint", "open_world")
+    )
+
+
+class _Record(BaseModel):
+    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`)."""
+
+    model_config = ConfigDict(extra="ignore")
+    server: Text = ""
+    name: Annotated[Text, Field(min_length=1)]
+    description: Text = ""
+    input_schema: Annotated[dict[str, Any] | None, BeforeValidator(_clean_json)] = Field(
+        None, validation_alias=AliasChoices("input_schema", "inputSchema", "parameters")
+    )
+    kind: Kind = Kind.MCP
+    keywords: tuple[Text, ...] = ()
+    labels: dict[str, Annotated[str, BeforeValidator(_label_text)]] = Field(default_factory=dict)
+    annotations: _Hints | None = None
+
+
+def tool_from(record: Any) -> Tool:
+    """A Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
+    try:
+        parsed = _Record.model_validate(record)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"])) or "the record"
+        shown = repr(problem.get("input"))[:80]
+        raise InvalidCatalogue(f"{field}: {problem['msg']}, but it is {shown}") from None
+    if ":" in parsed.server:
+        raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
+    hints = parsed.annotations.model_dump() if parsed.annotations else {}
+    return Tool(**{**dict(parsed), "annotations": Annotations(**hints)})
+
+
+def tool_to_json(tool: Tool) -> dict[str, Any]:
+    """The tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
+    hints = {
+        "readOnlyHint": tool.annotations.read_only,
+        "destructiveHint": tool.annotations.destructive,
+        "idempotentHint": tool.annotations.idempotent,
+        "openWorldHint": tool.annotations.open_world,
+    }
+    optional = {
+        "keywords": list(tool.keywords),
+        "labels": tool.labels,
+        "annotations": {name: hint for name, hint in hints.items() if hint is not None},
+    }
+    return {
+        "server": tool.server,
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "kind": str(tool.kind),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def read_tools(path: str | Path) -> list[Tool]:
+    """All tools of a .jsonl, a .json or a folder's tools.jsonl (else all its .jsonl); InvalidCatalogue if unusable."""
+    path = Path(path)
+    if path.is_dir():
+        named = path / "tools.jsonl"
+        files = [named] if named.is_file() else sorted(path.glob("*.jsonl"))
+        if not files:
+            raise InvalidCatalogue(f"{path}: no tools.jsonl and no other .jsonl in this folder")
+        return [tool for file in files for tool in read_tools(file)]
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidCatalogue(f"{path}: cannot be read ({error}); give a UTF-8 file, one JSON object a line") from None
+    return list(_read_json(path, text) if path.suffix == ".json" else _read_lines(path, text))
+
+
+def _read_lines(path: Path, text: str) -> Iterator[Tool]:
+    first_seen: dict[str, tuple[int, str]] = {}
+    # Only "\n" ends a line: JSON texts may hold U+2028 and its like, at which splitlines() would cut.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            tool = tool_from(json.loads(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InvalidCatalogue(f"{path}:{number}: not JSON ({error}); give one JSON object a line") from None
+        except InvalidCatalogue as error:
+            raise InvalidCatalogue(f"{path}:{number}: {error}") from None
+        line_before, hash_before = first_seen.setdefault(tool.key, (number, tool.hash))
+        if hash_before != tool.hash:
+            raise InvalidCatalogue(
+                f"{path}:{number}: the key {tool.key!r} stands on line {line_before} already, with another definition: "
+                "rename one, or give them different servers"
+            )
+        if line_before == number:
+            yield tool
+
+
+def _read_json(path: Path, text: str) -> Iterator[Tool]:
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidCatalogue(f"{path}: not JSON ({error})") from None
+    records = value.get("tools") if isinstance(value, dict) else value
+    if not isinstance(records, list):
+        raise InvalidCatalogue(f'{path}: give a JSON list of tools, or an object with the list under "tools"')
+    for number, record in enumerate(records):
+        try:
+            yield tool_from(record)
+        except InvalidCatalogue as error:
+            raise InvalidCatalogue(f"{path}: tool {number}: {error}") from None

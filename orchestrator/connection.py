@@ -1,0 +1,185 @@
+"""One MCP session as its callers see it; `owner.py` opens and closes it in a task of its own."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator import http_guard
+from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.faults import LONGEST, first_problem
+from orchestrator.listing import Inventory, list_tools, take_inventory
+from orchestrator.mcp_config import ServerSpec
+from orchestrator.models import Tool
+from orchestrator.scrub import Secrets
+from orchestrator.transports import Stderr
+
+if TYPE_CHECKING:
+    from mcp import Client, MCPError
+    from mcp.types import CallToolResult
+
+    Answer = CallToolResult | MCPError | RuntimeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """One server's deadlines and idle time, in seconds."""
+
+    connect_timeout_s: float
+    call_timeout_s: float
+    idle_ttl_s: float
+
+
+class CallLost(Exception):
+    """No answer to a call. `sent`: the server may have run it; `timed_out`: it may run still."""
+
+    def __init__(self, reason: str, *, sent: bool, timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.sent, self.timed_out = sent, timed_out
+
+
+class Connection:
+    """Settles once, as ready or failed (`error`); ends once, after which no process and no task of it is left.
+
+    Nothing here awaits between a check and the change that it allows, so no lock is needed.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: Limits, on_settled: Callable[["Connection"], None]) -> None:
+        self.spec, self.limits = spec, limits
+        self.settled = asyncio.Event()
+        self.error: ToolrouteError | None = None
+        self.death = ""
+        self.tools: dict[str, Tool] = {}
+        self.secrets = Secrets()
+        self.users = 0
+        self.last_used = math.inf
+        self.retired = False
+        self.suspect = False
+        self.opening = False
+        self.wake, self.changed = asyncio.Event(), asyncio.Event()
+        self.stderr = Stderr()
+        self.junk_lines = 0
+        self.cancel_opening: Callable[[], None] | None = None
+        self._client: Client | None = None
+        self._on_settled = on_settled
+
+    @property
+    def usable(self) -> bool:
+        """Whether a call may join: it is ready or will be, and is not on its way out."""
+        return not (self.retired or self.death or self.error)
+
+    @property
+    def was_ready(self) -> bool:
+        return self._client is not None
+
+    @property
+    def client(self) -> "Client":
+        if self._client is None:
+            raise ServerUnavailable(f"server {self.spec.name!r} is not connected")
+        return self._client
+
+    def enter(self) -> None:
+        self.users += 1
+
+    def leave(self) -> None:
+        self.users -= 1
+        self.last_used = asyncio.get_running_loop().time()
+        self.wake.set()
+
+    def opened(self, client: "Client", tools: tuple[Tool, ...]) -> None:
+        """Ready: everyone who waits may call."""
+        self.tools = {tool.name: tool for tool in tools}
+        self.last_used = asyncio.get_running_loop().time()
+        self._client = client
+        self._settle()
+
+    def failed(self, error: ToolrouteError) -> None:
+        """Not to be had: everyone who waits gets the error. Only the first outcome counts."""
+        if not self.settled.is_set():
+            self.error = error
+            self._settle()
+
+    def _settle(self) -> None:
+        self.opening = False
+        self._on_settled(self)
+        self.settled.set()
+
+    def retire(self) -> None:
+        """Takes no new calls; closes when the last one has ended."""
+        self.retired = True
+        self.wake.set()
+
+    def close(self) -> None:
+        """Closes now, whatever runs."""
+        self.die("it was closed")
+        self.failed(ServerUnavailable(f"server {self.spec.name!r}: these connections were closed"))
+        if not self.was_ready and self.cancel_opening is not None:
+            self.cancel_opening()
+
+    def die(self, reason: str) -> None:
+        self.death = self.death or reason
+        self.wake.set()
+
+    def doubt(self) -> None:
+        """Has the owner ask whether the server still answers."""
+        self.suspect = True
+        self.wake.set()
+
+    def hint(self) -> str:
+        """What the server said elsewhere, for messages; without secrets."""
+        junk = f"; it wrote {self.junk_lines:,} lines that are not MCP to its output" if self.junk_lines else ""
+        tail = self.stderr.tail()
+        return self.secrets.scrub(f"{junk}; its last words: {tail}" if tail else junk)
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any], timeout_s: float
+    ) -> "Answer":
+        """The server's result, or the error that stands for one; raises CallLost where there was no answer."""
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        if self._client is None or self.death:
+            raise CallLost(self.death or "it is not connected", sent=False)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._client.call_tool(name, dict(arguments), meta=dict(meta) or None)  # type: ignore[arg-type]
+        except TimeoutError:
+            # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
+            self.doubt()
+            raise CallLost(f"no answer within {timeout_s:.3g} s{self.hint()}", sent=True, timed_out=True) from None
+        except ValidationError as error:
+            raise CallLost(f"its answer breaks the protocol ({first_problem(error)})", sent=True) from None
+        except MCPError as error:
+            self._raise_if_lost(error)
+            return error
+        except RuntimeError as error:
+            # The library's word for a result that does not match the tool's own output schema.
+            return RuntimeError(str(error)[:LONGEST])
+
+    def _raise_if_lost(self, error: "MCPError") -> None:
+        from mcp.types import CONNECTION_CLOSED
+
+        message = self.secrets.scrub(error.message)
+        if error.code == http_guard.DENIED:
+            raise Unauthorised(f"server {self.spec.name!r} refused the credentials ({message}): check its headers")
+        if error.code in (http_guard.UNSENT, http_guard.SESSION_GONE):
+            self.die(message)
+            raise CallLost(message, sent=False)
+        # Over stdio a server may use this code itself; there the end of its output tells the two apart.
+        closed = error.code == CONNECTION_CLOSED and (self.death or self.spec.transport == "http")
+        if closed or error.code == http_guard.LOST:
+            self.doubt()
+            raise CallLost(f"{self.death or message}{self.hint()}", sent=True)
+
+    async def list_again(self) -> tuple[Tool, ...]:
+        """Asks the server for its tools now."""
+        async with asyncio.timeout(self.limits.connect_timeout_s):
+            tools = await list_tools(self.client, self.spec.name, self.secrets)
+        self.tools = {tool.name: tool for tool in tools}
+        return tools
+
+    async def inventory(self) -> Inventory:
+        """The tools as last listed, and counts of what else the server has."""
+        async with asyncio.timeout(self.limits.connect_timeout_s):
+            return await take_inventory(self.client, self.spec.name, tuple(self.tools.values()))

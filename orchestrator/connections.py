@@ -1,0 +1,289 @@
+"""The lazy pool: every server is known, one is connected when its tool is called, idle ones close."""
+
+import asyncio
+import contextvars
+import difflib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from orchestrator import names
+from orchestrator.calls import Call, split_key
+from orchestrator.connection import CallLost, Connection, Limits
+from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
+from orchestrator.listing import Inventory
+from orchestrator.mcp_config import McpConfig
+from orchestrator.models import Tool
+from orchestrator.owner import OnChange, Owner
+from orchestrator.plans import ToolResult
+from orchestrator.results import plain_result, read_result
+from orchestrator.states import Server, ServerState
+
+MAX_RESULT_TOKENS = 8_000
+
+
+class Connections:
+    """Connections to the servers of one `mcpServers` configuration, for one tenant and one event loop.
+
+    Opens nothing until a tool is called (or `warm`ed). An entry's own deadlines, under "toolroute" in the file, go
+    before the ones given here. `environ` is what `${NAME}` is looked up in (default: the process's environment).
+
+        async with Connections("mcp.json") as servers:
+            result = await servers.call("time:get_current_time", {"timezone": "UTC"})
+    """
+
+    def __init__(
+        self,
+        config: McpConfig | Mapping[str, Any] | str | Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        connect_timeout_s: float = 30.0,
+        call_timeout_s: float = 60.0,
+        idle_ttl_s: float = 300.0,
+        max_open: int = 16,
+        max_connecting: int = 4,
+        backoff_s: float = 1.0,
+        max_backoff_s: float = 60.0,
+        on_change: OnChange | None = None,
+    ) -> None:
+        for name in ("connect_timeout_s", "call_timeout_s", "idle_ttl_s", "max_open", "max_connecting", "backoff_s"):
+            if not locals()[name] > 0:
+                raise InvalidConfig(f"{name}={locals()[name]!r}: give a number above 0")
+        limits = Limits(connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s)
+        self.config = _read(config)
+        self._servers = {name: Server(spec, limits) for name, spec in self.config.servers.items()}
+        self._environ = environ
+        self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
+        self._on_change = on_change
+        self._slots, self._connecting = asyncio.Semaphore(max_open), asyncio.Semaphore(max_connecting)
+        self._starved = 0
+        self._owners: dict[asyncio.Task[None], Connection] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes every connection; calls in flight end with OutcomeUnknown. No process and no task is left."""
+        self._closed = True
+        for connection in self._owners.values():
+            connection.close()
+        try:
+            await self._all_ended()
+        except asyncio.CancelledError:
+            # Each owner's way out is bounded; leaving now would leave its process behind.
+            await self._all_ended()
+            raise
+
+    async def _all_ended(self) -> None:
+        if self._owners:
+            await asyncio.wait(self._owners)
+
+    async def call(
+        self,
+        tool: Tool | str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        deadline_s: float | None = None,
+        max_result_tokens: int | None = None,
+    ) -> ToolResult:
+        """Calls a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it.
+
+        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns.
+        The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
+        ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
+        """
+        server, name = split_key(tool)
+        call = Call(
+            server=server,
+            name=name,
+            chosen=tool if isinstance(tool, Tool) else None,
+            arguments=dict(arguments or {}),
+            meta={names.IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {},
+            max_tokens=MAX_RESULT_TOKENS if max_result_tokens is None else max_result_tokens,
+            deadline=None if deadline_s is None else asyncio.get_running_loop().time() + deadline_s,
+        )
+        try:
+            return await self._attempt(call)
+        except CallLost as lost:
+            return await self._after_loss(call, lost)
+
+    async def _after_loss(self, call: Call, lost: CallLost) -> ToolResult:
+        """Sends again, once, what certainly did not run or may run twice."""
+        if lost.sent and not call.replayable:
+            if not lost.timed_out:
+                self.warm([call.server])
+            raise call.unknown_outcome(lost) from None
+        if lost.timed_out:
+            raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
+        try:
+            return await self._attempt(call)
+        except CallLost as again:
+            if again.sent and not call.replayable:
+                raise call.unknown_outcome(again) from None
+            raise ServerUnavailable(f"{call.key}: no answer, twice: {again}") from None
+
+    async def _attempt(self, call: Call) -> ToolResult:
+        async with self.using(call.server, call.deadline) as connection:
+            live = await self._live_tool(connection, call)
+            warnings = call.compare(live)
+            left = call.seconds_left(connection.limits.call_timeout_s)
+            answer = await connection.call(call.name, call.arguments, call.meta, left)
+        if isinstance(answer, Exception):
+            text = f"{call.key} refused the call: {answer}"
+            return plain_result(text, connection.secrets, call.max_tokens, is_error=True, warnings=warnings)
+        return read_result(answer, connection.secrets, call.max_tokens, warnings)
+
+    async def _live_tool(self, connection: Connection, call: Call) -> Tool:
+        """The server's own record; where it is missing, the listing may be old and is asked for once more."""
+        if call.name not in connection.tools:
+            try:
+                await connection.list_again()
+            except Exception as error:
+                raise ServerUnavailable(f"server {call.server!r} did not list its tools again: {error}") from None
+        try:
+            return connection.tools[call.name]
+        except KeyError:
+            near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
+            hint = f"; near: {', '.join(near)}" if near else ""
+            raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}{hint}") from None
+
+    async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
+        """A server's tools as it lists them, connecting it if need be; `fresh` asks it again even if connected."""
+        was_open = self._server(server).connection
+        async with self.using(server) as connection:
+            if fresh and connection is was_open:
+                return await connection.list_again()
+            return tuple(connection.tools.values())
+
+    async def inventory(self, server: str) -> Inventory:
+        """A server's tools, listed now, and how many prompts and resources it has."""
+        await self.tools(server, fresh=True)
+        async with self.using(server) as connection:
+            return await connection.inventory()
+
+    def warm(self, servers: Iterable[str]) -> None:
+        """Begins to connect servers ahead of a call and returns at once; unknown, open and failing ones are left."""
+        for name in servers:
+            server = self._servers.get(name)
+            if server is not None and not (self._closed or server.usable or self._failing(server)):
+                self._start(server)
+
+    def know(self, counts: Mapping[str, int]) -> None:
+        """Tells how many tools each server has from what is stored, so that its state is `known`."""
+        for name, count in counts.items():
+            if name in self._servers:
+                self._servers[name].tools = count
+
+    def states(self) -> tuple[ServerState, ...]:
+        """Every configured server, in the file's order."""
+        now = asyncio.get_running_loop().time()
+        return tuple(server.state(now) for server in self._servers.values())
+
+    def opening(self) -> list[str]:
+        """The servers that are being connected at this moment, those that wait for their turn left out."""
+        return [connection.spec.name for connection in self._owners.values() if connection.opening]
+
+    @asynccontextmanager
+    async def using(self, server: str, deadline: float | None = None) -> AsyncIterator[Connection]:
+        """A ready connection that does not close meanwhile. All who come while it opens wait for the same one."""
+        connection = self._join(self._server(server))
+        try:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await connection.settled.wait()
+            except TimeoutError:
+                raise ServerUnavailable(f"server {server!r} was not connected within the deadline") from None
+            if connection.error is not None:
+                raise type(connection.error)(*connection.error.args)
+            yield connection
+        finally:
+            connection.leave()
+            self._evict_if_starved()
+
+    def _join(self, server: Server) -> Connection:
+        """Counts the caller in at once: nothing may close the connection between finding and using it."""
+        if self._closed:
+            raise ServerUnavailable("these connections are closed")
+        if not server.usable and self._failing(server) and server.last_error is not None:
+            left = server.retry_at - asyncio.get_running_loop().time()
+            times = f"failed {server.failures} times" if server.failures > 1 else "failed"
+            raise type(server.last_error)(f"{server.last_error} ({times}; next try in {left:.1f} s)")
+        connection = server.connection if server.connection and server.usable else self._start(server)
+        connection.enter()
+        return connection
+
+    def _failing(self, server: Server) -> bool:
+        return server.failures > 0 and asyncio.get_running_loop().time() < server.retry_at
+
+    def _start(self, server: Server) -> Connection:
+        connection = server.connection = Connection(server.spec, server.limits, partial(self._on_settled, server))
+        # A context of its own: the connection outlives the caller, whose context variables are none of its business.
+        owner = asyncio.get_running_loop().create_task(
+            Owner(connection, self._slot(), self._connecting, self._on_change).run(self._environ),
+            name=f"toolroute connection {server.spec.name}",
+            context=contextvars.Context(),
+        )
+        self._owners[owner] = connection
+        owner.add_done_callback(partial(self._on_ended, server))
+        return connection
+
+    def _on_settled(self, server: Server, connection: Connection) -> None:
+        """Runs before the waiting callers do."""
+        if connection.was_ready:
+            server.failures, server.last_error = 0, None
+            server.tools = len(connection.tools)
+        elif not self._closed:
+            server.failures += 1
+            server.last_error = connection.error
+            # A broken entry costs nothing to look at again, and it may just have been mended.
+            pause = 0.0 if isinstance(connection.error, InvalidConfig) else self._backoff_s * 2 ** (server.failures - 1)
+            server.retry_at = asyncio.get_running_loop().time() + min(pause, self._max_backoff_s)
+
+    def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:
+        connection = self._owners.pop(owner)
+        if connection.was_ready:
+            server.tools = len(connection.tools)
+            if connection.death and not connection.retired and not self._closed:
+                server.last_error = ServerUnavailable(f"server {server.spec.name!r}: {connection.death}")
+        if server.connection is connection:
+            server.connection = None
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """One of the places for open connections; if all are taken, the one idle for longest gives way."""
+        self._starved += 1
+        try:
+            self._evict_if_starved()
+            await self._slots.acquire()
+        finally:
+            self._starved -= 1
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def _evict_if_starved(self) -> None:
+        leaving = sum(connection.retired for connection in self._owners.values())
+        idle = [c for c in self._owners.values() if c.was_ready and c.usable and not c.users]
+        if self._slots.locked() and leaving < self._starved and idle:
+            min(idle, key=lambda connection: connection.last_used).retire()
+
+    def _server(self, name: str) -> Server:
+        try:
+            return self._servers[name]
+        except KeyError:
+            known = ", ".join(self._servers) or "none"
+            raise UnknownTool(f"no server {name!r} in {self.config.source}; it names: {known}") from None
+
+
+def _read(config: McpConfig | Mapping[str, Any] | str | Path) -> McpConfig:
+    if isinstance(config, McpConfig):
+        return config
+    return McpConfig.parse(config) if isinstance(config, Mapping) else McpConfig.read(config)

@@ -1,0 +1,125 @@
+"""One tool call from inside a workflow: as an activity, or as a child workflow. Deterministic; Temporal does the rest.
+
+A tool that may be called again (read-only, idempotent, or honouring the key) is retried by Temporal's policy. Any other
+is given one attempt, and another only where the failure says that nothing was sent.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, WorkflowAlreadyStartedError
+
+from orchestrator import errors, names
+from orchestrator.errors import OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
+from orchestrator.held import as_result, check_size, hold_roughly
+from orchestrator.models import Kind
+from orchestrator.plans import RunRequest, ToolCall, ToolResult
+
+RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
+"""For everything that may run again: about 25 s of trying."""
+
+ONCE = RetryPolicy(maximum_attempts=1)
+TRIES = 5
+"""How often a call is scheduled whose earlier attempts provably sent nothing."""
+
+
+def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> ApplicationError:
+    """The error as Temporal carries it: its class's name as the type, never retried where trying again cannot help."""
+    again = error.retry if retry is None else retry
+    return ApplicationError(str(error), type=type(error).__name__, non_retryable=not again)
+
+
+def call_config(request: RunRequest, given: workflow.ActivityConfig | None = None) -> workflow.ActivityConfig:
+    """A run's timeouts for its calls, and whatever the caller of `ToolRouter` chose over them."""
+    config = workflow.ActivityConfig(
+        start_to_close_timeout=timedelta(seconds=request.call_timeout_s),
+        heartbeat_timeout=timedelta(seconds=request.heartbeat_s),
+    )
+    config.update(given or {})
+    return config
+
+
+async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+    """The tool's answer. Raises ActivityError, ChildWorkflowError or ApplicationError; `why_failed` reads them."""
+    try:
+        check_size(f"the arguments of {call.tool.key!r}", call.arguments)
+    except ToolrouteError as error:
+        raise as_failure(error) from error
+    if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
+        return await _call_workflow(call, config)
+    tries = 1 if call.replayable else TRIES
+    for number in range(1, tries + 1):
+        try:
+            return await _call_activity(call, config)
+        except ActivityError as error:
+            if number == tries or not _nothing_was_sent(error):
+                raise
+            await workflow.sleep(timedelta(seconds=min(10.0, 0.5 * 2**number)))
+    raise AssertionError("unreachable")
+
+
+async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+    settings: workflow.ActivityConfig = {
+        "retry_policy": RETRY if call.replayable else ONCE,
+        "cancellation_type": workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        "summary": call.tool.key[:200],
+        **config,
+    }
+    result: ToolResult = await workflow.execute_activity(names.CALL_TOOL, call, result_type=ToolResult, **settings)
+    return result
+
+
+async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+    """Starts the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input."""
+    await workflow.execute_activity(
+        names.CHECK_CALL, call, start_to_close_timeout=timedelta(seconds=30), retry_policy=RETRY
+    )
+    try:
+        answer = await workflow.execute_child_workflow(
+            call.tool.labels.get("workflow", call.tool.name),
+            call.arguments,
+            id=call.idempotency_key or None,
+            task_queue=call.tool.labels.get("task_queue"),
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            execution_timeout=config.get("start_to_close_timeout"),
+            static_summary=call.tool.key[:200],
+        )
+    except WorkflowAlreadyStartedError as error:
+        raise as_failure(OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before")) from error
+    return hold_roughly(as_result(answer), call.max_result_tokens)
+
+
+def why_failed(error: BaseException) -> tuple[str, str]:
+    """The kind of failure (an error class's name, `Timeout`, `Cancelled` or the cause's type) and its message."""
+    inner: BaseException = error
+    while isinstance(inner, (ActivityError, ChildWorkflowError)) and inner.cause is not None:
+        inner = inner.cause
+    if isinstance(inner, ApplicationError):
+        return inner.type or "ApplicationError", inner.message
+    return type(inner).__name__, str(inner)
+
+
+def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
+    """Whether the call may have taken effect although it failed: an answer was lost, or it broke in an unknown way."""
+    kind, _ = why_failed(error)
+    if kind == OutcomeUnknown.__name__:
+        return True
+    if call.replayable or isinstance(error, ChildWorkflowError):
+        return False
+    return kind not in _TOLD and kind != ToolFailed.__name__
+
+
+def _nothing_was_sent(error: ActivityError) -> bool:
+    return why_failed(error)[0] in _UNAVAILABLE
+
+
+def _family(root: type[ToolrouteError]) -> Iterable[str]:
+    return (name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, root))
+
+
+_UNAVAILABLE = frozenset(_family(Unavailable))
+_TOLD = frozenset(_family(ToolrouteError)) - {OutcomeUnknown.__name__}

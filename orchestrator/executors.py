@@ -1,0 +1,199 @@
+"""Who carries out a call, by the tool's kind: MCP servers, registered callables, HTTP endpoints.
+
+Workflow tools are child workflows and start inside the workflow (`orchestrator.running`); one that was registered here
+as a callable runs here. Arguments are checked against the tool's schema before anything is called.
+"""
+
+import asyncio
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from orchestrator.errors import (
+    InvalidConfig,
+    OutcomeUnknown,
+    ServerUnavailable,
+    ToolFailed,
+    ToolrouteError,
+    Unauthorised,
+)
+from orchestrator.exports import check_arguments
+from orchestrator.held import as_result, hold_bytes
+from orchestrator.models import Kind, Tool
+from orchestrator.plans import ToolCall, ToolResult
+from orchestrator.tokens import compact, count_tokens, cut
+
+
+class Executor(ABC):
+    """Carries out calls of any tool that it is registered for."""
+
+    @abstractmethod
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """The tool's answer; raises ToolFailed, ServerUnavailable (nothing was sent) or OutcomeUnknown."""
+
+
+class Caller(Protocol):
+    """What the executors need of `orchestrator.connections.Connections`."""
+
+    async def call(
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        deadline_s: float | None = None,
+        max_result_tokens: int | None = None,
+    ) -> ToolResult: ...
+
+
+Registered = Executor | Callable[..., Any]
+"""An Executor, or a function, sync or async. One registered for a single tool gets the arguments by name; one for a
+whole server or kind gets the ToolCall."""
+
+
+class Executors:
+    """Finds the executor of a call: by `server:name`, then `server:*`, then the kind, then the MCP connections."""
+
+    def __init__(self, registered: Mapping[str, Registered] | None = None, connections: Caller | None = None) -> None:
+        self._by_name = {name: _executor(name, given) for name, given in (registered or {}).items()}
+        self._connections = connections
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Checks the arguments, calls, and holds the result to the call's tokens.
+
+        Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises.
+        """
+        checked = replace(call, arguments=check_arguments(call.tool, call.arguments))
+        return hold(await self._find(call.tool).execute(checked), call.max_result_tokens)
+
+    def _find(self, tool: Tool) -> Executor:
+        for name in (tool.key, f"{tool.server}:*", str(tool.kind)):
+            if name in self._by_name:
+                return self._by_name[name]
+        if tool.kind is Kind.MCP and self._connections is not None:
+            return _McpExecutor(self._connections)
+        raise InvalidConfig(f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}")
+
+
+class HttpExecutor(Executor):
+    """Posts a call as JSON (`{"tool", "arguments", "tenant"}`) to one endpoint.
+
+    The header `Idempotency-Key` carries the call's key. A JSON object or list in the reply becomes structured content.
+    Headers stay in this process: they enter no history. The client opens on the first call and lives with the executor.
+    """
+
+    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InvalidConfig(f"url={url!r}: give one that starts with http:// or https://")
+        self.url, self.timeout_s = url, timeout_s
+        self._headers = dict(headers or {})
+        self._client: Any = None
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        import httpx2
+
+        if self._client is None:
+            self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
+        body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
+        headers = {**self._headers, "Idempotency-Key": call.idempotency_key}
+        try:
+            reply = await self._client.post(self.url, json=body, headers=headers)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise ServerUnavailable(f"{call.tool.key}: {self.url} cannot be reached ({error})") from error
+        except httpx2.TransportError as error:
+            raise OutcomeUnknown(f"{call.tool.key}: no answer from {self.url} ({type(error).__name__})") from error
+        return _read_reply(call.tool.key, reply.status_code, reply.text)
+
+    async def aclose(self) -> None:
+        """Closes the client."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+class _McpExecutor(Executor):
+    """Calls an MCP server through the connections."""
+
+    def __init__(self, connections: Caller) -> None:
+        self._connections = connections
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        return await self._connections.call(
+            call.tool,
+            call.arguments,
+            idempotency_key=call.idempotency_key or None,
+            deadline_s=call.deadline_s,
+            max_result_tokens=call.max_result_tokens,
+        )
+
+
+class _FunctionExecutor(Executor):
+    """Calls a function; one that is not async runs in a thread."""
+
+    def __init__(self, function: Callable[..., Any], whole_call: bool) -> None:
+        self._function, self._whole_call = function, whole_call
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        try:
+            answer = await self._answer(call)
+        except ToolrouteError:
+            raise
+        except Exception as error:
+            raise ToolFailed(f"{call.tool.key}: {type(error).__name__}: {error}") from error
+        return as_result(answer)
+
+    async def _answer(self, call: ToolCall) -> Any:
+        positional, named = ((call,), {}) if self._whole_call else ((), call.arguments)
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(*positional, **named)
+        answer = await asyncio.to_thread(self._function, *positional, **named)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+
+def hold(result: ToolResult, max_tokens: int) -> ToolResult:
+    """The result within its tokens and within what a history may hold; what is cut is marked."""
+    text, truncated = cut(result.text, max_tokens)
+    structured = result.structured
+    if structured is not None and count_tokens(compact(structured)) > max_tokens:
+        structured, truncated = None, True
+    held = hold_bytes(
+        replace(result, text=text, structured=structured, truncated=truncated or result.truncated, tokens=0)
+    )
+    return replace(held, tokens=count_tokens(held.text))
+
+
+def _executor(name: str, given: Registered) -> Executor:
+    server, colon, tool = name.partition(":")
+    if not (colon and server and tool) and name not in tuple(Kind):
+        kinds = ", ".join(Kind)
+        raise InvalidConfig(f"executor {name!r}: register it as `server:name`, `server:*` or one of the kinds {kinds}")
+    if isinstance(given, Executor):
+        return given
+    if not callable(given):
+        raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
+    return _FunctionExecutor(given, whole_call=not colon or tool == "*")
+
+
+def _remedy(tool: Tool) -> str:
+    if tool.kind is Kind.MCP:
+        return f"name the server {tool.server!r} in the `mcpServers` config, or register a function for it"
+    if tool.kind is Kind.WORKFLOW:
+        return "call it inside a workflow, where it starts as a child workflow, or register a function for it"
+    return f"register one: executors={{{tool.key!r}: function}}, {f'{tool.server}:*'!r} or {str(tool.kind)!r}"
+
+
+def _read_reply(key: str, status: int, text: str) -> ToolResult:
+    if status in (401, 403):
+        raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
+    if status in (429, 503):
+        raise ServerUnavailable(f"{key}: the endpoint is busy (HTTP {status})")
+    if status >= 400:
+        raise ToolFailed(f"{key}: HTTP {status}: {text[:500]}")
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return ToolResult(text=text)
+    return as_result(value) if isinstance(value, (dict, list, str)) else ToolResult(text=text)

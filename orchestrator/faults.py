@@ -1,0 +1,63 @@
+"""Why a connection could not be made, in words that name the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator import http_guard
+from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.mcp_config import Launch, ServerSpec
+
+LONGEST = 500
+
+
+def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
+    """The ToolrouteError for what went wrong before the session was ready; no secrets in it."""
+    from mcp import MCPError
+    from pydantic import ValidationError
+
+    cause = _leaf(error)
+    say = launch.secrets.scrub
+    if isinstance(cause, ToolrouteError):
+        return cause
+    if isinstance(cause, ValidationError):
+        return InvalidCatalogue(say(f"server {spec.name!r} breaks the protocol: {first_problem(cause)}{hint}"))
+    if isinstance(cause, MCPError) and cause.code == http_guard.DENIED:
+        return Unauthorised(say(f"server {spec.name!r} refused the credentials ({cause.message}): check its headers"))
+    if isinstance(cause, OSError) and launch.command:
+        return ServerUnavailable(say(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
+    return ServerUnavailable(say(f"server {spec.name!r} cannot be connected: {in_words(error)}{hint}"))
+
+
+def _spawn_problem(launch: Launch, error: OSError) -> str:
+    if launch.cwd and not Path(launch.cwd).is_dir():
+        return f"its working folder {launch.cwd!r} does not exist"
+    if isinstance(error, FileNotFoundError):
+        return f"the command {launch.command!r} is not found: install it, or give its full path"
+    return f"the command {launch.command!r} cannot be run ({error.strerror or type(error).__name__})"
+
+
+def in_words(error: BaseException) -> str:
+    """One line for any exception, groups included."""
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED
+
+    cause = _leaf(error)
+    if isinstance(cause, MCPError):
+        return "it ended before it answered" if cause.code == CONNECTION_CLOSED else cause.message[:LONGEST]
+    if isinstance(cause, ToolrouteError):
+        return str(cause)
+    if isinstance(cause, TimeoutError):
+        return "it did not answer in time"
+    return f"{type(cause).__name__}: {cause}"[:LONGEST]
+
+
+def first_problem(error: Any) -> str:
+    """A pydantic ValidationError's first problem, without the input."""
+    problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+def _leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

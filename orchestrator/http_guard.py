@@ -1,0 +1,85 @@
+"""An HTTP client for MCP that says what became of a request.
+
+The MCP library ends the whole connection when one request cannot be delivered, and hides the status of a refusal.
+Here such a request gets a JSON-RPC error with one of these codes, and the others go on.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import httpx2
+
+# Outside the range that JSON-RPC and MCP use, so no server's own code is mistaken for one.
+UNSENT = -31_001
+"""The server was not reached."""
+LOST = -31_002
+"""The request was sent; no usable answer came."""
+SESSION_GONE = -31_003
+"""The server does not know the session any more; it did not run the request."""
+DENIED = -31_004
+"""The server refused the credentials."""
+REFUSED = -31_005
+"""The server refused the request otherwise; it did not run it."""
+
+
+def guarded_client(**options: Any) -> "httpx2.AsyncClient":
+    """An AsyncClient (options as there) whose POSTs always end in a response."""
+    import httpx2
+
+    class Guarded(httpx2.AsyncClient):
+        async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
+            if request.method != "POST":
+                return await super().send(request, **given)
+            try:
+                response = await super().send(request, **given)
+            except (
+                httpx2.ConnectError,
+                httpx2.ConnectTimeout,
+                httpx2.PoolTimeout,
+                httpx2.UnsupportedProtocol,
+            ) as error:
+                return _answer(request, UNSENT, f"cannot be reached: {str(error) or type(error).__name__}")
+            except httpx2.TransportError as error:
+                return _answer(request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
+            if response.status_code < 400:
+                return response
+            await response.aread()
+            await response.aclose()
+            code = _code(response)
+            phrase = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+            return response if code is None else _answer(request, code, phrase)
+
+    return Guarded(**options)
+
+
+def _code(response: "httpx2.Response") -> int | None:
+    """What a refusal means; None where it carries a JSON-RPC error that says so itself."""
+    status, error = response.status_code, _rpc_error(response)
+    if status in (401, 403):
+        return DENIED
+    if "mcp-session-id" in response.request.headers and (status == 404 or (status == 400 and _about_session(error))):
+        return SESSION_GONE
+    if error is not None:
+        return None
+    return REFUSED if status < 500 else LOST
+
+
+def _about_session(error: dict[str, Any] | None) -> bool:
+    # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.
+    return error is not None and "session" in str(error.get("message", "")).lower()
+
+
+def _rpc_error(response: "httpx2.Response") -> dict[str, Any] | None:
+    try:
+        error = json.loads(response.content)["error"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return error if isinstance(error, dict) and isinstance(error.get("code"), int) else None
+
+
+def _answer(request: "httpx2.Request", code: int, message: str) -> "httpx2.Response":
+    import httpx2
+
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return httpx2.Response(502, json=error, request=request)

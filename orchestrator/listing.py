@@ -1,0 +1,93 @@
+"""A server's listing, all pages of it or an error, as Tool records."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.catalogue import tool_from
+from orchestrator.errors import InvalidCatalogue
+from orchestrator.models import Tool
+from orchestrator.scrub import Secrets
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+MAX_PAGES = 1_000
+MAX_TOOLS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything that a server offers: its tools, and how many prompts, resources and resource templates."""
+
+    tools: tuple[Tool, ...]
+    prompts: int = 0
+    resources: int = 0
+    resource_templates: int = 0
+    protocol: str = ""
+
+
+async def list_tools(client: "Client", server: str, secrets: Secrets) -> tuple[Tool, ...]:
+    """All tools in the server's order; InvalidCatalogue for a listing that is broken, endless or repeats a name."""
+    records = await _pages(client.list_tools, "tools", server)
+    tools = tuple(_tool(server, record, secrets) for record in records)
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            raise InvalidCatalogue(
+                f"server {server!r} lists the tool {tool.name!r} twice, so a call of it would be ambiguous; "
+                "none of its tools is used until the server is fixed"
+            )
+        seen.add(tool.name)
+    return tools
+
+
+async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...]) -> Inventory:
+    """The given tools, and counts of what else the server says it has."""
+    offers = client.server_capabilities
+    prompts = await _pages(client.list_prompts, "prompts", server) if offers.prompts else []
+    resources = await _pages(client.list_resources, "resources", server) if offers.resources else []
+    templates = await _pages(client.list_resource_templates, "resource_templates", server) if offers.resources else []
+    return Inventory(
+        tools=tools,
+        prompts=len(prompts),
+        resources=len(resources),
+        resource_templates=len(templates),
+        protocol=client.protocol_version,
+    )
+
+
+async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) -> list[Any]:
+    """Follows cursors to the end. The server is asked, never the client's cache, which may hold an older listing."""
+    items: list[Any] = []
+    cursors: set[str] = set()
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await fetch(cursor=cursor, cache_mode="bypass")
+        items.extend(getattr(page, field))
+        cursor = page.next_cursor
+        if cursor is None:
+            return items
+        if cursor in cursors:
+            raise InvalidCatalogue(
+                f"server {server!r} repeats a page of its {field} without end (the same cursor twice)"
+            )
+        if len(items) > MAX_TOOLS:
+            raise InvalidCatalogue(f"server {server!r} lists more than {MAX_TOOLS:,} {field}; that is refused")
+        cursors.add(cursor)
+    raise InvalidCatalogue(f"server {server!r} lists its {field} on more than {MAX_PAGES:,} pages; that is refused")
+
+
+def _tool(server: str, record: Any, secrets: Secrets) -> Tool:
+    fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_READ)
+    text = json.dumps(fields)
+    if (clean := secrets.scrub_result(text)) != text:
+        fields = json.loads(clean)
+    try:
+        return tool_from({"server": server, **fields})
+    except InvalidCatalogue as error:
+        raise InvalidCatalogue(f"server {server!r}, tool {record.name!r}: {error}") from None
+
+
+_READ = {"name", "description", "input_schema", "annotations"}

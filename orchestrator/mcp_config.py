@@ -1,0 +1,279 @@
+"""The `mcpServers` JSON that people already have, read as it is.
+
+Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced when a server is
+started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.scrub import Secrets, header_secrets, looks_secret, url_secrets
+
+FILE_NAMES = (".mcp.json", "mcp.json")
+"""Looked for in the working folder when no file is named."""
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_LEFT_OVER = re.compile(r"\$\{[^}]*\}")
+_HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    source: str = "mcpServers"
+    connect_timeout_s: float | None = None
+    call_timeout_s: float | None = None
+    idle_ttl_s: float | None = None
+
+    @property
+    def transport(self) -> str:
+        return "stdio" if self.command else "http"
+
+    def launch(self, environ: Mapping[str, str] | None = None) -> "Launch":
+        """The entry with its variables replaced; InvalidConfig names those that are missing."""
+        return _Expansion(self, os.environ if environ is None else environ).launch()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What it takes to start or reach a server, secrets included: made for one connection, never kept or shown."""
+
+    command: str = field(default="", repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = field(default=None, repr=False)
+    url: str = field(default="", repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """The servers of one file by name, in the file's order; entries marked as disabled are left out."""
+
+    servers: Mapping[str, ServerSpec]
+    source: str = "mcpServers"
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """From a file; InvalidConfig names the file, the server and the remedy."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{path}: cannot be read ({_reason(error)}); give an mcpServers JSON file") from None
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InvalidConfig(f"{path}: not JSON ({error})") from None
+        return cls.parse(value, source=str(path))
+
+    @classmethod
+    def parse(cls, value: Any, source: str = "mcpServers") -> Self:
+        """From decoded JSON: `{"mcpServers": {name: entry}}`; VS Code's `{"servers": ...}` is read too."""
+        entries = next(
+            (value[key] for key in ("mcpServers", "servers") if isinstance(value, dict) and key in value), None
+        )
+        if not isinstance(entries, dict):
+            raise InvalidConfig(
+                f'{source}: no "mcpServers" object; '
+                'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
+            )
+        specs = {name: _spec(name, entry, source) for name, entry in entries.items()}
+        return cls({name: spec for name, spec in specs.items() if spec is not None}, source)
+
+
+def find_config(folder: Path | None = None) -> Path | None:
+    """`.mcp.json` or `mcp.json` in the folder (default: the working folder), or None."""
+    folder = folder or Path.cwd()
+    return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
+
+
+def _positive(value: float | None) -> float | None:
+    if value is not None and not value > 0:
+        raise ValueError("give a number of seconds above 0")
+    return value
+
+
+Seconds = Annotated[float | None, AfterValidator(_positive)]
+
+
+class _Own(BaseModel):
+    """Our own settings of an entry, under "toolroute"; all in seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+    connect_timeout_s: Seconds = None
+    call_timeout_s: Seconds = None
+    idle_ttl_s: Seconds = None
+
+
+class _Entry(BaseModel):
+    """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+    command: str = ""
+    args: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str | None = None
+    url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
+    headers: dict[str, str] = Field(default_factory=dict)
+    type: str = Field("", validation_alias=AliasChoices("type", "transport"))
+    disabled: bool = False
+    enabled: bool = True
+    toolroute: _Own = Field(default_factory=_Own)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, entry: Any) -> Any:
+        """Numbers and booleans in `env` and `args` as the text that a shell would pass; null as not given."""
+        if not isinstance(entry, dict):
+            raise ValueError("an entry is an object")
+        entry = {key: value for key, value in entry.items() if value is not None}
+        if isinstance(entry.get("env"), dict):
+            entry["env"] = {key: _shell_text(value) for key, value in entry["env"].items()}
+        if isinstance(entry.get("args"), list):
+            entry["args"] = [_shell_text(value) for value in entry["args"]]
+        return entry
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        kind = self.type.lower()
+        if kind in {"sse", "ws", "websocket"}:
+            raise ValueError(f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)")
+        if kind not in {"", "stdio", *_HTTP_TYPES}:
+            raise ValueError(f"type {self.type!r} is unknown: give stdio or http")
+        if bool(self.command) == bool(self.url):
+            raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
+        if (kind == "stdio" and self.url) or (kind in _HTTP_TYPES and self.command):
+            raise ValueError(f"type {self.type!r} needs {'command' if kind == 'stdio' else 'url'}")
+        if self.url and not re.match(r"https?://|\$\{", self.url):
+            raise ValueError("url: give one that begins with http:// or https://")
+        return self
+
+
+def _shell_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
+    if not name.strip() or ":" in name:
+        raise InvalidConfig(
+            f"{source}: server {name!r}: a name is not blank and holds no colon (a tool's key is server:name): rename"
+        )
+    try:
+        parsed = _Entry.model_validate(entry)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        raise InvalidConfig(f"{source}: server {name!r}: {where}{': ' if where else ''}{message}") from None
+    if parsed.disabled or not parsed.enabled:
+        return None
+    return ServerSpec(
+        name=name,
+        command=parsed.command,
+        args=tuple(parsed.args),
+        env=parsed.env,
+        cwd=parsed.cwd,
+        url=parsed.url,
+        headers=parsed.headers,
+        source=source,
+        **dict(parsed.toolroute),
+    )
+
+
+class _Expansion:
+    """Replaces variables over one entry; collects what is missing, so one error names all, and what is secret."""
+
+    def __init__(self, spec: ServerSpec, environ: Mapping[str, str]) -> None:
+        self._spec, self._environ = spec, environ
+        self._missing: dict[str, str] = {}
+        self._unknown: dict[str, str] = {}
+        self._shown: list[str] = []
+        self._strong: list[str] = []
+
+    def launch(self) -> Launch:
+        spec = self._spec
+        launch = Launch(
+            command=self._expand("command", spec.command),
+            args=tuple(self._expand(f"args[{number}]", value) for number, value in enumerate(spec.args)),
+            env={name: self._env(name, value) for name, value in spec.env.items()},
+            cwd=self._expand("cwd", spec.cwd) if spec.cwd else None,
+            url=self._expand("url", spec.url),
+            headers={name: self._header(name, value) for name, value in spec.headers.items()},
+        )
+        self._refuse_gaps()
+        self._strong += url_secrets(launch.url)
+        object.__setattr__(launch, "secrets", Secrets(self._shown, self._strong))
+        return launch
+
+    def _expand(self, where: str, text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            name, default = match["name"], match["default"]
+            # As in a shell, `:-` also stands in for an empty value.
+            found = self._environ.get(name) or default if default is not None else self._environ.get(name)
+            if found is None:
+                self._missing[name] = where
+                return ""
+            if name in self._environ:
+                self._note(name, found, expanded=True)
+            return found
+
+        expanded = _VARIABLE.sub(value, text)
+        for left_over in _LEFT_OVER.findall(_VARIABLE.sub("", text)):
+            self._unknown[left_over] = where
+        return expanded
+
+    def _env(self, name: str, text: str) -> str:
+        value = self._expand(f"env.{name}", text)
+        self._note(name, value, expanded=False)
+        return value
+
+    def _note(self, name: str, value: str, *, expanded: bool) -> None:
+        if looks_secret(name, value, expanded=expanded):
+            self._strong.append(value)
+        # A plain short word (info, true, production) is no secret, and masking it would garble messages.
+        elif not (value.isalpha() and len(value) < 12):
+            self._shown.append(value)
+
+    def _header(self, name: str, text: str) -> str:
+        value = self._expand(f"headers.{name}", text)
+        self._strong += header_secrets(value)
+        if not value.isascii() or any(ord(character) < 32 for character in value):
+            raise InvalidConfig(f"{self._where}: headers.{name} holds characters that a header may not hold")
+        return value
+
+    @property
+    def _where(self) -> str:
+        return f"{self._spec.source}: server {self._spec.name!r}"
+
+    def _refuse_gaps(self) -> None:
+        if self._unknown:
+            shown = ", ".join(f"{text} (in {where})" for text, where in self._unknown.items())
+            raise InvalidConfig(f"{self._where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+        if self._missing:
+            shown = ", ".join(f"{name} (in {where})" for name, where in self._missing.items())
+            raise InvalidConfig(
+                f"{self._where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}"
+            )
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"

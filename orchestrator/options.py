@@ -1,0 +1,85 @@
+"""All settings, and the only place where the environment is read.
+
+| variable | option | meaning |
+| --- | --- | --- |
+| TOOLROUTE_STORE | store | a folder, or the URL of a Qdrant server |
+| QDRANT_API_KEY | store_key | the Qdrant server's key |
+| TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
+| OPENAI_BASE_URL, OPENAI_API_KEY | model_url, model_key | any OpenAI-compatible endpoint |
+| TOOLROUTE_MODEL | model | the model that routes, plans and completes; none: deterministic |
+| TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from orchestrator.errors import InvalidConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Settings with their defaults; a value out of range fails here. `repr` shows no key."""
+
+    store: str = ""
+    embedder: str = "static"
+    model: str = ""
+    model_url: str = ""
+    temporal_address: str = ""
+    temporal_namespace: str = "default"
+
+    gate: float = 0.7
+    """The keyword leg's confidence from which on the semantic leg does not run."""
+    floor: float = 0.1
+    """The confidence under which nothing is good enough: stage `none`."""
+    explicit_floor: float = 0.95
+    semantic_timeout_s: float = 1.0
+    store_timeout_s: float = 10.0
+    """How long to wait for a locked folder or a Qdrant server."""
+    cached_tenants: int = 256
+    """How many tenants' indexes a process keeps; the least recently used one goes."""
+    exact_tokens: bool = False
+    """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
+
+    def __post_init__(self) -> None:
+        for name in ("gate", "floor", "explicit_floor"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
+        for name in ("semantic_timeout_s", "store_timeout_s", "cached_tenants"):
+            if getattr(self, name) <= 0:
+                raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a number above 0")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
+        """The environment's settings, then those given by name (None is "not given")."""
+        found = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
+        return replace(cls(), **found, **{name: value for name, value in given.items() if value is not None})
+
+
+_VARIABLES = {
+    "store": "TOOLROUTE_STORE",
+    "embedder": "TOOLROUTE_EMBEDDER",
+    "model": "TOOLROUTE_MODEL",
+    "model_url": "OPENAI_BASE_URL",
+    "temporal_address": "TEMPORAL_ADDRESS",
+    "temporal_namespace": "TEMPORAL_NAMESPACE",
+}
+
+
+def store_key(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The Qdrant server's key; read when a client opens, never kept in a record."""
+    return environ.get("QDRANT_API_KEY")
+
+
+def model_key(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The model endpoint's key; read when a client opens, never kept in a record."""
+    return environ.get("OPENAI_API_KEY")
+
+
+def default_store(environ: Mapping[str, str] = os.environ) -> str:
+    """TOOLROUTE_STORE, else a folder among the user's data."""
+    from platformdirs import user_data_path
+
+    return environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")

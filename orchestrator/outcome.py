@@ -1,0 +1,328 @@
+"""From candidates to a Decision: what was said outright, floors, order, recommendation, token cap, reasons."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator import explain
+from orchestrator.confidence import top_features
+from orchestrator.decision import Decision
+from orchestrator.exports import export
+from orchestrator.index import Index
+from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Stage, Tokens, Tool
+from orchestrator.options import Options
+from orchestrator.search import Candidates, Search
+from orchestrator.stages import select
+from orchestrator.stages.explicit import Explicit
+from orchestrator.stages.merge import merge
+from orchestrator.stages.understand import Understood
+from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named
+
+ASKED_CLEARLY = 0.75
+"""The least score of a capability that is asked for by a phrase of several words beside something else."""
+ASKED_LOOSELY = 0.3
+"""The same for a phrase of one word, which may mean something else ("Google Calendar")."""
+DEPRECATED = 0.8
+"""What a deprecated tool's probability is multiplied with."""
+OWN_EVIDENCE = 0.2
+"""A tool of a named server is lifted when its probability is at least this share of that server's best."""
+"""Fields of a tool other than its server."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the stages of one request have found so far."""
+
+    index: Index
+    request: RouteRequest
+    understood: Understood
+    options: Options
+    explicit: Explicit = field(default_factory=Explicit)
+    always: dict[int, tuple[float, str]] = field(default_factory=dict)
+    settled: bool = False
+    allowed: NDArray[np.bool_] | None = None
+    gate_confidence: float = 0.0
+    semantic_ran: bool = False
+
+    def find_always(self) -> None:
+        """Always-available capabilities, by clause: position to least score and phrase."""
+        open_clauses = 0
+        for clause in self.understood.clauses:
+            hits = self.index.always.match(clause.text)
+            open_clauses += not any(hit.settles for hit in hits)
+            for hit in hits:
+                score = 1.0 if hit.settles else ASKED_CLEARLY if " " in hit.phrase else ASKED_LOOSELY
+                if score > self.always.get(hit.tool, (0.0, ""))[0]:
+                    self.always[hit.tool] = (score, hit.phrase)
+        self.settled = bool(self.always) and not open_clauses
+
+    def find_explicit(self) -> None:
+        """Servers that the query names, and which tools filters and negations leave."""
+        self.explicit = self.index.servers.find(self.understood.text)
+        if self.explicit.wanted or self.explicit.unwanted or self.request.filters:
+            self.settled = False
+            self.allowed = self._allowed()
+
+    def _allowed(self) -> NDArray[np.bool_] | None:
+        unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)
+        if not unwanted and not self.request.filters:
+            return None
+        wanted = self.request.filters.items()
+        return np.array(
+            [
+                tool.server not in unwanted and all(_label(tool, name) == value for name, value in wanted)
+                for tool in self.index.catalogue
+            ]
+        )
+
+
+def _label(tool: Tool, name: str) -> str | None:
+    own = {"kind": str(tool.kind), "server": tool.server, "name": tool.name}
+    return own.get(name, tool.labels.get(name))
+
+
+@dataclass(slots=True)
+class _Ranked:
+    """Candidates in their final order, with scores and evidence."""
+
+    positions: list[int]
+    scores: dict[int, float]
+    evidence: dict[int, dict[str, float]]
+    confidence: float
+    best_of_clauses: list[str]
+
+
+def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) -> Decision:
+    """The Decision. Without a search (an always-available capability settled the request) only those capabilities."""
+    ranked = _always_only(outcome) if search is None or found is None else _rank(outcome, search, found)
+    stage = _stage(outcome, ranked, searched=search is not None)
+    if stage is Stage.NONE and not any(ranked.scores.values()):
+        ranked = _by_standing(outcome)
+    candidates = _matches(outcome, ranked)
+    if not outcome.explicit.wanted:
+        candidates = select.spread(candidates, outcome.request.limit)
+    kept, dropped = _fit(outcome, candidates[: outcome.request.limit])
+    recommended = () if stage is Stage.NONE else select.recommend(kept, ranked.best_of_clauses)
+    connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
+    return Decision(
+        query=outcome.request.query,
+        tenant=outcome.request.tenant,
+        stage=stage,
+        confidence=ranked.confidence,
+        gate_confidence=outcome.gate_confidence,
+        semantic_ran=outcome.semantic_ran,
+        matches=tuple(kept),
+        recommended=recommended,
+        servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
+        tokens=_tokens(outcome, kept),
+        catalogue=outcome.index.catalogue.version,
+        rejected=_rejected(outcome, candidates, kept, dropped),
+        warnings=tuple(_warnings(outcome, stage)),
+    )
+
+
+def _always_only(outcome: Outcome) -> _Ranked:
+    positions = sorted(outcome.always, key=lambda position: -outcome.always[position][0])
+    return _Ranked(
+        positions=positions,
+        scores={position: outcome.always[position][0] for position in positions},
+        evidence={position: {"always": 1.0} for position in positions},
+        confidence=1.0,
+        best_of_clauses=[outcome.index.catalogue.tools[position].key for position in positions],
+    )
+
+
+def _rank(outcome: Outcome, search: Search, found: Candidates) -> _Ranked:
+    """Merge the legs, put the floors under what was said outright, and order."""
+    tools = outcome.index.catalogue.tools
+    if found.merged is None or found.semantic is None:
+        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
+    else:
+        fusion = outcome.request.fusion or Fusion.LEARNT
+        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    scores = {int(found.chosen[i]): float(probability[i]) for i in order}
+    evidence = {int(found.chosen[i]): _evidence(found, int(i)) for i in order}
+    for position in scores:
+        if tools[position].labels.get("maturity") == "deprecated":
+            scores[position] *= DEPRECATED
+    confidence = search.confidence(found)
+    lifted = _lift_named(outcome, scores, evidence)
+    if lifted:
+        confidence = _confidence_among(search, found, lifted, confidence)
+    for position, (floor, _) in outcome.always.items():
+        scores[position] = max(floor, scores.get(position, 0.0))
+        evidence.setdefault(position, {})["always"] = 1.0
+    if outcome.request.fusion is not Fusion.RRF or lifted or outcome.always:
+        positions = sorted(scores, key=lambda position: -scores[position])
+    else:
+        positions = list(scores)
+    if positions and scores[positions[0]] == 1.0:
+        confidence = 1.0
+    score = np.array([scores[int(position)] for position in found.chosen])
+    clauses = range(len(outcome.understood.clauses)) if len(outcome.understood.clauses) > 1 else ()
+    best = [search.best_of_clause(found, number, score) for number in clauses]
+    return _Ranked(
+        positions=positions,
+        scores=scores,
+        evidence=evidence,
+        confidence=confidence,
+        best_of_clauses=[
+            tools[int(found.chosen[i])].key
+            for i in best
+            if i is not None and score[i] >= outcome.options.floor and score[i] >= score.max() * OWN_EVIDENCE
+        ],
+    )
+
+
+def _evidence(found: Candidates, i: int) -> dict[str, float]:
+    evidence = {"keyword": float(found.keyword[i])} if found.overlap[i] else {}
+    if found.semantic is not None:
+        evidence["semantic"] = float(found.semantic[i])
+    return evidence
+
+
+def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:
+    """The floor for tools of a named server that have evidence of their own; which were lifted."""
+    tools = outcome.index.catalogue.tools
+    lifted: set[int] = set()
+    for server in outcome.explicit.wanted:
+        own = [position for position in scores if tools[position].server == server]
+        if not own:
+            continue
+        best = max(scores[position] for position in own)
+        for position in own:
+            if scores[position] >= OWN_EVIDENCE * best:
+                evidence[position]["explicit"] = outcome.options.explicit_floor
+                # Within the floor the order by evidence stays.
+                floor = outcome.options.explicit_floor
+                scores[position] = floor + (1 - floor) * scores[position]
+                lifted.add(position)
+    return lifted
+
+
+def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:
+    """The confidence when only the tools of the named servers can be right."""
+    probability = found.merged if found.merged is not None else found.keyword
+    mask = np.isin(found.chosen, list(lifted))
+    return max(otherwise, search.sure(probability[mask], semantic=found.merged is not None))
+
+
+def _stage(outcome: Outcome, ranked: _Ranked, *, searched: bool) -> Stage:
+    if not searched:
+        return Stage.ALWAYS
+    if not ranked.positions or ranked.confidence < outcome.options.floor:
+        return Stage.NONE
+    first = ranked.evidence[ranked.positions[0]]
+    if first.get("always") and ranked.scores[ranked.positions[0]] == 1.0:
+        return Stage.ALWAYS
+    if "explicit" in first:
+        return Stage.EXPLICIT
+    return Stage.SEMANTIC if outcome.semantic_ran else Stage.KEYWORD
+
+
+def _by_standing(outcome: Outcome) -> _Ranked:
+    """Where nothing matched at all: the tools most used and best kept, with no claim."""
+    positions = select.by_standing(outcome.index.catalogue.tools)
+    if outcome.allowed is not None:
+        positions = [position for position in positions if outcome.allowed[position]]
+    positions = positions[: outcome.request.limit]
+    return _Ranked(
+        positions=positions,
+        scores=dict.fromkeys(positions, 0.0),
+        evidence={position: {} for position in positions},
+        confidence=0.0,
+        best_of_clauses=[],
+    )
+
+
+def _matches(outcome: Outcome, ranked: _Ranked) -> list[Match]:
+    """Matches for the limit and for what may be told of the rejected, in order."""
+    shown = ranked.positions[: outcome.request.limit + explain.MAX_REJECTED]
+    words = explain.words_in(outcome.index, outcome.understood, shown)
+    matches = []
+    for position, own in zip(shown, words, strict=True):
+        tool = outcome.index.catalogue.tools[position]
+        evidence = ranked.evidence[position]
+        matches.append(
+            Match(
+                tool=tool,
+                score=ranked.scores[position],
+                evidence=evidence,
+                why=explain.why(evidence, own, _notes(outcome, position, tool, evidence)),
+                words=own,
+            )
+        )
+    return matches
+
+
+def _notes(outcome: Outcome, position: int, tool: Tool, evidence: dict[str, float]) -> list[str]:
+    notes = []
+    if "always" in evidence:
+        notes.append(f'always available, asked for by "{outcome.always[position][1]}"')
+    if "explicit" in evidence:
+        said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
+        notes.append(f'server named by "{said}"')
+    return notes
+
+
+def _fit(outcome: Outcome, matches: list[Match]) -> tuple[list[Match], list[Match]]:
+    if outcome.request.token_cap is None:
+        return matches, []
+    count = counter_named(_counted_by(outcome))
+
+    def cost(tool: Tool) -> int:
+        return count(compact(export([tool], "openai")[0]))
+
+    return select.fit(matches, outcome.request.token_cap, cost)
+
+
+def _counted_by(outcome: Outcome) -> str:
+    return EXACT if outcome.options.exact_tokens else ESTIMATE
+
+
+def _tokens(outcome: Outcome, kept: list[Match]) -> Tokens:
+    positions = outcome.index.catalogue.positions
+    if outcome.request.token_cap is None and not outcome.options.exact_tokens:
+        after = int(outcome.index.tokens[[positions[match.tool.key] for match in kept]].sum()) if kept else 0
+        return Tokens(before=outcome.index.tokens_total, after=after, counted_by=ESTIMATE)
+    count = counter_named(_counted_by(outcome))
+    shapes: list[Any] = export([match.tool for match in kept], "openai")
+    before = outcome.index.tokens_total
+    if outcome.options.exact_tokens:
+        before = sum(count(compact(shape)) for shape in export(outcome.index.catalogue.tools, "openai"))
+    return Tokens(before=before, after=sum(count(compact(s)) for s in shapes), counted_by=_counted_by(outcome))
+
+
+def _rejected(
+    outcome: Outcome, candidates: list[Match], kept: list[Match], dropped: list[Match]
+) -> tuple[Rejected, ...]:
+    limit = outcome.request.limit
+    reasons = [
+        Rejected(tool=match.tool.key, why=f"does not fit into {outcome.request.token_cap} tokens") for match in dropped
+    ]
+    unwanted = set(outcome.explicit.unwanted) - set(outcome.explicit.wanted)
+    for server in unwanted:
+        said = next(m.said for m in outcome.explicit.mentions if m.server == server)
+        reasons += explain.left_out([tool for tool in outcome.index.catalogue if tool.server == server], said)
+    last = kept[-1] if kept else None
+    reasons += [explain.beyond_limit(match, outcome.understood, last, limit) for match in candidates[limit:]]
+    return tuple(reasons[: explain.MAX_REJECTED])
+
+
+def _warnings(outcome: Outcome, stage: Stage) -> list[str]:
+    warnings = []
+    for name, near in outcome.explicit.unknown.items():
+        hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
+        warnings.append(f"no server {name!r} is known here; {hint}")
+    if not len(outcome.index.catalogue):
+        warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")
+    elif stage is Stage.NONE:
+        warnings.append("no tool fits well; the matches are shown for information and marked low")
+    return warnings
+
+
+def mark_low(decision: Decision) -> Decision:
+    """The same Decision with its matches marked low, where the stage is none."""
+    return replace(decision, matches=tuple(replace(m, why=f"low: {m.why}") for m in decision.matches))

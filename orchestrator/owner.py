@@ -1,0 +1,194 @@
+"""The task that owns a connection: it alone enters and leaves the client, as the MCP library demands."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from orchestrator.connection import Connection
+from orchestrator.errors import ServerUnavailable, ToolrouteError
+from orchestrator.faults import connect_error, in_words
+from orchestrator.listing import list_tools
+from orchestrator.mcp_config import Launch
+from orchestrator.models import Tool
+from orchestrator.scrub import LogFilter
+from orchestrator.transports import http, stdio
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+OnChange = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
+"""Called with a server's name and its whole new listing after the server said that its tools changed."""
+
+_PROBE_S = 2.0
+_COALESCE_S = 0.05
+_LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
+_SILENT = logging.NullHandler()
+
+logger = logging.getLogger(__name__)
+
+
+class Owner:
+    """Opens, serves and closes one connection.
+
+    `slot` is held as long as the session is open, `connecting` only until it is ready or has failed.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        slot: AbstractAsyncContextManager[None],
+        connecting: AbstractAsyncContextManager[None],
+        on_change: OnChange | None,
+    ) -> None:
+        self._connection, self._on_change = connection, on_change
+        self._slot, self._connecting = slot, connecting
+        self._scope = anyio.CancelScope()
+        self._name = connection.spec.name
+
+    async def run(self, environ: Mapping[str, str] | None) -> None:
+        """Raises nothing but its own cancellation: the connection's `error` and `death` tell how it went."""
+        connection, launch = self._connection, Launch()
+        connection.cancel_opening = self._scope.cancel
+        deadline = asyncio.get_running_loop().call_later(connection.limits.connect_timeout_s, self._too_late)
+        try:
+            launch = connection.spec.launch(environ)
+            connection.secrets = launch.secrets
+            with self._scope:
+                async with self._slot:
+                    # The wait for a place must not use up the server's own time.
+                    deadline.cancel()
+                    await self._open(launch)
+        except ToolrouteError as error:
+            connection.failed(error)
+        except Exception as error:
+            connection.failed(connect_error(connection.spec, launch, error, connection.hint()))
+            connection.die(connection.secrets.scrub(in_words(error)))
+        finally:
+            deadline.cancel()
+            connection.failed(ServerUnavailable(f"server {self._name!r} was not connected: its task was cancelled"))
+
+    def _too_late(self) -> None:
+        """Tells the callers at the deadline; ending a process that hangs takes up to two seconds more."""
+        within = f"not connected within {self._connection.limits.connect_timeout_s:g} s"
+        self._connection.failed(ServerUnavailable(f"server {self._name!r}: {within}{self._connection.hint()}"))
+        self._scope.cancel()
+
+    async def _open(self, launch: Launch) -> None:
+        connection = self._connection
+        async with AsyncExitStack() as opening:
+            await opening.enter_async_context(self._connecting)
+            deadline = asyncio.get_running_loop().call_later(connection.limits.connect_timeout_s, self._too_late)
+            opening.callback(deadline.cancel)
+            connection.opening = True
+            with LogFilter(connection.secrets):
+                await self._connect_and_serve(launch, opening)
+
+    async def _connect_and_serve(self, launch: Launch, opening: AsyncExitStack) -> None:
+        connection = self._connection
+        async with self._session(launch) as client:
+            connection.opened(client, await list_tools(client, self._name, connection.secrets))
+            await opening.aclose()
+            await self._serve(client)
+
+    @asynccontextmanager
+    async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
+        from mcp import Client
+        from mcp.types import Implementation
+
+        for name in ("mcp", "client"):
+            # Without a handler Python would print these libraries' tracebacks on the user's terminal.
+            logging.getLogger(name).addHandler(_SILENT)
+        ended = partial(self._connection.die, "the server ended the connection")
+        transport = http(launch, ended) if launch.url else stdio(launch, self._connection.stderr, ended)
+        client = Client(
+            transport,
+            message_handler=self._on_message,
+            client_info=Implementation(name="toolroute", version="0"),
+            cache=None,
+        )
+        async with client:
+            yield client
+
+    async def _on_message(self, message: Any) -> None:
+        from mcp.types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._connection.changed.set()
+        elif isinstance(message, Exception):
+            self._connection.junk_lines += 1
+
+    async def _serve(self, client: "Client") -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow_listing)
+            tasks.start_soon(self._listen, client)
+            await self._until_done(client)
+            tasks.cancel_scope.cancel()
+
+    async def _until_done(self, client: "Client") -> None:
+        """Returns when the session is to close: dead, retired and unused, or idle for too long."""
+        connection = self._connection
+        while not connection.death:
+            connection.wake.clear()
+            if connection.suspect:
+                connection.suspect = False
+                await self._probe(client)
+            idle_left = math.inf
+            if not connection.users:
+                idle_left = connection.last_used + connection.limits.idle_ttl_s - anyio.current_time()
+                if connection.retired or idle_left <= 0:
+                    connection.retired = True
+                    return
+            with anyio.move_on_after(idle_left):
+                await connection.wake.wait()
+
+    async def _probe(self, client: "Client") -> None:
+        """Keeps a server that still answers; one that does not takes no further calls."""
+        with anyio.move_on_after(_PROBE_S) as waiting:
+            try:
+                await client.list_tools()
+            except Exception as error:
+                self._connection.die(self._connection.secrets.scrub(in_words(error)))
+        if waiting.cancelled_caught:
+            self._connection.retired = True
+
+    async def _follow_listing(self) -> None:
+        """Lists again whenever the server says so; several notices in a row cost one listing."""
+        while True:
+            await self._connection.changed.wait()
+            await anyio.sleep(_COALESCE_S)
+            self._connection.changed.clear()
+            try:
+                tools = await self._connection.list_again()
+                if self._on_change is not None:
+                    await self._on_change(self._name, tools)
+            except Exception as error:
+                # The listing known so far stays: half of a new one would be worse.
+                why = self._connection.secrets.scrub(in_words(error))
+                logger.warning("server %s: its changed tools were not taken over: %s", self._name, why)
+
+    async def _listen(self, client: "Client") -> None:
+        """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them."""
+        from mcp.client.subscriptions import ListenNotSupportedError
+
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        for pause in _LISTEN_AGAIN_S:
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    async for _ in events:
+                        self._connection.changed.set()
+            except ListenNotSupportedError:
+                return
+            except Exception as error:
+                logger.debug("server %s: no notice of changes: %s", self._name, type(error).__name__)
+            await anyio.sleep(pause)
+            # What changed between two subscriptions was told to nobody; and a server that is gone is found out here.
+            self._connection.doubt()
+            self._connection.changed.set()

@@ -1,0 +1,184 @@
+"""The deterministic planner: a Decision's matches become steps. It never searches and never guesses.
+
+A task of one clause becomes one step with the best recommended tool. A task of several clauses becomes a step a
+clause, each bound to the match whose words it shares; a clause that shares none says so (its `tool` stays empty).
+"""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.arguments import extract
+from orchestrator.decision import Decision
+from orchestrator.models import Match, Stage
+from orchestrator.plans import Plan, PlanRequest, Step
+from orchestrator.seams import Part, cut_task
+from orchestrator.text import fields, terms
+from orchestrator.tokens import compact, count_tokens
+
+MAX_STEPS = 20
+RESULT_TOKENS = 8_000
+"""What a step reserves for its tool's result, besides its arguments."""
+
+_WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A part of the task and the match that it is bound to, None when none fits."""
+
+    part: Part
+    match: Match | None
+    why: str
+
+
+def plan(request: PlanRequest) -> Plan:
+    """The steps for a Decision's task, in order; no steps, and the reason, where nothing was good enough."""
+    if request.first is not None:
+        return _plan_again(request, request.first)
+    decision = request.decision
+    if decision.stage is Stage.NONE or not decision.matches:
+        return _finish(request, (), ("no tool is good enough for this task; nothing is called",))
+    bound = _bind(decision)
+    reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
+    if len(bound) > MAX_STEPS:
+        reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
+        bound = bound[:MAX_STEPS]
+    return _finish(request, _steps(bound, request.arguments), tuple(reasons))
+
+
+def _plan_again(request: PlanRequest, first: Plan) -> Plan:
+    """The first plan, its unbound steps bound to the matches of one further Decision where they fit it."""
+    steps: list[Step] = []
+    for step in first.steps:
+        best = None if step.tool else _best(Part(step.task), request.decision.matches)
+        if best is None or request.decision.stage is Stage.NONE:
+            steps.append(step)
+            continue
+        match, why = best
+        steps.append(_fill(replace(step, why=f"found by a further route; {why}"), match, request.arguments))
+    return replace(first, steps=tuple(steps))
+
+
+def _bind(decision: Decision) -> list[_Bound]:
+    parts = cut_task(decision.query)
+    matches = [match for match in decision.matches if match.score > 0]
+    if len(parts) == 1:
+        return [_whole(decision, parts[0])]
+    bound: list[_Bound] = []
+    for part in parts:
+        best = _best(part, matches)
+        if best is not None:
+            bound.append(_Bound(part, *best))
+        elif part.strong and len(set(terms(part.text))) > 1:
+            bound.append(_Bound(part, None, "no match of this Decision shares its words"))
+        else:
+            bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
+    bound = _merge_weak(bound)
+    if len(bound) == 1 or all(item.match is None for item in bound):
+        return [_whole(decision, Part(decision.query))]
+    return bound
+
+
+def _whole(decision: Decision, part: Part) -> _Bound:
+    key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
+    match = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
+    return _Bound(part, match, match.why or "the best match")
+
+
+def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
+    """A bare "and" or comma cuts between two different tools, or where one call could not take both sides."""
+    merged: list[_Bound] = []
+    for item in bound:
+        last = merged[-1] if merged else None
+        if last is None or item.part.strong:
+            merged.append(item)
+        elif _apart(last, item):
+            merged.append(item if item.match else replace(item, match=last.match, why=last.why))
+        elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
+            merged[-1] = replace(last, part=last.part.joined(item.part), match=last.match or item.match)
+        else:
+            merged.append(item)
+    return merged
+
+
+def _apart(last: _Bound, item: _Bound) -> bool:
+    """Whether the same tool can be called for each side alone, but not for both at once: "in UTC and in Asia/Tokyo"."""
+    if last.match is None or item.match not in (None, last.match):
+        return False
+    schema = last.match.tool.input_schema
+    if not (schema or {}).get("required"):
+        return False
+    alone = (last.part.text, item.part.text)
+    together = last.part.joined(item.part).text
+    return bool(extract(schema, together).missing) and not any(extract(schema, text).missing for text in alone)
+
+
+def _best(part: Part, matches: Sequence[Match]) -> tuple[Match, str] | None:
+    """The match that shares the most telling words with the part: rare among the matches, in the name above all."""
+    wanted = list(dict.fromkeys(terms(part.text)))
+    tables = [_term_weights(match) for match in matches]
+    spread = Counter(term for table in tables for term in table)
+    best: tuple[float, Match, str] | None = None
+    for match, table in zip(matches, tables, strict=True):
+        shared = [term for term in wanted if term in table]
+        score = sum(table[term] * math.log1p(len(tables) / spread[term]) for term in shared) * (0.5 + match.score / 2)
+        telling = any(table[term] >= _WEIGHTS["server"] for term in shared) or len(shared) > 1
+        if telling and (best is None or score > best[0]):
+            best = (score, match, f"shares {', '.join(map(repr, shared))}")
+    return None if best is None else best[1:]
+
+
+def _term_weights(match: Match) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for name, text in fields(match.tool):
+        for term in terms(text):
+            weights[term] = max(weights.get(term, 0.0), _WEIGHTS.get(name, 1.0))
+    return weights
+
+
+def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
+    """A step waits for all steps before the last "then"; parts joined by "and" run side by side."""
+    steps: list[Step] = []
+    before: tuple[str, ...] = ()
+    beside: list[str] = []
+    for number, item in enumerate(bound, 1):
+        if item.part.sequential and beside:
+            before, beside = tuple(beside), []
+        blank = Step(id=f"s{number}", task=item.part.text, tool="", depends_on=before, why=item.why)
+        steps.append(_fill(blank, item.match, given) if item.match else blank)
+        beside.append(blank.id)
+    return tuple(steps)
+
+
+def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
+    found = extract(match.tool.input_schema, step.task, _given(step, match, given))
+    tokens = count_tokens(compact(found.values))
+    return replace(
+        step,
+        tool=match.tool.key,
+        arguments=found.values,
+        missing=found.missing,
+        expected_tokens=RESULT_TOKENS + tokens,
+        argument_tokens=tokens,
+        why="; ".join([step.why, *found.notes]),
+    )
+
+
+def _given(step: Step, match: Match, given: dict[str, Any]) -> dict[str, Any]:
+    """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
+    own = {name[len(step.id) + 1 :]: value for name, value in given.items() if name.startswith(f"{step.id}.")}
+    known = (match.tool.input_schema or {}).get("properties") or {}
+    return {**{name: value for name, value in given.items() if name in known}, **own}
+
+
+def _finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
+    """The plan with an id made of its content and the workflow: the same over attempts, resets and continuations."""
+    content = [request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps]]
+    text = json.dumps(content, sort_keys=True, default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return Plan(id=digest, task=request.decision.query, steps=steps, reasons=reasons)

@@ -1,0 +1,96 @@
+"""What the activities of a worker share: opened on first use, closed when the last worker that holds it ends."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.executors import Executors, HttpExecutor, Registered
+from orchestrator.plans import ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from orchestrator.connections import Connections
+    from orchestrator.router import Router
+
+ServerConfig = Mapping[str, Any] | str | Path
+"""An `mcpServers` configuration: a mapping, or the path of the JSON file."""
+
+MAX_TENANTS = 64
+"""Tenants whose MCP connections a worker keeps; the least recently used one's are closed."""
+
+
+class Resources:
+    """Router and executors of one plugin. Nothing is opened before it is asked for.
+
+    Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
+    of, or a function from the tenant to its configuration (None: that tenant has no servers).
+    """
+
+    def __init__(
+        self,
+        make_router: "Callable[[], Router]",
+        mcp_servers: "ServerConfig | Callable[[str], ServerConfig | None] | None" = None,
+        executors: Mapping[str, Registered] | None = None,
+    ) -> None:
+        self._make_router = make_router
+        self._config_of = mcp_servers if callable(mcp_servers) else lambda _: mcp_servers
+        self._registered = dict(executors or {})
+        Executors(self._registered)  # a wrong registration fails where the plugin is made
+        self._holders = 0
+        self._opening = asyncio.Lock()
+        self._router: Router | None = None
+        self._tenants: OrderedDict[str, tuple[Executors, Connections | None]] = OrderedDict()
+        self._open = AsyncExitStack()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Held by each worker or replayer that runs; the last one out closes what was opened."""
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if self._holders == 0:
+                await self.close()
+
+    async def router(self) -> "Router":
+        """The router, opened once however many ask at the same time."""
+        async with self._opening:
+            if self._router is None:
+                self._router = await self._open.enter_async_context(self._make_router())
+            return self._router
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Carries out a call with its own tenant's connections."""
+        if call.tenant not in self._tenants:
+            self._tenants[call.tenant] = self._make_executors(call.tenant)
+        self._tenants.move_to_end(call.tenant)
+        executors, _ = self._tenants[call.tenant]
+        while len(self._tenants) > MAX_TENANTS:
+            _, (_, connections) = self._tenants.popitem(last=False)
+            if connections is not None:
+                await connections.close()
+        return await executors.execute(call)
+
+    def _make_executors(self, tenant: str) -> "tuple[Executors, Connections | None]":
+        config = self._config_of(tenant)
+        if config is None:
+            return Executors(self._registered), None
+        from orchestrator.connections import Connections
+
+        connections = Connections(config)
+        return Executors(self._registered, connections), connections
+
+    async def close(self) -> None:
+        """Closes router, connections and HTTP clients; a later call opens them again."""
+        tenants, self._tenants = self._tenants, OrderedDict()
+        stack, self._open, self._router = self._open, AsyncExitStack(), None
+        async with stack:
+            for _, connections in tenants.values():
+                if connections is not None:
+                    stack.push_async_callback(connections.close)
+            for executor in self._registered.values():
+                if isinstance(executor, HttpExecutor):
+                    stack.push_async_callback(executor.aclose)

@@ -1,0 +1,164 @@
+"""The Router: the order of the stages, written once."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.confidence import Calibration, shipped
+from orchestrator.decision import Decision
+from orchestrator.embed import Embedder, embedder_for
+from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
+from orchestrator.index import Index
+from orchestrator.indexes import Indexes
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.options import Options
+from orchestrator.outcome import Outcome, conclude
+from orchestrator.search import Search
+from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
+from orchestrator.stages.understand import Understood, understand
+from orchestrator.store import Store
+
+
+class Router:
+    """Routes tasks to tools, in process.
+
+    Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
+    or a Store), which knows each tenant's own. Everything opens on first use and closes with the context. One Router
+    serves many concurrent calls of one event loop.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue | str | Path | None = None,
+        store: Store | str | Path | None = None,
+        *,
+        embedder: Embedder | None = None,
+        options: Options | None = None,
+        capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
+        calibration: Calibration | None = None,
+    ) -> None:
+        if (catalogue is None) == (store is None):
+            raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
+        self.options = options or Options()
+        self._given_embedder = embedder
+        self._calibration = calibration or shipped()
+        if isinstance(store, str | Path):
+            store = Store(store, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
+        self.store = store
+        self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder, opened on first use."""
+        if self._given_embedder is None:
+            self._given_embedder = embedder_for(self.options)
+        return self._given_embedder
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Forgets all indexes and closes the store."""
+        self._indexes.clear()
+        if self.store is not None:
+            await asyncio.to_thread(self.store.close)
+
+    async def index(self, tenant: str) -> Index:
+        """The tenant's current Index; loads it once, however many ask."""
+        return (await self._indexes.get(tenant))[0]
+
+    async def route(self, request: RouteRequest | str) -> Decision:
+        """The Decision for a task. A bare text is routed for the tenant `local`.
+
+        Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
+        all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
+        """
+        if isinstance(request, str):
+            request = RouteRequest(query=request, tenant="local")
+        request.validate()
+        started = time.perf_counter()
+        index, stale = await self._indexes.get(request.tenant)
+        run = _Run(index, request, started)
+        if stale:
+            run.warnings.append(stale)
+        run.time("load")
+
+        understood = understand(request.query)
+        run.time("understand")
+        outcome = Outcome(index, request, understood, self.options)
+        outcome.find_always()
+        run.time("always")
+        outcome.find_explicit()
+        run.time("explicit")
+        if outcome.settled:
+            return run.finish(conclude(outcome, None, None))
+
+        search = Search(index, understood, self._calibration, width=max(30, 3 * request.limit), allowed=outcome.allowed)
+        found = search.by_keyword()
+        outcome.gate_confidence = search.gate(found)
+        run.time("keyword")
+        if self._wants_meaning(request, outcome.gate_confidence):
+            vectors = await self._vectors(index, understood, run)
+            if vectors is not None:
+                found = search.by_both(index.semantic(self.embedder), vectors)
+                outcome.semantic_ran = True
+            run.time("semantic")
+        decision = conclude(outcome, search, found)
+        run.time("select")
+        return run.finish(decision)
+
+    def _wants_meaning(self, request: RouteRequest, gate_confidence: float) -> bool:
+        if request.route_hint is RouteHint.AUTO:
+            return gate_confidence < self.options.gate
+        return request.route_hint is RouteHint.SEMANTIC
+
+    async def _vectors(self, index: Index, understood: Understood, run: "_Run") -> NDArray[np.float32] | None:
+        """The query's vector and its clauses', [1 + clauses, dimension]; None, with a warning, when none can be had."""
+        clauses = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
+        texts = [understood.text, *clauses]
+        try:
+            if not self.embedder.remote and index.has_vectors:
+                return self.embedder.embed(texts)
+            async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
+                await asyncio.to_thread(index.semantic, self.embedder)
+                return await asyncio.to_thread(self.embedder.embed, texts)
+        except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
+            reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
+            run.warnings.append(f"keyword leg alone: {reason}")
+            return None
+
+
+class _Run:
+    """One request's clock and warnings."""
+
+    def __init__(self, index: Index, request: RouteRequest, started: float) -> None:
+        self.warnings: list[str] = []
+        self._started = self._last = started
+        self._timings: dict[str, float] = {}
+
+    def time(self, stage: str) -> None:
+        """Books the time since the last call to this stage, in milliseconds."""
+        now = time.perf_counter()
+        self._timings[stage] = (now - self._last) * 1000
+        self._last = now
+
+    def finish(self, decision: Decision) -> Decision:
+        total = (time.perf_counter() - self._started) * 1000
+        return replace(
+            decision,
+            timings_ms={**self._timings, "total": total},
+            warnings=(*self.warnings, *decision.warnings),
+        )

@@ -1,0 +1,282 @@
+"""A run inside a workflow: route once, plan from the same matches, then the steps, each behind the budget guard.
+
+Every step is a task that waits for its dependencies, an approval where one is asked for, a free slot and the budget.
+All state is plain data, so a run can stop between steps and go on in a new execution from its Checkpoint.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
+from orchestrator.budget import Budget, Verdict
+from orchestrator.decision import Decision
+from orchestrator.durable import as_failure, call_config, call_tool, outcome_is_unknown, why_failed
+from orchestrator.errors import ToolrouteError
+from orchestrator.held import compose
+from orchestrator.models import RouteRequest, Tool
+from orchestrator.plans import (
+    Checkpoint,
+    Plan,
+    Progress,
+    RunRequest,
+    RunResult,
+    Step,
+    StepOutcome,
+    StepProgress,
+    StepStatus,
+    ToolCall,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from orchestrator.workflow import ToolRouter
+
+
+class Run:
+    """One run of one task. `should_stop` is asked before each step starts; a run that stops gives a Checkpoint."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        router: "ToolRouter",
+        call_options: workflow.ActivityConfig | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        try:
+            request.validate()
+        except ToolrouteError as error:
+            raise as_failure(error) from error
+        done = request.checkpoint
+        self.request, self._router = request, router
+        self.started = 0
+        self._config = call_config(request, call_options)
+        self._should_stop = should_stop or (lambda: False)
+        self._phase = "routing"
+        self._decision = done.decision if done else None
+        self._plan = done.plan if done else None
+        self._extra = list(done.extra_routes) if done else []
+        self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
+        self._approvals = dict(done.approvals) if done else {}
+        self._budget = Budget(
+            request.limits, settled=done.settled if done else 0, warnings=done.warnings if done else ()
+        )
+        self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self._outcomes.items()}
+        self._running = 0
+
+    async def to_the_end(self) -> RunResult:
+        """The result of a run that nothing stops."""
+        ended = await self.advance()
+        if isinstance(ended, Checkpoint):
+            raise RuntimeError("a run without should_stop stopped")
+        return ended
+
+    async def advance(self) -> RunResult | Checkpoint:
+        """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
+        decision, plan = await self._prepare()
+        self._phase = "running"
+        steps = [asyncio.create_task(self._carry_out(s)) for s in plan.steps if s.id not in self._outcomes]
+        try:
+            await asyncio.gather(*steps)
+        except asyncio.CancelledError:
+            await workflow.wait(steps)  # gather ends with its first cancelled step; calls are still being stopped
+            self._cancelled(plan)
+            raise
+        if len(self._outcomes) < len(plan.steps):
+            return self._checkpoint(decision, plan)
+        self._phase = "done"
+        outcomes = tuple(self._outcomes[step.id] for step in plan.steps)
+        return RunResult(
+            decision=decision,
+            plan=plan,
+            steps=outcomes,
+            budget=self._budget.report(),
+            answer=compose(plan, outcomes, self.request.limits.reserve_for_synthesis),
+            extra_routes=tuple(self._extra),
+        )
+
+    def approve(self, step: str, allowed: bool) -> None:
+        """Takes the word on a step that waits for approval; the last word before it starts counts."""
+        self._approvals[step] = allowed
+
+    def progress(self) -> Progress:
+        """Where the run stands: for queries, so without results."""
+        steps = tuple(self._step_progress(step) for step in (self._plan.steps if self._plan else ()))
+        return Progress(phase=self._phase, steps=steps, budget=self._budget.report())
+
+    async def _prepare(self) -> tuple[Decision, Plan]:
+        """The Decision and the Plan: one route, and one more only for steps that asked outside its matches."""
+        if self._decision is None:
+            self._decision = await self._router.route(self._route_request(self.request.task))
+        self._phase = "planning"
+        if self._plan is None:
+            plan = await self._router.plan(self._decision, arguments=self.request.arguments)
+            if plan.unbound:
+                task = "; ".join(step.task for step in plan.unbound)
+                self._extra.append(await self._router.route(self._route_request(task)))
+                plan = await self._router.plan(self._extra[-1], arguments=self.request.arguments, first=plan)
+            self._plan = plan
+        return self._decision, self._plan
+
+    def _route_request(self, task: str) -> RouteRequest:
+        request = self.request
+        return RouteRequest(
+            query=task,
+            tenant=request.tenant or self._router.tenant,
+            limit=request.limit,
+            conversation=request.conversation,
+            filters=request.filters,
+            route_hint=request.route_hint,
+        )
+
+    async def _carry_out(self, step: Step) -> None:
+        """One step from waiting to its outcome; no outcome when the run stops before it starts."""
+        self._set(step, StepStatus.PENDING)
+        await workflow.wait_condition(lambda: self._stopping or all(name in self._outcomes for name in step.depends_on))
+        if self._stopping and not all(name in self._outcomes for name in step.depends_on):
+            return
+        tool = self._tool(step)
+        ended = self._cannot_start(step, tool)
+        if ended is None and tool is not None:
+            ended = await self._when_approved(step, tool)
+        if ended is not None:
+            self._outcomes[step.id] = ended
+            self._set(step, ended.status)
+
+    @property
+    def _stopping(self) -> bool:
+        return self._should_stop()
+
+    def _cannot_start(self, step: Step, tool: Tool | None) -> StepOutcome | None:
+        """Why a step ends before it begins, if it does."""
+        failed = [name for name in step.depends_on if self._outcomes[name].status is not StepStatus.DONE]
+        if failed:
+            told = ", ".join(f"{name} ended {self._outcomes[name].status}" for name in failed)
+            return self._ended(step, StepStatus.SKIPPED, f"it follows a step that was not done: {told}")
+        if tool is None:
+            return self._ended(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
+        if step.missing:
+            needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
+            return self._ended(step, StepStatus.NEEDS_INPUT, f"not in the task, and never guessed: {needed}")
+        return None
+
+    async def _when_approved(self, step: Step, tool: Tool) -> StepOutcome | None:
+        if self.request.approve_destructive and _may_destroy(tool):
+            self._set(step, StepStatus.NEEDS_APPROVAL)
+            try:
+                await workflow.wait_condition(
+                    lambda: self._stopping or step.id in self._approvals,
+                    timeout=timedelta(seconds=self.request.approval_timeout_s),
+                )
+            except TimeoutError:
+                return self._ended(
+                    step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved"
+                )
+            if step.id not in self._approvals:
+                return None
+            if not self._approvals[step.id]:
+                return self._ended(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
+        return await self._within_budget(step, tool)
+
+    async def _within_budget(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Waits for a slot and for tokens; a step that could fit after others settle waits for them."""
+        self._set(step, StepStatus.WAITING)
+        while True:
+            await workflow.wait_condition(lambda: self._stopping or self._running < self.request.parallel_steps)
+            if self._stopping:
+                return None
+            answer = self._budget.reserve(step.id, step.expected_tokens)
+            if answer.verdict is Verdict.REFUSED:
+                return self._ended(step, StepStatus.REFUSED, answer.reason)
+            if answer.verdict is Verdict.GRANTED:
+                break
+            held = self._budget.reserved
+            await workflow.wait_condition(lambda: self._stopping or self._budget.reserved != held)  # noqa: B023
+        return await self._called(step, tool, answer.allowance)
+
+    async def _called(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
+        call = ToolCall(
+            tenant=self._decision.tenant if self._decision else self.request.tenant,
+            tool=tool,
+            arguments=step.arguments,
+            idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id if self._plan else ''}:{step.id}",
+            max_result_tokens=max(0, allowance - step.argument_tokens),
+            deadline_s=0.9 * self.request.call_timeout_s,
+        )
+        self.started += 1
+        self._running += 1
+        self._set(step, StepStatus.RUNNING)
+        used = step.argument_tokens
+        try:
+            result = await call_tool(call, self._config)
+            used += result.tokens
+            return self._answered(step, result, used)
+        except (FailureError, asyncio.CancelledError) as error:
+            ended = self._broke(step, call, error, used)
+            if is_cancelled_exception(error) or isinstance(error, asyncio.CancelledError):
+                self._outcomes[step.id] = ended
+                self._set(step, ended.status)
+                raise
+            return ended
+        finally:
+            self._running -= 1
+            self._budget.settle(step.id, used)
+
+    def _answered(self, step: Step, result: ToolResult, used: int) -> StepOutcome:
+        if result.is_error:
+            return replace(self._ended(step, StepStatus.FAILED, result.text[:1000]), result=result, tokens=used)
+        return replace(self._ended(step, StepStatus.DONE, ""), result=result, tokens=used)
+
+    def _broke(self, step: Step, call: ToolCall, error: BaseException, used: int) -> StepOutcome:
+        kind, message = why_failed(error)
+        cancelled = is_cancelled_exception(error) or isinstance(error, asyncio.CancelledError)
+        if cancelled and call.replayable:
+            return replace(self._ended(step, StepStatus.CANCELLED, "cancelled while it ran"), tokens=used)
+        if cancelled or outcome_is_unknown(error, call):
+            reason = f"it was sent and its answer was lost ({kind}: {message}): see whether it took effect"
+            return replace(self._ended(step, StepStatus.OUTCOME_UNKNOWN, reason[:1000]), tokens=used)
+        return replace(self._ended(step, StepStatus.FAILED, f"{kind}: {message}"[:1000]), tokens=used)
+
+    def _ended(self, step: Step, status: StepStatus, reason: str) -> StepOutcome:
+        return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason)
+
+    def _tool(self, step: Step) -> Tool | None:
+        decisions = [self._decision, *self._extra]
+        return next((found for decision in decisions if decision and (found := decision.tool(step.tool))), None)
+
+    def _set(self, step: Step, status: StepStatus) -> None:
+        self._status[step.id] = status
+
+    def _cancelled(self, plan: Plan) -> None:
+        """Marks what did not start, so that a query after the end tells what was done and what was not."""
+        self._phase = "done"
+        for step in plan.steps:
+            if step.id not in self._outcomes:
+                self._outcomes[step.id] = self._ended(step, StepStatus.CANCELLED, "the run was cancelled before it")
+                self._set(step, StepStatus.CANCELLED)
+
+    def _step_progress(self, step: Step) -> StepProgress:
+        outcome = self._outcomes.get(step.id)
+        status = self._status.get(step.id, StepStatus.PENDING)
+        reason = outcome.reason if outcome else ""
+        return StepProgress(step=step.id, task=step.task[:200], tool=step.tool, status=status, reason=reason[:300])
+
+    def _checkpoint(self, decision: Decision, plan: Plan) -> Checkpoint:
+        return Checkpoint(
+            decision=decision,
+            plan=plan,
+            outcomes=tuple(self._outcomes.values()),
+            settled=self._budget.settled,
+            warnings=self._budget.warnings,
+            extra_routes=tuple(self._extra),
+            approvals=self._approvals,
+        )
+
+
+def _may_destroy(tool: Tool) -> bool:
+    """Whether it was not said that the tool leaves things as they are; MCP's own reading of silence."""
+    return not (tool.annotations.read_only or tool.annotations.destructive is False)

@@ -1,0 +1,82 @@
+"""Where a task falls into parts. More careful than the clauses that routing reads: each part may become a call.
+
+Strong seams ("then", a numbered list, a new sentence) order the parts; weak ones ("and", a comma) leave them side by
+side, and count only where the planner finds a different tool on each side. Quoted text is never cut.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from orchestrator.text import stem
+
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
+_SEAM = re.compile(
+    r"(?P<strong>"
+    r"[,;.]?\s+and\s+(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
+    r"|[,;.]\s*(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
+    r"|\s+then\s+"
+    r"|\s*(?:\n\s*|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
+    r"|[.!?;]\s+(?=[A-Z\"“])|\n+"
+    r")|(?P<weak>,?\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[.!?;]\s+")
+_POLITE = re.compile(r"^(?:please|also|then|first|firstly|second|finally|next|kindly|now)\b[,\s]*", re.IGNORECASE)
+_QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the task, the seam before it ("" for the first, `strong` or `weak`) and how that seam was written."""
+
+    text: str
+    joint: str = ""
+    seam: str = ""
+
+    @property
+    def strong(self) -> bool:
+        return self.joint != "weak"
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the part comes after the ones before it."""
+        return self.joint == "strong"
+
+    @property
+    def imperative(self) -> bool:
+        """Whether the part begins like something to do: a verb-like first word and something after it."""
+        words = self.text.split()
+        first = words[0].lower().strip(",.") if words else ""
+        return len(words) > 1 and (bool(stem(first)) or first in _QUESTION) and not words[0][:1].isdigit()
+
+    def joined(self, other: "Part") -> "Part":
+        """Both parts as one, written as they stood in the task."""
+        return replace(self, text=f"{self.text}{other.seam}{other.text}")
+
+
+def cut_task(task: str) -> list[Part]:
+    """The parts in order; one part, the whole, for a task without seams or too long to be a list of things to do."""
+    whole = Part(text=task.strip())
+    if len(task) > 4_000:
+        return [whole]
+    masked = _QUOTED.sub(lambda match: "x" * len(match.group()), task)
+    parts: list[Part] = []
+    start, joint, written = 0, "", ""
+    for seam in _SEAM.finditer(masked):
+        if _starts_lower(masked, seam):
+            continue
+        _add(parts, task[start : seam.start()], joint, written)
+        start, joint, written = seam.end(), "strong" if seam.group("strong") else "weak", seam.group()
+    _add(parts, task[start:], joint, written)
+    return parts or [whole]
+
+
+def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
+    """Whether a full stop is inside a sentence ("e.g. this"): the pattern ignores case, so this looks again."""
+    return bool(_SENTENCE.fullmatch(seam.group())) and masked[seam.end() : seam.end() + 1].islower()
+
+
+def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:
+    cleaned = _POLITE.sub("", text.strip(" \t\n,;")).strip()
+    if cleaned:
+        parts.append(Part(cleaned, joint, seam) if parts else Part(cleaned))

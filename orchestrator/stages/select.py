@@ -1,0 +1,138 @@
+"""Select: near-duplicates give way, one or two tools are recommended, and the matches fit a token cap."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.models import Match, Tool
+
+WITHIN = 0.8
+"""A runner-up is recommended beside the best when its probability is at least this share of the best's."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+def spread(matches: Sequence[Match], window: int) -> list[Match]:
+    """The same matches, with near-duplicates from other servers moved behind the window's other matches.
+
+    Only reordering, and only within the window. Tools of one server are never duplicates of one another.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    first: list[Match] = []
+    again: list[Match] = []
+    for match in matches[:window]:
+        twin = seen.setdefault(_likeness(match.tool), match.tool.server)
+        (first if twin == match.tool.server else again).append(match)
+    return [*first, *again, *matches[window:]]
+
+
+def _likeness(tool: Tool) -> tuple[str, str]:
+    """Equal for tools that say the same: the name's and the description's letters."""
+    return re.sub(r"[\W_]+", "", tool.name.lower()), re.sub(r"\W+", "", tool.description.lower())[:80]
+
+
+def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of the one or two tools to use first.
+
+    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts and
+    another part has a best tool of its own.
+    """
+    if not matches:
+        return ()
+    best = matches[0]
+    if len(matches) > 1 and matches[1].score >= WITHIN * best.score:
+        ages = {match.tool.labels.get("maturity") for match in matches[:2]}
+        if ages == {"stable", "emerging"}:
+            return best.tool.key, matches[1].tool.key
+    other = next((key for key in best_of_clauses if key != best.tool.key), None)
+    return (best.tool.key, other) if other else (best.tool.key,)
+
+
+def by_standing(tools: Sequence[Tool]) -> list[int]:
+    """Positions ordered by usage, then maintenance: what to show where nothing matched at all."""
+    ages = {"stable": 0, "emerging": 1, "deprecated": 3}
+
+    def standing(position: int) -> tuple[float, int, int]:
+        labels = tools[position].labels
+        return -_number(labels.get("usage", "0")), ages.get(labels.get("maturity", ""), 2), position
+
+    return sorted(range(len(tools)), key=standing)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
+    """The matches within a cap of tokens, and those dropped.
+
+    All schemas shrink together, step by step; below the smallest the tail is dropped, since a tool that cannot be
+    called is no tool. The best match is kept while it fits at all.
+    """
+    for shrink in LADDER:
+        shrunk = [replace(match, tool=shrink(match.tool)) for match in matches]
+        costs = [tokens_of(match.tool) for match in shrunk]
+        if sum(costs) <= cap:
+            return shrunk, []
+    kept, used = 0, 0
+    while kept < len(costs) and used + costs[kept] <= cap:
+        used += costs[kept]
+        kept += 1
+    return shrunk[:kept], list(matches[kept:])
+
+
+def _full(tool: Tool) -> Tool:
+    return tool
+
+
+def _short_descriptions(tool: Tool) -> Tool:
+    """First sentences only, of the tool and of its parameters."""
+    return replace(
+        tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
+    )
+
+
+def _required_parameters(tool: Tool) -> Tool:
+    """First sentence, and of the parameters only the required ones, without descriptions."""
+    schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
+    if schema and isinstance(schema.get("properties"), dict):
+        needed = set(schema.get("required") or ())
+        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
+    return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
+
+
+LADDER = (_full, _short_descriptions, _required_parameters)
+_PROSE = frozenset(("description", "title", "examples", "default", "$comment"))
+
+
+def _first_sentence(text: str, limit: int = 160) -> str:
+    first = _SENTENCE.split(text.strip(), maxsplit=1)[0]
+    return first if len(first) <= limit else first[: limit - 1].rstrip() + "…"
+
+
+def _shorten(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in part.items() if name not in _PROSE or name == "description"}
+    if isinstance(kept.get("description"), str):
+        kept["description"] = _first_sentence(kept["description"], 80)
+    return kept
+
+
+def _map_schema(
+    schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The schema with a change made to it and to each schema within its properties and items."""
+    if schema is None:
+        return None
+    changed = change(dict(schema))
+    if isinstance(changed.get("properties"), dict):
+        changed["properties"] = {
+            name: _map_schema(part, change) if isinstance(part, dict) else part
+            for name, part in changed["properties"].items()
+        }
+    if isinstance(changed.get("items"), dict):
+        changed["items"] = _map_schema(changed["items"], change)
+    return changed

@@ -1,0 +1,47 @@
+"""The semantic leg: cosines between a query and every tool of one catalogue, by an exact matrix product."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.models import Tool
+
+Cosines = NDArray[np.float32]
+"""-1 to 1. Shape [tools] in the catalogue's order, or [queries, tools]."""
+
+BEST_OF_SERVER = 3
+"""A server is as near as the mean of its three nearest tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticScores:
+    """One query's cosines: of every tool, and of every tool for each clause (none if it is one)."""
+
+    whole: Cosines
+    clauses: tuple[Cosines, ...]
+
+
+class SemanticIndex:
+    """The vectors of one catalogue, [tools, dimension], rows of length 1. Tools must be ordered by server."""
+
+    def __init__(self, tools: Sequence[Tool], vectors: NDArray[np.float32]) -> None:
+        self.vectors = np.ascontiguousarray(vectors, np.float32)
+        starts = [i for i, tool in enumerate(tools) if i == 0 or tool.server != tools[i - 1].server]
+        self._starts = np.array([*starts, len(tools)], np.int64)
+
+    def score(self, queries: NDArray[np.float32]) -> SemanticScores:
+        """The leg: the query's vector in row 0 and its clauses' below, [1 + clauses, dimension], against every tool."""
+        cosines = np.ascontiguousarray((self.vectors @ queries.T).T, np.float32)
+        return SemanticScores(cosines[0], tuple(cosines[1:]))
+
+    def server_scores(self, cosines: Cosines, tools: NDArray[np.int64]) -> Cosines:
+        """For each of these tools, the mean of the best cosines [tools] within its server."""
+        servers = (np.searchsorted(self._starts, tools, side="right") - 1).tolist()
+        nearness = {server: self._nearness(cosines, server) for server in set(servers)}
+        return np.array([nearness[server] for server in servers], np.float32)
+
+    def _nearness(self, cosines: Cosines, server: int) -> float:
+        own = cosines[self._starts[server] : self._starts[server + 1]]
+        return float(own.mean()) if len(own) <= BEST_OF_SERVER else float(np.sort(own)[-BEST_OF_SERVER:].mean())

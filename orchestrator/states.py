@@ -1,0 +1,87 @@
+"""The servers of a pool: what is remembered of each, and how it stands as a record for people and programs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from orchestrator.connection import Connection, Limits
+from orchestrator.errors import ToolrouteError
+from orchestrator.mcp_config import ServerSpec
+
+
+class State(StrEnum):
+    """Named in the file; its tools known; being connected; connected; or not to be had."""
+
+    CONFIGURED = "configured"
+    KNOWN = "known"
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server as it stands. `tools` is None while unknown; times are in seconds; no secret in `last_error`."""
+
+    server: str
+    state: State
+    transport: str
+    tools: int | None = None
+    calls_in_flight: int = 0
+    idle_s: float | None = None
+    last_error: str = ""
+    retry_in_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "server": self.server,
+            "state": str(self.state),
+            "transport": self.transport,
+            "tools": self.tools,
+            "calls_in_flight": self.calls_in_flight,
+            "idle_s": None if self.idle_s is None else round(self.idle_s, 1),
+            "last_error": self.last_error,
+            "retry_in_s": None if self.retry_in_s is None else round(self.retry_in_s, 1),
+        }
+
+
+class Server:
+    """A configured server's place in the pool: its connection, and what is remembered between connections."""
+
+    def __init__(self, spec: ServerSpec, limits: Limits) -> None:
+        self.spec = spec
+        self.limits = Limits(
+            connect_timeout_s=spec.connect_timeout_s or limits.connect_timeout_s,
+            call_timeout_s=spec.call_timeout_s or limits.call_timeout_s,
+            idle_ttl_s=spec.idle_ttl_s or limits.idle_ttl_s,
+        )
+        self.connection: Connection | None = None
+        self.tools: int | None = None
+        self.failures = 0
+        self.retry_at = 0.0
+        self.last_error: ToolrouteError | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a connection is open, or opening, that a call may join."""
+        return self.connection is not None and self.connection.usable
+
+    def state(self, now: float) -> ServerState:
+        connection = self.connection
+        state = State.KNOWN if self.tools is not None else State.CONFIGURED
+        idle = None
+        if connection is not None and connection.usable:
+            state = State.READY if connection.was_ready else State.CONNECTING
+            idle = now - connection.last_used if connection.was_ready and not connection.users else None
+        elif self.failures:
+            state = State.FAILED
+        return ServerState(
+            server=self.spec.name,
+            state=state,
+            transport=self.spec.transport,
+            tools=self.tools,
+            calls_in_flight=connection.users if connection is not None else 0,
+            idle_s=idle,
+            last_error=str(self.last_error or ""),
+            retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
+        )

@@ -1,0 +1,137 @@
+"""Words: how a text becomes the terms that are indexed and searched, for tools and queries alike.
+
+Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
+Scripts without spaces between words give character pairs. Words are stemmed with Snowball's English stemmer, which
+leaves other scripts as they are.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import Stemmer
+
+from orchestrator.models import Tool
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+[a-z]*")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
+_STEMMER = Stemmer.Stemmer("english")
+
+STOP_WORDS = frozenset(
+    """a about above after again all also am an and any are as at be because been before being between both but by can
+    could did do does doing don down during each etc few for from further had has have having he her here hers him his
+    how i if in into is it its itself just let like may me might more most my myself no nor not now of off on once only
+    or other our ours out over own please s same she should so some such t than that the their theirs them then there
+    these they this those through to too under until up us using very want was we were what when where which while who
+    whom why will with would you your yours d ll m re ve need needs help thanks thank hi hello hey""".split()
+)
+"""Words that name no tool. Left out of tools and queries; "not" and "without" are read by `understand`, not here."""
+
+Field = tuple[str, str]
+"""A field's name (server, name, keywords, description, parameters) and its text."""
+
+
+def terms(text: str) -> list[str]:
+    """The stemmed terms of a text in order, stop words left out."""
+    return [term for word in split_words(text) if (term := stem(word))]
+
+
+def surfaces(text: str) -> dict[str, str]:
+    """Each stemmed term of a text and the first word that it came from: what a person is shown."""
+    found: dict[str, str] = {}
+    for word in split_words(text):
+        found.setdefault(stem(word), word)
+    return found
+
+
+def split_words(text: str) -> Iterator[str]:
+    """Lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
+    if not text.isascii():
+        text = _without_marks(text)
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if not word.isascii() and _UNSPACED.search(word):
+            yield from _unspaced(word)
+            continue
+        word = re.split(r"['’]", word, maxsplit=1)[0]
+        if not (word.islower() or word.istitle() or word.isdigit()):
+            parts = _CAMEL.findall(word)
+            if 1 < len(parts) <= 8:
+                yield from (part.lower() for part in parts)
+        yield word.lower()
+
+
+def _without_marks(text: str) -> str:
+    """Compatibility forms made plain and accents and vowel signs dropped, alike in tools and queries."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", "".join(char for char in decomposed if unicodedata.category(char)[0] != "M"))
+
+
+def _unspaced(word: str) -> Iterator[str]:
+    """Character pairs of each unspaced run (the character itself when it stands alone), other runs as they are."""
+    position = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > position:
+            yield word[position : run.start()].lower()
+        text = run.group()
+        yield from (text[i : i + 2] for i in range(max(1, len(text) - 1)))
+        position = run.end()
+    if position < len(word):
+        yield word[position:].lower()
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """The stem of a lower-case word, "" for a stop word."""
+    return "" if word in STOP_WORDS else str(_STEMMER.stemWord(word))
+
+
+def fields(tool: Tool) -> list[Field]:
+    """The texts that a tool is searched by, by field."""
+    return [
+        ("server", tool.server),
+        ("name", tool.name),
+        ("keywords", " ".join(tool.keywords)),
+        ("description", tool.description),
+        ("parameters", parameter_text(tool.input_schema)),
+    ]
+
+
+def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:
+    """Names, descriptions and enumerated values of a schema's parameters, nested ones to the given depth."""
+    if not isinstance(schema, dict) or depth == 0:
+        return ""
+    parts: list[str] = []
+    properties = schema.get("properties")
+    for name, value in properties.items() if isinstance(properties, dict) else ():
+        parts.append(str(name))
+        if not isinstance(value, dict):
+            continue
+        if isinstance(value.get("description"), str):
+            parts.append(value["description"])
+        if isinstance(value.get("enum"), list):
+            parts.extend(item for item in value["enum"][:20] if isinstance(item, str))
+        parts.append(parameter_text(value, depth - 1))
+        parts.append(parameter_text(value.get("items"), depth - 1))
+    return " ".join(part for part in parts if part)
+
+
+_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-./:{}]+")
+
+
+def spaced(identifier: str) -> str:
+    """An identifier as words: `getUser_profile-v2` is "get User profile v2"."""
+    return " ".join(_BREAKS.sub(" ", identifier).split())
+
+
+def card(tool: Tool) -> str:
+    """The whole tool in one text: what an embedder reads."""
+    name = f"{spaced(tool.server)} {spaced(tool.name)}".strip()
+    parameters = parameter_text(tool.input_schema, depth=1)[:600]
+    parts = (name, ", ".join(tool.keywords), tool.description[:1000], parameters)
+    return ". ".join(part for part in parts if part)

@@ -1,0 +1,135 @@
+"""How a connection reaches its server: a child process or streamable HTTP, each watched for its end."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Self, TextIO
+from urllib.parse import urlsplit
+
+from orchestrator.mcp_config import Launch
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+"""The longest single result over HTTP; the library's own limit of 1 MiB refuses results that stdio lets through."""
+
+_TAIL_LINES = 3
+_TAIL_CHARS = 200
+_CHUNK = 65_536
+
+
+class Stderr:
+    """The last lines of a child's standard error. The rest is read and dropped, so a child that floods it never blocks
+    and never reaches the terminal."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
+        self._rest = b""
+
+    @contextmanager
+    def pipe(self) -> Iterator[TextIO]:
+        """The end to give to the child; close it once the child runs."""
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(read_end, self._drain, loop, read_end)
+        try:
+            with os.fdopen(write_end, "w") as writer:
+                yield writer
+        finally:
+            self._drain(loop, read_end)
+            loop.remove_reader(read_end)
+            os.close(read_end)
+
+    def _drain(self, loop: asyncio.AbstractEventLoop, read_end: int) -> None:
+        try:
+            chunk = os.read(read_end, _CHUNK)
+        except BlockingIOError:
+            return
+        if not chunk:
+            loop.remove_reader(read_end)
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._lines.extend(line for line in lines if line.strip())
+        self._rest = rest[-_CHUNK:]
+
+    def tail(self) -> str:
+        """The last lines, shortened, on one line."""
+        lines = [*self._lines, self._rest] if self._rest.strip() else list(self._lines)
+        shown = (line.decode("utf-8", "replace").strip() for line in lines[-_TAIL_LINES:])
+        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+
+
+class _Watched:
+    """A read stream that reports its end, which is how a server's death is seen before anyone calls it."""
+
+    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
+        self._inner, self._ended = inner, ended
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    def __aiter__(self) -> "_Watched":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._inner.__anext__()
+        except BaseException:
+            self._ended()
+            raise
+
+    async def receive(self) -> Any:
+        return await self._inner.receive()
+
+    async def aclose(self) -> None:
+        self._ended()
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> bool | None:
+        self._ended()
+        left: bool | None = await self._inner.__aexit__(*exc)
+        return left
+
+
+@asynccontextmanager
+async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+    """Runs the command. Its environment is what the entry names, and HOME, LOGNAME, PATH, SHELL, TERM and USER."""
+    from mcp import StdioServerParameters, stdio_client
+
+    parameters = StdioServerParameters(
+        command=launch.command,
+        args=list(launch.args),
+        env=launch.env,
+        cwd=launch.cwd,
+        # A byte that is no UTF-8 spoils its line, not the connection.
+        encoding_error_handler="replace",
+    )
+    with stderr.pipe() as errlog:
+        async with stdio_client(parameters, errlog=errlog) as (read, write):
+            errlog.close()
+            yield _Watched(read, ended), write
+
+
+@asynccontextmanager
+async def http(launch: Launch, ended: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+    """Reaches the URL with the entry's headers. No read timeout: deadlines are each call's own."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    from orchestrator.http_guard import guarded_client
+
+    loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
+    client = guarded_client(headers=launch.headers, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
+    async with (
+        client,
+        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
+    ):
+        yield _Watched(read, ended), write

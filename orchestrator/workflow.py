@@ -1,0 +1,126 @@
+"""The deterministic door: toolroute inside a user's own workflow. Imports records and arithmetic, no engine.
+
+@workflow.run
+async def run(self, task: str) -> str:
+    router = ToolRouter(tenant="org:acme")
+    decision = await router.route(task)          # the few tools that fit, and why
+    plan = await router.plan(decision)           # steps from the same matches
+    return (await router.run(task)).answer       # or all of it, behind the budget
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Unpack
+
+from temporalio import workflow
+
+from orchestrator import names
+from orchestrator.decision import Decision
+from orchestrator.durable import RETRY, as_failure, call_config, call_tool
+from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.held import check_size
+from orchestrator.models import RouteRequest
+from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
+from orchestrator.running import Run
+
+__all__ = ["ToolRouter"]
+
+Config = workflow.ActivityConfig
+_DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETRY)
+
+
+class ToolRouter:
+    """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
+
+    `tenant` is used where a request names none. `route_options`, `plan_options` and `call_options` are Temporal's own
+    activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name.
+    Failures are Temporal's: `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
+    """
+
+    def __init__(
+        self,
+        tenant: str = "",
+        *,
+        route_options: Config | None = None,
+        plan_options: Config | None = None,
+        call_options: Config | None = None,
+    ) -> None:
+        self.tenant = tenant
+        self._route: Config = {**_DEFAULT, **(route_options or {})}
+        self._plan: Config = {**_DEFAULT, **(plan_options or {})}
+        self._call: Config = {**(call_options or {})}
+        self._calls = 0
+        self._run: Run | None = None
+
+    async def route(self, request: RouteRequest | str, **options: Unpack[Config]) -> Decision:
+        """The Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue."""
+        if isinstance(request, str):
+            request = RouteRequest(query=request, tenant=self.tenant)
+        _held("the query and its conversation", [request.query, [turn.text for turn in request.conversation]])
+        config: Config = {**self._route, "summary": request.query[:120], **options}
+        decision: Decision = await workflow.execute_activity(names.ROUTE, request, result_type=Decision, **config)
+        return decision
+
+    async def plan(
+        self,
+        decision: Decision,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        first: Plan | None = None,
+        **options: Unpack[Config],
+    ) -> Plan:
+        """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest."""
+        _held("the arguments of the plan", dict(arguments or {}))
+        salt = workflow.info().first_execution_run_id
+        request = PlanRequest(decision=decision, arguments=dict(arguments or {}), salt=salt, first=first)
+        config: Config = {**self._plan, **options}
+        plan: Plan = await workflow.execute_activity(names.PLAN, request, result_type=Plan, **config)
+        return plan
+
+    async def call(
+        self,
+        decision: Decision,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        max_result_tokens: int = 8_000,
+        **options: Unpack[Config],
+    ) -> ToolResult:
+        """Calls one of the Decision's tools, by `server:name`; the call's key is the same over all its attempts."""
+        found = decision.tool(tool)
+        if found is None:
+            offered = ", ".join(match.tool.key for match in decision.matches)
+            raise as_failure(UnknownTool(f"{tool!r} is no match of this Decision; it has {offered or 'none'}"))
+        self._calls += 1
+        info = workflow.info()
+        call = ToolCall(
+            tenant=decision.tenant,
+            tool=found,
+            arguments=dict(arguments or {}),
+            idempotency_key=f"{info.workflow_id}:{info.first_execution_run_id[:12]}:c{self._calls}",
+            max_result_tokens=max_result_tokens,
+        )
+        return await call_tool(call, call_config(RunRequest(task=decision.query), {**self._call, **options}))
+
+    async def run(self, request: RunRequest | str, **options: Unpack[Config]) -> RunResult:
+        """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls."""
+        if isinstance(request, str):
+            request = RunRequest(task=request, tenant=self.tenant)
+        self._run = Run(request, self, {**self._call, **options})
+        return await self._run.to_the_end()
+
+    def progress(self) -> Progress | None:
+        """Where the latest `run` stands, for a query handler of the calling workflow; None before the first."""
+        return self._run.progress() if self._run else None
+
+    def approve(self, step: str, allowed: bool = True) -> None:
+        """Lets a step that waits for approval go on, or not, from a signal handler of the calling workflow."""
+        if self._run:
+            self._run.approve(step, allowed)
+
+
+def _held(what: str, value: Any) -> None:
+    try:
+        check_size(what, value)
+    except ToolrouteError as error:
+        raise as_failure(error) from error

@@ -1,0 +1,68 @@
+"""What the tests of workflows share: a plugin over a small catalogue, a real MCP server, and registered functions."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.plugin import OrchestratorPlugin
+from tests.decisions import ALL
+
+TENANT = "org:1"
+SERVERS = {"mcpServers": {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}}
+
+
+class Desk:
+    """The built-in tools of the tests: real functions, which note each call that reached them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.release = asyncio.Event()
+        self.release.set()
+        self.under_way = self.most_under_way = 0
+        self.padding = ""
+        self._moved = asyncio.Condition()
+
+    async def read_file(self, path: str) -> str:
+        return await self._do("read_file", path=path)
+
+    async def delete_file(self, path: str) -> str:
+        return await self._do("delete_file", path=path)
+
+    def add_note(self, title: str, body: str = "") -> dict[str, str]:
+        self.calls.append(("add_note", {"title": title, "body": body}))
+        return {"noted": title}
+
+    async def _do(self, name: str, **arguments: Any) -> str:
+        self.calls.append((name, arguments))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        async with self._moved:
+            self._moved.notify_all()
+        try:
+            await self.release.wait()
+            await asyncio.sleep(0.02)
+        finally:
+            self.under_way -= 1
+        return f"{name} {arguments['path']}{self.padding}"
+
+    async def reached(self, number: int) -> None:
+        """Returns once so many calls are under way at the same time."""
+        async with self._moved, asyncio.timeout(30):
+            await self._moved.wait_for(lambda: self.under_way >= number)
+
+    @property
+    def executors(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "files:read_file": self.read_file,
+            "files:delete_file": self.delete_file,
+            "notes:add_note": self.add_note,
+        }
+
+
+def plugin_over(folder: Path, desk: Desk | None = None, **settings: Any) -> OrchestratorPlugin:
+    """A plugin over the five test tools, its store in a folder of the test."""
+    settings.setdefault("executors", (desk or Desk()).executors)
+    return OrchestratorPlugin(catalogue=Catalogue(ALL), store=folder / "store", mcp_servers=SERVERS, **settings)

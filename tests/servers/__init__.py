@@ -1,0 +1,1 @@
+"""MCP servers that the tests start: one that works, and faulty ones."""

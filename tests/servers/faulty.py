@@ -1,0 +1,99 @@
+"""A server over stdio that does one thing wrong. Run: `python faulty.py FAULT`; the faults are the methods below."""
+
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from byhand import HELLO, OBJECT, serve, text, tool
+
+
+class Faulty:
+    """Answers as the fault wants; lists one tool and answers "fine" where the fault says nothing else."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        self.hung = False
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        if self.hung:
+            return None
+        if method == "initialize":
+            return None if self.fault == "mute" else HELLO
+        if method == "tools/list":
+            return getattr(self, f"list_{self.fault}", self.list_one)(params)
+        if method == "tools/call":
+            return getattr(self, f"call_{self.fault}", self.call_fine)()
+        raise LookupError(method)
+
+    def list_one(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [tool("it")]}
+
+    def call_fine(self) -> dict[str, Any]:
+        return text("fine")
+
+    def list_many(self, params: dict[str, Any]) -> dict[str, Any]:
+        start = int(params.get("cursor", 0))
+        page = {"tools": [tool(f"tool_{number}") for number in range(start, start + 100)]}
+        return page if start + 100 >= 5000 else {**page, "nextCursor": str(start + 100)}
+
+    def list_endless(self, params: dict[str, Any]) -> dict[str, Any]:
+        number = int(params.get("cursor", 0))
+        return {"tools": [tool(f"tool_{number}")], "nextCursor": str(number + 1)}
+
+    def list_circle(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [], "nextCursor": "again"}
+
+    def list_twins(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [tool("it"), tool("other"), tool("it")]}
+
+    def list_misshapen(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [{"name": 7, "inputSchema": "none"}]}
+
+    def list_strict(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [{**tool("it"), "outputSchema": {**OBJECT, "required": ["count"]}}]}
+
+    def call_strict(self) -> dict[str, Any]:
+        return {**text("fine"), "structuredContent": {"other": 1}}
+
+    def call_crash(self) -> dict[str, Any]:
+        print(f"fatal: out of luck, the key was {os.environ.get('API_KEY')}", file=sys.stderr, flush=True)
+        time.sleep(0.1)
+        os._exit(3)
+
+    def call_hang(self) -> None:
+        """From here on nothing is answered any more."""
+        self.hung = True
+
+    def call_ignore(self) -> None:
+        """This call is never answered; everything else is."""
+
+    def call_garbage(self) -> None:
+        print('{"jsonrpc": "2.0", "id": 3, "result"', flush=True)
+
+    def call_shapeless(self) -> dict[str, Any]:
+        return {"content": "not a list"}
+
+    def call_huge(self) -> dict[str, Any]:
+        return text("0123456789 " * 300_000)
+
+    def call_chatty(self) -> dict[str, Any]:
+        print("INFO: this belongs on stderr\n\nand \xff this", flush=True)
+        return text("fine")
+
+    def call_own_code(self) -> dict[str, Any]:
+        raise ConnectionError("quota used up")
+
+
+def flood() -> None:
+    """Writes to standard error for ever, as fast as it is read."""
+    line = b"flood " * 2000 + b"\n"
+    while True:
+        os.write(2, line)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "flood":
+        threading.Thread(target=flood, daemon=True).start()
+    serve(Faulty(sys.argv[1]).answer)

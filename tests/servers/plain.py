@@ -1,0 +1,132 @@
+"""A small server that works, with tools that end its process, wait, count calls in a file, or change its listing.
+
+Run: `python plain.py`, or `python plain.py http PORT [legacy]`, where `legacy` refuses the protocol of 2026 and so
+makes clients open sessions. COUNT_FILE names a file to which some tools add a line for each call.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+server = MCPServer("plain")
+
+
+def _note(line: str) -> None:
+    if name := os.environ.get("COUNT_FILE"):
+        with Path(name).open("a") as file:
+            file.write(f"{line}\n")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+def pid() -> int:
+    """The server's process id."""
+    return os.getpid()
+
+
+@server.tool()
+async def wait(seconds: float) -> str:
+    """Wait, then answer."""
+    _note("wait")
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@server.tool()
+def crash() -> str:
+    """End the process in the middle of the call."""
+    _note("crash")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def crash_once() -> str:
+    """End the process on the first call ever; answer later ones."""
+    _note("crash_once")
+    if Path(os.environ["COUNT_FILE"]).read_text().count("crash_once") == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+@server.tool()
+def fail() -> str:
+    """Fail as a tool fails."""
+    raise ValueError("no")
+
+
+@server.tool()
+def environment() -> dict[str, str]:
+    """The names and values of the process's environment."""
+    return dict(os.environ)
+
+
+@server.tool()
+def large(megabytes: int) -> str:
+    """A long text."""
+    return "word " * (megabytes * 200_000)
+
+
+@server.tool()
+async def key(ctx: Context) -> str:
+    """The idempotency key that came with the call."""
+    meta = ctx.request_context.meta or {}
+    return str(dict(meta).get("toolroute/idempotency-key"))
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    """Add a tool and say that the listing changed."""
+
+    def grown(text: str) -> str:
+        """A tool that was not there before."""
+        return text
+
+    server.add_tool(grown)
+    await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+@server.tool()
+async def change(ctx: Context) -> str:
+    """Give `add` another definition, without saying so."""
+    server.remove_tool("add")
+
+    def add(first: int, second: int) -> int:
+        """Add two numbers, under other names."""
+        return first + second
+
+    server.add_tool(add)
+    return "changed"
+
+
+def _legacy_only(app: ASGIApp) -> ASGIApp:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (b"mcp-protocol-version", b"2026-07-28") in scope["headers"]:
+            await Response(status_code=400)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return refuse
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["http"]:
+        app: ASGIApp = server.streamable_http_app()
+        uvicorn.run(_legacy_only(app) if "legacy" in sys.argv else app, port=int(sys.argv[2]), log_level="error")
+    else:
+        server.run("stdio")

@@ -1,0 +1,84 @@
+"""How the tests reach the servers of this folder: as entries of an mcpServers file, or running over HTTP."""
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def entry(script: str, *args: str, own: dict[str, float] | None = None, **env: str) -> dict[str, Any]:
+    """A stdio entry that runs a script of this folder."""
+    return {
+        "command": sys.executable,
+        "args": [str(HERE / script), *args],
+        "env": env,
+        "toolroute": own or {},
+    }
+
+
+def config(**servers: dict[str, Any]) -> dict[str, Any]:
+    return {"mcpServers": servers}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def running(script: str, port: int, *args: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A script of this folder serving HTTP on the port; it is killed on the way out."""
+    command = [sys.executable, str(HERE / script), "http", str(port), *args]
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, **env}, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await _answers(port, process)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _answers(port: int, process: asyncio.subprocess.Process) -> None:
+    for _ in range(600):
+        assert process.returncode is None, "the server ended before it listened"
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+    raise TimeoutError("the server does not listen")
+
+
+def alive(pid: int | str) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def owners() -> list[str]:
+    """The tasks that still own a connection."""
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("toolroute connection")]
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Waits until the condition holds; fails when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.02)

@@ -1,0 +1,63 @@
+"""A real Temporal server for the tests: one a session, and workers with the cache off, so that everything replays."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
+
+from orchestrator.devserver import dev_server
+from orchestrator.errors import Unavailable
+
+DEPLOYMENT = WorkerDeploymentConfig(
+    version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
+)
+"""Given, so that a worker does not hash every imported module first (1 s)."""
+
+
+@pytest.fixture(scope="session")
+async def temporal_address() -> AsyncIterator[str]:
+    try:
+        async with dev_server() as address:
+            yield address
+    except Unavailable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def task_queue() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@asynccontextmanager
+async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIterator[Worker]:
+    """A worker whose workflows are replayed from their history at every task."""
+    settings = {"max_cached_workflows": 0, "deployment_config": DEPLOYMENT, **settings}
+    async with Worker(client, task_queue=task_queue, **settings) as worker:
+        yield worker
+
+
+async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
+    """The names of the activities in a workflow's history, as scheduled."""
+    return scheduled(await handle.fetch_history())
+
+
+def scheduled(history: WorkflowHistory) -> list[str]:
+    return [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    ]
+
+
+async def replays(history: WorkflowHistory, workflows: Sequence[type] = (), plugins: Sequence[Any] = ()) -> None:
+    """Fails where today's workflow code does not do what the history says."""
+    await Replayer(workflows=list(workflows), plugins=list(plugins)).replay_workflow(history)

@@ -1,0 +1,256 @@
+"""The pool with servers that work: connected when called, once, in parallel, closed when idle."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import Connections
+from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
+from orchestrator.models import Tool
+from orchestrator.states import State
+from tests.servers.start import alive, config, entry, free_port, owners, running, until
+
+PLAIN = entry("quick.py")
+LIBRARY = entry("plain.py")
+TIME = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
+
+
+def states(servers: Connections) -> dict[str, State]:
+    return {state.server: state.state for state in servers.states()}
+
+
+async def test_a_real_server_is_connected_by_its_first_call_alone() -> None:
+    async with Connections(config(time=TIME, other=PLAIN)) as servers:
+        assert states(servers) == {"time": State.CONFIGURED, "other": State.CONFIGURED}
+        result = await servers.call("time:convert_time", _noon("UTC", "Asia/Tokyo"))
+        assert "21:00" in result.text
+        assert (result.is_error, result.truncated, result.warnings) == (False, False, ())
+        assert states(servers) == {"time": State.READY, "other": State.CONFIGURED}
+    assert owners() == []
+
+
+def _noon(source: str, target: str) -> dict[str, str]:
+    return {"source_timezone": source, "target_timezone": target, "time": "12:00"}
+
+
+async def test_a_hundred_first_calls_make_one_connection(tmp_path: Path) -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        results = await asyncio.gather(*(servers.call("plain:pid") for _ in range(100)))
+        assert len({result.text for result in results}) == 1
+        assert alive(results[0].text)
+    assert not alive(results[0].text)
+    assert owners() == []
+
+
+async def test_ten_servers_connect_in_parallel_within_the_bound() -> None:
+    bound = 3
+    seen = 0
+    async with Connections(config(**{f"s{n}": PLAIN for n in range(10)}), max_connecting=bound) as servers:
+        calls = [asyncio.create_task(servers.call(f"s{n}:pid")) for n in range(10)]
+        while not all(call.done() for call in calls):
+            seen = max(seen, len(servers.opening()))
+            await asyncio.sleep(0.01)
+        pids = {(await call).text for call in calls}
+        assert len(pids) == 10
+    assert 1 < seen <= bound
+    assert not any(map(alive, pids))
+
+
+async def test_http_servers_are_called_the_same_way() -> None:
+    port = free_port()
+    async with running("plain.py", port), Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"})) as servers:
+        assert (await servers.call("web:add", {"a": 1, "b": 2})).text == "3"
+        assert (await servers.call("web:large", {"megabytes": 3})).truncated
+
+
+async def test_an_idle_server_is_closed_and_stays_known() -> None:
+    async with Connections(config(plain=entry("quick.py", own={"idle_ttl_s": 0.3}))) as servers:
+        pid = (await servers.call("plain:pid")).text
+        await until(lambda: states(servers)["plain"] is State.KNOWN)
+        await until(lambda: not alive(pid))
+        assert servers.states()[0].tools == 8
+        assert (await servers.call("plain:pid")).text != pid
+
+
+async def test_the_one_idle_for_longest_gives_way_and_calls_in_flight_are_not_cut() -> None:
+    async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
+        await servers.call("a:pid")
+        await servers.call("b:pid")
+        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1.5}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        await servers.call("c:pid")
+        assert states(servers) == {"a": State.READY, "b": State.KNOWN, "c": State.READY}
+        assert (await busy).text == "waited"
+
+
+async def test_with_every_place_in_use_a_call_waits_for_one() -> None:
+    async with Connections(config(a=PLAIN, b=PLAIN), max_open=1) as servers:
+        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        assert (await servers.call("b:add", {"a": 1, "b": 1})).text == "2"
+        assert (await busy).text == "waited"
+        assert states(servers) == {"a": State.KNOWN, "b": State.READY}
+
+
+async def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        first = asyncio.create_task(servers.call("plain:pid"))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        pid = (await servers.call("plain:pid")).text
+        slow = asyncio.create_task(servers.call("plain:wait", {"seconds": 30}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        assert (await servers.call("plain:pid")).text == pid
+    assert not alive(pid)
+    assert owners() == []
+
+
+async def test_nothing_is_left_when_the_whole_block_is_cancelled() -> None:
+    pids: list[str] = []
+
+    async def block() -> None:
+        async with Connections(config(plain=PLAIN, late=PLAIN)) as servers:
+            pids.append((await servers.call("plain:pid")).text)
+            await asyncio.gather(servers.call("plain:wait", {"seconds": 30}), servers.call("late:pid"))
+
+    task = asyncio.create_task(block())
+    await until(lambda: bool(pids))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert owners() == []
+    assert not alive(pids[0])
+
+
+async def test_closing_ends_a_call_in_flight_as_unknown() -> None:
+    servers = Connections(config(plain=PLAIN))
+    await servers.call("plain:pid")
+    slow = asyncio.create_task(servers.call("plain:wait", {"seconds": 30}))
+    await until(lambda: servers.states()[0].calls_in_flight == 1)
+    await asyncio.sleep(0.1)
+    await servers.close()
+    with pytest.raises(OutcomeUnknown, match="plain:wait was sent"):
+        await slow
+    with pytest.raises(ServerUnavailable, match="closed"):
+        await servers.call("plain:pid")
+
+
+async def test_a_tools_own_error_is_a_result() -> None:
+    async with Connections(config(plain=LIBRARY, time=TIME)) as servers:
+        assert (await servers.call("plain:fail")).is_error
+        assert (await servers.call("plain:add", {"a": "x"})).is_error
+        assert (await servers.call("time:get_current_time", {"timezone": "Nowhere/At_All"})).is_error
+
+
+async def test_what_is_not_there_is_named() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        with pytest.raises(UnknownTool, match="no tool 'ad'; near: add"):
+            await servers.call("plain:ad")
+        with pytest.raises(UnknownTool, match=r"no server 'plan'.*it names: plain"):
+            await servers.call("plan:add")
+        with pytest.raises(UnknownTool, match="give server:name"):
+            await servers.call("add")
+
+
+async def test_the_idempotency_key_travels_in_the_metadata() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        assert (await servers.call("plain:key", idempotency_key="flow:plan:step")).text == "flow:plan:step"
+        assert (await servers.call("plain:key")).text == "None"
+
+
+async def test_a_child_gets_its_entrys_environment_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMETHING_PRIVATE", "s3cret-env")
+    plain = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast")
+    async with Connections(config(plain=plain), environ={"MY_KEY": "s3cret-key"}) as servers:
+        result = await servers.call("plain:environment")
+        names = set(result.structured)
+        assert {"API_KEY", "MODE", "PATH"} <= names
+        assert names <= {"API_KEY", "MODE", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
+        assert result.structured["MODE"] == "fast"
+        assert "s3cret" not in f"{result}"
+
+
+async def test_a_result_is_cut_to_what_the_caller_can_take() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        result = await servers.call("plain:large", {"megabytes": 1}, max_result_tokens=100)
+        assert result.truncated
+        assert result.tokens <= 110
+        assert result.structured is None
+        assert "left out" in result.text
+
+
+async def test_a_call_with_a_definition_that_changed_says_so() -> None:
+    async with Connections(config(plain=LIBRARY)) as servers:
+        chosen = {tool.name: tool for tool in await servers.tools("plain")}
+        assert (await servers.call(chosen["add"], {"a": 1, "b": 2})).warnings == ()
+        labelled = Tool(
+            server="plain",
+            name="add",
+            description=chosen["add"].description,
+            input_schema=chosen["add"].input_schema,
+            annotations=chosen["add"].annotations,
+            keywords=("sum",),
+            labels={"stage": "stable"},
+        )
+        assert (await servers.call(labelled, {"a": 1, "b": 2})).warnings == ()
+        await servers.call("plain:change")
+        await servers.tools("plain", fresh=True)
+        with pytest.raises(InvalidArguments, match="plain:add has changed since it was chosen"):
+            await servers.call(chosen["add"], {"a": 1, "b": 2})
+        still_fits = await servers.call(chosen["add"], {"first": 1, "second": 2})
+        assert still_fits.text == "3"
+        assert "has changed" in still_fits.warnings[0]
+
+
+async def test_warming_returns_at_once_and_a_call_finds_the_server_ready() -> None:
+    async with Connections(config(plain=PLAIN, broken={"command": "no-such-program"})) as servers:
+        servers.warm(["plain", "broken", "unknown"])
+        assert states(servers)["plain"] is State.CONNECTING
+        await until(lambda: states(servers)["plain"] is State.READY)
+        assert states(servers)["broken"] is State.FAILED
+
+
+async def test_known_counts_come_from_outside_too() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        servers.know({"plain": 7, "unknown": 1})
+        assert servers.states()[0].to_json() == {
+            "server": "plain",
+            "state": "known",
+            "transport": "stdio",
+            "tools": 7,
+            "calls_in_flight": 0,
+            "idle_s": None,
+            "last_error": "",
+            "retry_in_s": None,
+        }
+
+
+@pytest.mark.parametrize("transport", ["stdio", "legacy", "http"])
+async def test_a_changed_listing_is_taken_over_within_a_second(transport: str) -> None:
+    heard: list[set[str]] = []
+
+    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
+        heard.append({tool.key for tool in tools})
+
+    port = free_port()
+    async with running("plain.py", port, transport):
+        web = {"url": f"http://127.0.0.1:{port}/mcp"}
+        async with Connections(config(plain=LIBRARY if transport == "stdio" else web), on_change=on_change) as servers:
+            await servers.call("plain:add", {"a": 1, "b": 1})
+            await asyncio.sleep(0.3)
+            await servers.call("plain:grow")
+            await until(lambda: bool(heard), 1.0)
+            assert "plain:grown" in heard[-1]
+            assert (await servers.call("plain:grown", {"text": "new"})).text == "new"
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match="max_open=0"):
+        Connections(config(), max_open=0)

@@ -1,0 +1,288 @@
+"""Servers that go wrong: each fault has one outcome, nothing is sent twice, and the other servers go on."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import Connections
+from orchestrator.errors import (
+    InvalidCatalogue,
+    InvalidConfig,
+    OutcomeUnknown,
+    ServerUnavailable,
+    ToolrouteError,
+    Unauthorised,
+)
+from orchestrator.states import State
+from tests.servers.start import alive, config, entry, free_port, owners, running, until
+
+PLAIN = entry("quick.py")
+
+
+def faulty(fault: str, **own: float) -> dict[str, Any]:
+    return entry("faulty.py", fault, own=own)
+
+
+@pytest.mark.parametrize(
+    ("server", "error", "message"),
+    [
+        ({"command": "no-such-program"}, ServerUnavailable, "'no-such-program' is not found: install it"),
+        ({"command": "true", "cwd": "/no/such/folder"}, ServerUnavailable, "working folder '/no/such/folder' does not"),
+        ({"command": "/etc/hostname"}, ServerUnavailable, "cannot be run"),
+        ({"command": "false"}, ServerUnavailable, "ended before it answered"),
+        ({"command": "sh", "args": ["-c", "echo no licence >&2"]}, ServerUnavailable, "last words: no licence"),
+        ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
+        ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "cannot be reached"),
+        (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
+        (faulty("endless"), InvalidCatalogue, "more than 1,000 pages"),
+        (faulty("circle"), InvalidCatalogue, "the same cursor twice"),
+        (faulty("twins"), InvalidCatalogue, "lists the tool 'it' twice"),
+        (faulty("misshapen"), InvalidCatalogue, "breaks the protocol: tools.0"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(
+    server: dict[str, Any], error: type[ToolrouteError], message: str
+) -> None:
+    async with Connections(config(bad=server, time=faulty("none"))) as servers:
+        bad: object
+        good: object
+        bad, good = await asyncio.gather(servers.call("bad:it"), servers.call("time:it"), return_exceptions=True)
+        assert type(bad) is error
+        assert message in str(bad)
+        assert getattr(good, "text", good) == "fine"
+        state = servers.states()[0]
+        assert state.state is State.FAILED
+        assert message in state.last_error
+    assert owners() == []
+
+
+async def test_failures_back_off_and_fail_fast_meanwhile() -> None:
+    async with Connections(config(bad={"command": "false"}), backoff_s=0.4) as servers:
+        for wait in (0.4, 0.8):
+            with pytest.raises(ServerUnavailable):
+                await servers.call("bad:it")
+            begin = time.monotonic()
+            with pytest.raises(ServerUnavailable, match=r"next try in 0\.\d s"):
+                await servers.call("bad:it")
+            assert time.monotonic() - begin < 0.05
+            retry_in = servers.states()[0].retry_in_s
+            assert retry_in is not None
+            assert wait - 0.2 < retry_in <= wait
+            await asyncio.sleep(retry_in + 0.01)
+
+
+async def test_all_who_wait_for_a_failing_server_get_the_same_error_from_one_try(tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+    script = {"command": "sh", "args": ["-c", f"echo x >> {tries}; sleep 0.3; exit 1"]}
+    async with Connections(config(bad=script)) as servers:
+        outcomes = await asyncio.gather(*(servers.call("bad:it") for _ in range(20)), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ServerUnavailable}
+        assert tries.read_text() == "x\n"
+
+
+async def test_a_crash_in_mid_call_leaves_the_outcome_unknown_and_is_not_replayed(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    plain = entry("quick.py", COUNT_FILE=str(count))
+    async with Connections(config(plain=plain)) as servers:
+        first = (await servers.call("plain:pid")).text
+        with pytest.raises(OutcomeUnknown, match="plain:crash was sent and its answer lost"):
+            await servers.call("plain:crash")
+        assert count.read_text() == "crash\n"
+        second = (await servers.call("plain:pid")).text
+        assert second != first
+        assert not alive(first)
+
+
+async def test_a_lost_call_that_only_reads_is_sent_once_more(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    async with Connections(config(plain=entry("quick.py", COUNT_FILE=str(count)))) as servers:
+        assert (await servers.call("plain:crash_once")).text == "survived"
+        assert count.read_text() == "crash_once\ncrash_once\n"
+
+
+async def test_calls_beside_a_crash_are_unknown_too_and_the_server_comes_back() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        waiting = [asyncio.create_task(servers.call("plain:wait", {"seconds": 30})) for _ in range(3)]
+        await until(lambda: servers.states()[0].calls_in_flight == 3)
+        await asyncio.sleep(0.2)
+        with pytest.raises(OutcomeUnknown):
+            await servers.call("plain:crash")
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {OutcomeUnknown}
+        assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
+
+
+async def test_a_server_killed_while_idle_is_noticed_before_the_next_call() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        pid = int((await servers.call("plain:pid")).text)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: "ended the connection" in servers.states()[0].last_error)
+        assert servers.states()[0].state is State.KNOWN
+        assert int((await servers.call("plain:pid")).text) != pid
+        assert servers.states()[0].last_error == ""
+
+
+async def test_secrets_in_last_words_are_masked() -> None:
+    crash = entry("faulty.py", "crash", API_KEY="${KEY}")
+    async with Connections(config(bad=crash), environ={"KEY": "s3cret-key"}) as servers:
+        with pytest.raises(OutcomeUnknown, match=r"out of luck, the key was \*\*\*") as caught:
+            await servers.call("bad:it")
+        assert "s3cret" not in str(caught.value)
+
+
+async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_stays() -> None:
+    async with Connections(config(slow=faulty("ignore", call_timeout_s=0.5), plain=PLAIN)) as servers:
+        with pytest.raises(OutcomeUnknown, match=r"slow:it was sent .*no answer within 0.5 s"):
+            await servers.call("slow:it")
+        pid = (await servers.call("plain:pid")).text
+        with pytest.raises(OutcomeUnknown, match="no answer within"):
+            await servers.call("plain:wait", {"seconds": 30}, deadline_s=0.5)
+        await asyncio.sleep(0.3)
+        assert (await servers.call("plain:pid")).text == pid
+
+
+async def test_a_server_that_hangs_altogether_is_replaced() -> None:
+    async with Connections(config(bad=faulty("hang", call_timeout_s=0.3))) as servers:
+        with pytest.raises(OutcomeUnknown):
+            await servers.call("bad:it")
+        await until(lambda: servers.states()[0].state is not State.READY)
+        assert len(await servers.tools("bad")) == 1
+    assert owners() == []
+
+
+async def test_a_deadline_that_passes_while_connecting_means_nothing_was_sent() -> None:
+    async with Connections(config(bad=faulty("mute"))) as servers:
+        begin = time.monotonic()
+        with pytest.raises(ServerUnavailable, match="within the deadline"):
+            await servers.call("bad:it", deadline_s=0.3)
+        assert time.monotonic() - begin < 1
+
+
+async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with Connections(config(loud=faulty("flood"), plain=PLAIN)) as servers:
+        for _ in range(20):
+            assert (await servers.call("loud:it")).text == "fine"
+        assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_five_thousand_tools_on_fifty_pages_are_listed_whole() -> None:
+    async with Connections(config(big=faulty("many"))) as servers:
+        tools = await servers.tools("big")
+        assert len({tool.key for tool in tools}) == 5000
+        assert (await servers.call("big:tool_4999")).text == "fine"
+
+
+async def test_a_large_result_is_cut_and_marked() -> None:
+    async with Connections(config(big=faulty("huge"))) as servers:
+        result = await servers.call("big:it", max_result_tokens=500)
+        assert (result.truncated, result.is_error) == (True, False)
+        assert result.tokens <= 520
+        assert result.text.startswith("0123456789")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("garbage", "1 lines that are not MCP"), ("shapeless", "breaks the protocol")],
+)
+async def test_a_broken_answer_leaves_the_outcome_unknown(
+    fault: str, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with Connections(config(bad=faulty(fault, call_timeout_s=0.5))) as servers:
+        with pytest.raises(OutcomeUnknown, match=message):
+            await servers.call("bad:it")
+    assert capfd.readouterr().err == ""
+
+
+async def test_text_on_standard_output_that_is_not_mcp_is_passed_over() -> None:
+    async with Connections(config(bad=faulty("chatty"))) as servers:
+        assert (await servers.call("bad:it")).text == "fine"
+
+
+async def test_an_answer_against_the_tools_own_output_schema_is_the_tools_error() -> None:
+    async with Connections(config(bad=faulty("strict"))) as servers:
+        result = await servers.call("bad:it")
+        assert result.is_error
+        assert "'count' is a required property" in result.text
+
+
+async def test_a_servers_own_error_with_the_librarys_code_is_not_a_lost_connection() -> None:
+    async with Connections(config(bad=faulty("own_code"))) as servers:
+        result = await servers.call("bad:it")
+        assert result.is_error
+        assert "quota used up" in result.text
+        assert servers.states()[0].state is State.READY
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_an_http_server_that_restarts_is_called_again_without_a_loss(mode: str) -> None:
+    port = free_port()
+    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
+        async with running("plain.py", port, mode):
+            first = (await servers.call("web:pid")).text
+        async with running("plain.py", port, mode):
+            assert (await servers.call("web:pid")).text != first
+    assert owners() == []
+
+
+async def test_an_http_server_that_is_gone_was_sent_nothing() -> None:
+    port = free_port()
+    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"})) as servers:
+        async with running("plain.py", port):
+            await servers.call("web:pid")
+        with pytest.raises(ServerUnavailable, match="cannot be reached"):
+            await servers.call("web:pid")
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_an_http_server_killed_in_mid_call_leaves_the_outcome_unknown(mode: str, tmp_path: Path) -> None:
+    port, count = free_port(), tmp_path / "count"
+    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
+        async with running("plain.py", port, mode, COUNT_FILE=str(count)):
+            begin = time.monotonic()
+            with pytest.raises(OutcomeUnknown):
+                await servers.call("web:crash")
+            assert time.monotonic() - begin < 5
+        assert count.read_text() == "crash\n"
+        await asyncio.sleep(0.5)
+        async with running("plain.py", port, mode):
+            assert (await servers.call("web:add", {"a": 1, "b": 1})).text == "2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ("401 Unauthorized", Unauthorised, r"refused the credentials \(HTTP 401 Unauthorized\): check its headers"),
+        ("404 Not Found", ServerUnavailable, "HTTP 404 Not Found"),
+        ("503 Service Unavailable", ServerUnavailable, "HTTP 503"),
+    ],
+)
+async def test_a_refusal_over_http_shows_its_status_and_no_secret(
+    answer: str, error: type[ToolrouteError], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as web:
+        port = web.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}/mcp?key=${{KEY}}"
+        server = {"url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}}
+        environ = {"TOKEN": "s3cret-token", "KEY": "s3cret-key"}
+        async with Connections(config(web=server), environ=environ) as servers:
+            with pytest.raises(error, match=message) as caught:
+                await servers.call("web:it")
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in caplog.text

@@ -1,0 +1,154 @@
+"""The mcpServers file: read as people have it, refused with a remedy, secrets kept out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp_config import McpConfig, find_config
+
+
+def one(entry: object) -> McpConfig:
+    return McpConfig.parse({"mcpServers": {"it": entry}}, source="mcp.json")
+
+
+def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(
+        json.dumps(
+            {
+                "mcpServers": {
+                    "git": {"command": "uvx", "args": ["mcp-server-git", 3], "env": {"DEBUG": True}, "cwd": "/srv"},
+                    "remote": {"type": "http", "url": "https://example.com/mcp", "headers": {"X-Team": "a"}},
+                    "gemini": {"httpUrl": "https://example.com/mcp", "trust": True, "autoApprove": ["x"]},
+                    "windsurf": {"serverUrl": "http://localhost:1/mcp", "type": "streamable-http"},
+                    "off": {"command": "x", "disabled": True},
+                    "slow": {"command": "x", "toolroute": {"call_timeout_s": 600}},
+                }
+            }
+        )
+    )
+    servers = McpConfig.read(file).servers
+    assert list(servers) == ["git", "remote", "gemini", "windsurf", "slow"]
+    launch = servers["git"].launch({})
+    assert (launch.command, launch.args, launch.env, launch.cwd) == (
+        "uvx",
+        ("mcp-server-git", "3"),
+        {"DEBUG": "true"},
+        "/srv",
+    )
+    assert servers["remote"].transport == "http"
+    assert servers["slow"].call_timeout_s == 600
+    assert servers["git"].source == str(file)
+
+
+def test_vs_codes_key_is_read() -> None:
+    assert list(McpConfig.parse({"servers": {"a": {"command": "x"}}, "inputs": []}).servers) == ["a"]
+
+
+def test_variables_are_replaced_everywhere() -> None:
+    spec = one(
+        {
+            "command": "${BIN}/run",
+            "args": ["--key=${KEY}", "${env:KEY}", "${EMPTY:-fallback}", "${NONE:-}", "$KEY", "a${{b"],
+            "env": {"A": "x-${KEY}"},
+        }
+    ).servers["it"]
+    launch = spec.launch({"BIN": "/opt", "KEY": "k1", "EMPTY": ""})
+    assert launch.command == "/opt/run"
+    assert launch.args == ("--key=k1", "k1", "fallback", "", "$KEY", "a${{b")
+    assert launch.env == {"A": "x-k1"}
+
+
+def test_all_missing_variables_are_named_when_the_server_starts() -> None:
+    spec = one({"url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}).servers["it"]
+    with pytest.raises(InvalidConfig, match=r"mcp.json: server 'it'.*HOST \(in url\), TOKEN \(in headers.Auth"):
+        spec.launch({})
+
+
+def test_what_other_programs_would_ask_for_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"\$\{input:key\} \(in env.K\) is not understood; write"):
+        one({"command": "x", "env": {"K": "${input:key}"}}).servers["it"].launch({})
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({}, 'give either "command"'),
+        ({"command": "x", "url": "http://a"}, 'give either "command"'),
+        ({"url": "ftp://a"}, "begins with http"),
+        ({"url": "http://a", "type": "sse"}, "streamable HTTP"),
+        ({"command": "x", "type": "carrier-pigeon"}, "give stdio or http"),
+        ({"command": "x", "type": "http"}, "needs url"),
+        ({"command": ["x"]}, "command: "),
+        ({"command": "x", "args": "-v"}, "args: "),
+        ({"command": "x", "env": ["A=b"]}, "env: "),
+        ("npx server", "an entry is an object"),
+        ({"command": "x", "toolroute": {"call_timeout_s": 0}}, "above 0"),
+        ({"command": "x", "toolroute": {"timeout": 1}}, "toolroute.timeout"),
+    ],
+)
+def test_unknown_shapes_are_refused_by_file_and_server(entry: object, message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message) as caught:
+        one(entry)
+    assert str(caught.value).startswith("mcp.json: server 'it': ")
+
+
+@pytest.mark.parametrize("name", ["a:b", "", " "])
+def test_names_that_cannot_be_part_of_a_key_are_refused(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="rename"):
+        McpConfig.parse({"mcpServers": {name: {"command": "x"}}})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": []}', "{", '{"other": {}}', "\udcff"])
+def test_broken_files_are_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broken.json"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidConfig, match=r"broken\.json"):
+        McpConfig.read(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="cannot be read"):
+        McpConfig.read(tmp_path / "none.json")
+
+
+def test_no_secret_stands_in_a_repr_or_an_error() -> None:
+    config = one({"command": "x", "args": ["--token", "s3cret-9"], "env": {"API_KEY": "s3cret-1"}})
+    launch = config.servers["it"].launch({})
+    assert "s3cret" not in f"{config!r} {launch!r} {launch.secrets!r}"
+    with pytest.raises(InvalidConfig) as caught:
+        one({"url": "http://a", "headers": {"Authorization": ["Bearer s3cret-2"]}})
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(InvalidConfig) as caught:
+        one({"url": "http://a", "headers": {"Authorization": "s3cret-3\nX: y"}}).servers["it"].launch({})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_errors_hide_what_the_entry_brought_in_and_results_only_what_is_secret() -> None:
+    entry = {
+        "command": "x",
+        "args": ["${OPAQUE}"],
+        "env": {"NOTES": "/home/me/notes", "API_KEY": "s3cret-1", "LOG_LEVEL": "error", "ZONE": "Europe/Berlin"},
+    }
+    secrets = one(entry).servers["it"].launch({"OPAQUE": "q7mm2xw9z1"}).secrets
+    said = "error in /home/me/notes with s3cret-1 q7mm2xw9z1 in Europe/Berlin"
+    assert secrets.scrub(said) == "error in *** with *** *** in ***"
+    assert secrets.scrub_result(said) == "error in /home/me/notes with *** *** in Europe/Berlin"
+
+
+def test_headers_and_urls_are_hidden_in_every_form() -> None:
+    entry = {"url": "https://me:pa55word@h/mcp?key=abcd1234", "headers": {"Authorization": "Bearer to/k+en"}}
+    secrets = one(entry).servers["it"].launch({}).secrets
+    for text in ("to/k+en", "to%2Fk%2Ben", "pa55word", "abcd1234"):
+        assert secrets.scrub_result(f"see {text} here") == "see *** here"
+    assert secrets.scrub("Bearer of news") == "Bearer of news"
+
+
+def test_the_working_folders_file_is_found(tmp_path: Path) -> None:
+    assert find_config(tmp_path) is None
+    (tmp_path / "mcp.json").write_text("{}")
+    assert find_config(tmp_path) == tmp_path / "mcp.json"
+    (tmp_path / ".mcp.json").write_text("{}")
+    assert find_config(tmp_path) == tmp_path / ".mcp.json"

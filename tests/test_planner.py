@@ -1,0 +1,134 @@
+import pytest
+
+from orchestrator.arguments import extract
+from orchestrator.models import Stage
+from orchestrator.planner import plan
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.seams import cut_task
+from tests.decisions import ADD_NOTE, READ, TEXT, decision, schema
+
+
+def planned(task: str, **arguments: object) -> Plan:
+    return plan(PlanRequest(decision=decision(task), arguments=dict(arguments)))
+
+
+def told(made: Plan) -> list[tuple[str, dict[str, object], tuple[str, ...]]]:
+    return [(step.tool, step.arguments, step.depends_on) for step in made.steps]
+
+
+def test_one_task_is_one_step_with_the_recommended_tool() -> None:
+    made = planned("What time is it in Europe/Berlin?")
+    assert told(made) == [("time:get_current_time", {"timezone": "Europe/Berlin"}, ())]
+    assert made.model == "none"
+    assert "timezone" in made.steps[0].why
+
+
+def test_then_makes_steps_that_wait() -> None:
+    made = planned('Read the file notes/a.txt and then add a note titled "A, then B" with body "x"')
+    assert told(made) == [
+        ("files:read_file", {"path": "notes/a.txt"}, ()),
+        ("notes:add_note", {"title": "A, then B", "body": "x"}, ("s1",)),
+    ]
+
+
+def test_and_makes_steps_side_by_side() -> None:
+    made = planned("What is the time in Europe/Berlin and in Asia/Tokyo?")
+    assert [step.arguments["timezone"] for step in made.steps] == ["Europe/Berlin", "Asia/Tokyo"]
+    assert [step.depends_on for step in made.steps] == [(), ()]
+
+
+def test_a_list_is_done_in_order() -> None:
+    made = planned("1. read file a.txt\n2. convert time 14:30 from Europe/Berlin to Asia/Tokyo")
+    assert [step.tool for step in made.steps] == ["files:read_file", "time:convert_time"]
+    assert made.steps[1].arguments == {
+        "time": "14:30",
+        "source_timezone": "Europe/Berlin",
+        "target_timezone": "Asia/Tokyo",
+    }
+    assert made.steps[1].depends_on == ("s1",)
+
+
+def test_a_part_that_no_match_fits_says_so() -> None:
+    made = planned("get the current time in UTC, then book a flight to Rome")
+    assert [step.tool for step in made.steps] == ["time:get_current_time", ""]
+    assert [step.task for step in made.unbound] == ["book a flight to Rome"]
+
+
+def test_a_further_decision_binds_what_was_left() -> None:
+    first = planned("get the current time in UTC, then add a memo")
+    assert first.unbound == () or first.unbound[0].task == "add a memo"
+    first = planned("get the current time in UTC, then scribble a memo")
+    second = plan(PlanRequest(decision=decision("scribble a memo", [ADD_NOTE]), first=first))
+    assert second.unbound == first.unbound  # no word in common: binding it would be a guess
+    assert second.id == first.id
+
+
+def test_nothing_good_enough_plans_nothing() -> None:
+    made = plan(PlanRequest(decision=decision("hum a tune", stage=Stage.NONE)))
+    assert made.steps == ()
+    assert "nothing is called" in made.reasons[0]
+
+
+def test_what_is_not_in_the_task_is_missing() -> None:
+    made = plan(PlanRequest(decision=decision("convert the time for me", [READ])))
+    assert made.steps[0].missing == ("path",)
+    assert made.steps[0].arguments == {}
+
+
+def test_arguments_of_the_user_go_first_by_name_or_by_step() -> None:
+    made = planned("Read the file a.txt and then add a note", **{"title": "T", "s1.path": "b.txt"})
+    assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
+
+
+def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
+    one, other = (planned("What time is it in UTC?") for _ in range(2))
+    salted = plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other"))
+    assert one == other
+    assert salted.id != one.id
+
+
+@pytest.mark.parametrize(
+    ("task", "parts"),
+    [
+        ("list my files", ["list my files"]),
+        ('say "one and two, then three"', ['say "one and two, then three"']),
+        ("a long list e.g. this one", ["a long list e.g. this one"]),
+        ("Read it. Then send it.", ["Read it", "send it."]),
+        ("fetch it; afterwards please delete it", ["fetch it", "delete it"]),
+        ("- buy milk\n- buy bread", ["buy milk", "buy bread"]),
+    ],
+)
+def test_seams(task: str, parts: list[str]) -> None:
+    assert [part.text for part in cut_task(task)] == parts
+
+
+@pytest.mark.parametrize(
+    ("properties", "text", "values"),
+    [
+        ({"n": {"type": "integer"}}, "show 7 of them on 2026-01-02", {"n": 7}),
+        ({"a": {"type": "number"}, "b": {"type": "number"}}, "add 5 and 7", {}),
+        ({"unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}}, "in Celsius please", {"unit": "celsius"}),
+        ({"unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}}, "celsius or fahrenheit", {}),
+        ({"url": TEXT}, "fetch https://example.org/a/b.html.", {"url": "https://example.org/a/b.html"}),
+        ({"to": {"type": "string", "format": "email"}}, "write to ann@example.org", {"to": "ann@example.org"}),
+        ({"due": {"type": "string", "format": "date"}}, "due 2026-02-03", {"due": "2026-02-03"}),
+        ({"query": TEXT}, 'search for "durable execution"', {"query": "durable execution"}),
+        ({"query": TEXT}, "search for durable execution", {}),
+        ({"first": TEXT, "second": TEXT}, 'compare "a" with "b"', {}),
+        ({"paths": {"type": "array", "items": TEXT}}, "read a.txt and b.txt", {"paths": ["a.txt", "b.txt"]}),
+        ({"path": TEXT}, "read ./src/main.py", {"path": "./src/main.py"}),
+        ({"n": {"type": "integer", "maximum": 5}}, "show 7", {}),
+    ],
+)
+def test_only_what_is_in_the_text_and_fits_becomes_an_argument(
+    properties: dict[str, object], text: str, values: dict[str, object]
+) -> None:
+    found = extract(schema(*properties, **properties), text)
+    assert found.values == values
+    assert set(found.missing) == set(properties) - set(values)
+
+
+def test_optional_parameters_need_their_name_in_the_text() -> None:
+    given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
+    assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
+    assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}

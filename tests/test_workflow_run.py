@@ -1,0 +1,226 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+
+from orchestrator import names
+from orchestrator.plans import Limits, Progress, RunRequest, RunResult, StepStatus
+from orchestrator.workflows.execution import RunWorkflow
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import activities_of, replays, working
+
+ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
+
+
+class Runner:
+    """Starts runs on one worker, and replays each that has ended."""
+
+    def __init__(self, client: Client, task_queue: str, desk: Desk) -> None:
+        self.client, self.task_queue, self.desk = client, task_queue, desk
+
+    async def start(self, task: str, **settings: Any) -> WorkflowHandle[Any, RunResult]:
+        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, **settings)
+        return await self.client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
+        )
+
+    async def run(self, task: str, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
+        handle = await self.start(task, **settings)
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+        return result, handle
+
+    async def progress(self, handle: WorkflowHandle[Any, RunResult]) -> Progress:
+        return await handle.query(names.PROGRESS, result_type=Progress)
+
+    async def until(self, handle: WorkflowHandle[Any, RunResult], step: str, status: StepStatus) -> Progress:
+        for _ in range(300):
+            progress = await self.progress(handle)
+            if any(item.step == step and item.status is status for item in progress.steps):
+                return progress
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{step} never became {status}: {progress}")
+
+
+@pytest.fixture
+async def runner(temporal_address: str, task_queue: str, tmp_path: Path) -> AsyncIterator[Runner]:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(tmp_path, desk)])
+    async with working(client, task_queue):
+        yield Runner(client, task_queue, desk)
+
+
+def statuses(result: RunResult) -> list[str]:
+    return [str(step.status) for step in result.steps]
+
+
+async def test_a_task_is_routed_planned_and_carried_out_on_a_real_server(runner: Runner) -> None:
+    result, handle = await runner.run("What is the current time in Europe/Berlin?")
+    assert result.plan.steps[0].tool == "time:get_current_time" == result.decision.recommended[0]
+    assert statuses(result) == ["done"]
+    assert json.loads(result.answer)["timezone"] == "Europe/Berlin"
+    assert result.budget.settled == result.steps[0].tokens > 0
+    assert result.budget.reserved == 0
+    assert await activities_of(handle) == [ROUTE, PLAN, CALL]
+
+
+async def test_steps_follow_one_another_from_one_search(runner: Runner) -> None:
+    result, handle = await runner.run('Read the file a.txt and then add a note titled "A"')
+    assert statuses(result) == ["done", "done"]
+    assert runner.desk.calls == [("read_file", {"path": "a.txt"}), ("add_note", {"title": "A", "body": ""})]
+    assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
+
+
+async def test_independent_steps_run_side_by_side_and_the_progress_shows_them(runner: Runner) -> None:
+    runner.desk.release.clear()
+    handle = await runner.start("Read the file a.txt and read the file b.txt")
+    await runner.until(handle, "s1", StepStatus.RUNNING)
+    progress = await runner.until(handle, "s2", StepStatus.RUNNING)
+    assert progress.phase == "running"
+    assert progress.budget.reserved > 0
+    await runner.desk.reached(2)
+    runner.desk.release.set()
+    assert statuses(await handle.result()) == ["done", "done"]
+    assert runner.desk.most_under_way == 2
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skipped(runner: Runner) -> None:
+    result, handle = await runner.run("Read the file, then add a note titled 'x'")
+    assert statuses(result) == ["needs_input", "skipped"]
+    assert "s1.path" in result.steps[0].reason
+    assert runner.desk.calls == []
+    assert await activities_of(handle) == [ROUTE, PLAN]
+
+
+async def test_arguments_of_the_user_fill_what_is_missing(runner: Runner) -> None:
+    result, _ = await runner.run("Read the file", arguments={"path": "given.txt"})
+    assert statuses(result) == ["done"]
+    assert runner.desk.calls == [("read_file", {"path": "given.txt"})]
+
+
+async def test_nothing_good_enough_calls_nothing(runner: Runner) -> None:
+    result, handle = await runner.run("zzqx vrrm plonk")
+    assert result.steps == ()
+    assert "nothing is called" in result.answer
+    assert await activities_of(handle) == [ROUTE, PLAN]
+
+
+async def test_a_step_outside_the_matches_causes_one_further_route(runner: Runner) -> None:
+    result, handle = await runner.run("Read the file a.txt, then serenade the moon, then whistle at dawn")
+    assert await activities_of(handle) == [ROUTE, PLAN, ROUTE, PLAN, CALL]
+    assert len(result.extra_routes) == 1
+    assert statuses(result) == ["done", "failed", "skipped"]
+    assert "no tool of the catalogue fits" in result.steps[1].reason
+
+
+async def test_a_refused_step_says_which_and_why(runner: Runner) -> None:
+    limits = Limits(max_total_tokens=24_100, reserve_for_synthesis=4_000)
+    result, _ = await runner.run("Read the file a.txt and read the file b.txt", limits=limits, parallel_steps=1)
+    assert set(statuses(result)) == {"done"}  # each used little, so the second fits after the first has settled
+    limits = Limits(max_total_tokens=12_000)
+    result, _ = await runner.run("Read the file a.txt", limits=limits)
+    assert statuses(result) == ["refused"]
+    assert result.steps[0].reason.startswith("budget: step s1")
+    assert result.budget.warnings
+
+
+async def test_a_large_result_is_held_to_the_allowance_and_marked(runner: Runner) -> None:
+    runner.desk.padding = "word " * 600_000
+    result, _ = await runner.run("Read the file a.txt")
+    assert statuses(result) == ["done"]
+    told = result.steps[0].result
+    assert told is not None
+    assert told.truncated
+    assert "left out" in told.text
+    assert result.steps[0].tokens <= result.plan.steps[0].expected_tokens
+    assert len(result.answer) < len(told.text)
+    assert result.budget.warnings == ()
+
+
+async def test_a_lost_tool_ends_as_a_failed_step(runner: Runner) -> None:
+    result, _ = await runner.run("What is the current time in Nowhere/Land?", arguments={"timezone": "Nowhere/Land"})
+    assert statuses(result) == ["failed"]
+    assert "Nowhere/Land" in result.steps[0].reason
+
+
+async def test_cancelling_stops_in_mid_step_and_tells_what_was_not_done(runner: Runner) -> None:
+    runner.desk.release.clear()
+    handle = await runner.start("Read the file a.txt, then read the file b.txt")
+    await runner.until(handle, "s1", StepStatus.RUNNING)
+    await runner.desk.reached(1)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    assert isinstance(failure.value.cause, CancelledError)
+    assert runner.desk.under_way == 0  # the call itself was stopped, not only given up
+    progress = await runner.progress(handle)
+    assert [step.status for step in progress.steps] == [StepStatus.CANCELLED, StepStatus.CANCELLED]
+    assert progress.budget.reserved == 0
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) -> None:
+    handle = await runner.start(
+        "Read the file a.txt, then read the file b.txt, then read the file c.txt", steps_per_run=1
+    )
+    result = await asyncio.wait_for(handle.result(), 60)
+    assert statuses(result) == ["done", "done", "done"]
+    assert [arguments["path"] for _, arguments in runner.desk.calls] == ["a.txt", "b.txt", "c.txt"]
+    assert result.budget.settled == sum(step.tokens for step in result.steps)
+    executions = [found async for found in runner.client.list_workflows(f"WorkflowId='{handle.id}'")]
+    assert len(executions) == 3
+    for found in executions:
+        history = await runner.client.get_workflow_handle(handle.id, run_id=found.run_id).fetch_history()
+        await replays(history, [RunWorkflow])
+
+
+async def test_destructive_tools_wait_for_an_approval(runner: Runner) -> None:
+    task = "Delete the file a.txt and delete the file b.txt"
+    handle = await runner.start(task, approve_destructive=True)
+    await runner.until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    await runner.until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    assert runner.desk.calls == []
+    await handle.signal(names.APPROVE, "s1")
+    await handle.signal(names.REJECT, "s2")
+    result = await asyncio.wait_for(handle.result(), 60)
+    assert statuses(result) == ["done", "refused"]
+    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_an_approval_that_never_comes_ends_the_step(runner: Runner) -> None:
+    result, _ = await runner.run("Delete the file a.txt", approve_destructive=True, approval_timeout_s=0.5)
+    assert statuses(result) == ["needs_approval"]
+    assert runner.desk.calls == []
+
+
+async def test_a_run_without_a_tenant_fails_and_is_not_retried(runner: Runner) -> None:
+    with pytest.raises(WorkflowFailureError) as failure:
+        await runner.client.execute_workflow(
+            names.RUN, RunRequest(task="read a.txt"), id=f"run-{uuid4().hex[:8]}", task_queue=runner.task_queue
+        )
+    assert isinstance(failure.value.cause, ActivityError)
+    assert isinstance(failure.value.cause.cause, ApplicationError)
+    assert failure.value.cause.cause.type == "UnknownTenant"
+
+
+async def test_settings_out_of_range_fail_the_run_at_once(runner: Runner) -> None:
+    handle = await runner.start("read a.txt", parallel_steps=0)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    assert "parallel_steps=0" in str(failure.value.cause)
+
+
+STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "histories").glob("*.json"))}
+
+
+@pytest.mark.parametrize("name", STORED)
+async def test_stored_histories_still_replay(name: str) -> None:
+    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow])

@@ -1,0 +1,1 @@
+"""How the shipped static embedder is made; nothing here is imported at run time."""

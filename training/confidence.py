@@ -1,0 +1,172 @@
+"""Fits the maps of `orchestrator/data/calibration.json`: `python -m training.confidence --data ../shared`.
+
+Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries weighs the same,
+so that the largest does not decide. `--leave-out SET` fits on the others: what `benchmarks/quality.py` measures with.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.confidence import TOP, Calibration, LogisticMap, from_json, top_features
+from orchestrator.embed import Embedder, embedder_for
+from orchestrator.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.index import Index
+from orchestrator.options import Options
+from orchestrator.search import Search
+from orchestrator.stages.understand import understand
+
+SETS = (
+    "api_bank",
+    "azure_mcp",
+    "bfcl",
+    "bfcl_multi_turn",
+    "metatool",
+    "restbench",
+    "seal_tools",
+    "toolalpaca",
+    "toolbench_stable",
+)
+"""The development sets whose labels name tools."""
+WIDTH = 30
+RIDGE = 1.0
+MOST_QUERIES = 800
+"""Queries read of a set; the maps have 21 weights at most."""
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Example:
+    """One query's candidates: features by map, which are relevant, and how many relevant tools there are."""
+
+    keyword: Rows
+    semantic: Rows
+    query: list[float]
+    overlap: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Collected:
+    """All examples of one set."""
+
+    name: str
+    examples: list[Example] = field(default_factory=list)
+
+
+def neutral() -> Calibration:
+    """Maps that say one half of everything: enough to collect features with."""
+    sizes = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
+    names = {**sizes, "gate": TOP, "confidence": TOP}
+    return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
+
+
+def collect(folder: Path, embedder: Embedder) -> Collected:
+    """The features of every labelled query of a set."""
+    index, calibration = Index(Catalogue.read(folder)), neutral()
+    collected = Collected(folder.name)
+    lines = (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    step = max(1, len(lines) // MOST_QUERIES)
+    for line in lines[::step]:
+        record = json.loads(line)
+        understood = understand(record["query"])
+        parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
+        search = Search(index, understood, calibration, width=WIDTH)
+        found = search.by_both(index.semantic(embedder), embedder.embed([understood.text, *parts]))
+        keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
+        relevant = np.isin(keys, record["relevant"])
+        words, meaning = found.rows[:, : len(KEYWORD)], found.rows[:, len(KEYWORD) :]
+        collected.examples.append(Example(words, meaning, found.query, found.overlap, relevant))
+    return collected
+
+
+def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
+    """Weights and bias of a logistic regression on standardised columns, given back for raw columns."""
+    mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
+    inputs = np.hstack([(rows - mean) / scale, np.ones((len(rows), 1))])
+    weight = weight / weight.mean()
+    ridge = RIDGE * np.eye(inputs.shape[1])
+    ridge[-1, -1] = 0
+    solution = np.zeros(inputs.shape[1])
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
+        slope = inputs.T @ (weight * (target - chance)) - ridge @ solution
+        curve = (inputs * (weight * chance * (1 - chance))[:, None]).T @ inputs + ridge
+        step = np.linalg.solve(curve, slope)
+        solution += step
+        if np.abs(step).max() < 1e-7:
+            break
+    weights = solution[:-1] / scale
+    return weights, float(solution[-1] - mean @ weights)
+
+
+def _stack(sets: Sequence[Collected], part: str) -> tuple[Rows, Rows, Rows]:
+    rows, target, weight = [], [], []
+    for collected in sets:
+        for example in collected.examples:
+            columns = {
+                "keyword": [example.keyword],
+                "semantic": [example.semantic],
+                "merged": [example.keyword, example.semantic],
+            }[part]
+            kept = example.overlap if part == "keyword" else np.ones(len(example.overlap), np.bool_)
+            if not kept.any():
+                continue
+            query = np.broadcast_to(example.query, (int(kept.sum()), len(QUERY)))
+            rows.append(np.hstack([*(column[kept] for column in columns), query]))
+            target.append(example.relevant[kept].astype(np.float64))
+            weight.append(np.full(int(kept.sum()), 1 / len(collected.examples)))
+    return np.vstack(rows), np.concatenate(target), np.concatenate(weight)
+
+
+def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
+    """All five maps in their JSON form."""
+    names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
+    maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
+    for name, part in (("gate", "keyword"), ("confidence", "merged")):
+        maps[name] = _record(TOP, *fit(*_tops(sets, part, LogisticMap.from_json(part, maps[part]))))
+    return maps
+
+
+def _tops(sets: Sequence[Collected], part: str, chances: LogisticMap) -> tuple[Rows, Rows, Rows]:
+    """One row a query: TOP of its candidates' probabilities, and whether the best one is relevant."""
+    rows, target, weight = [], [], []
+    for collected in sets:
+        for example in collected.examples:
+            alone = Collected(collected.name, [example])
+            stacked = _stack([alone], part) if part != "keyword" or example.overlap.any() else None
+            if stacked is None:
+                continue
+            probabilities = chances(stacked[0])
+            rows.append(top_features(probabilities, example.query)[0])
+            target.append(stacked[1][int(np.argmax(probabilities))])
+            weight.append(1 / len(collected.examples))
+    return np.vstack(rows), np.array(target), np.array(weight)
+
+
+def _record(columns: Iterable[str], weights: Rows, bias: float) -> dict[str, object]:
+    rounded = {name: round(float(value), 5) for name, value in zip(columns, weights, strict=True)}
+    return {"weights": rounded, "bias": round(bias, 5)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser.add_argument("--out", type=Path, default=Path("orchestrator/data/calibration.json"))
+    parser.add_argument("--leave-out", choices=SETS)
+    arguments = parser.parse_args()
+    embedder = embedder_for(Options())
+    sets = [collect(arguments.data / "bench" / name, embedder) for name in SETS if name != arguments.leave_out]
+    maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
+    arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

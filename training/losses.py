@@ -1,0 +1,42 @@
+"""Losses over unit vectors, each returning its value and its gradients (all float32, means over the batch)."""
+
+import numpy as np
+
+Matrix = np.ndarray
+
+
+def unit(y: Matrix) -> tuple[Matrix, Matrix]:
+    """Rows at length one, and their lengths [B, 1]; an empty row stays zero."""
+    length = np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6)
+    return y / length, length
+
+
+def through_unit(z: Matrix, length: Matrix, dz: Matrix) -> Matrix:
+    """The gradient at y from the one at z = y / |y|."""
+    return (dz - z * (z * dz).sum(1, keepdims=True)) / length
+
+
+def contrastive(a: Matrix, b: Matrix, same: Matrix, scale: float) -> tuple[float, Matrix, Matrix]:
+    """InfoNCE both ways; a, b [B, D]; same [B, B] marks pairs that are no negatives (its diagonal is ignored)."""
+    logits = scale * (a @ b.T)
+    np.copyto(logits, -1e4, where=same & ~np.eye(len(a), dtype=bool))
+    rows = np.exp(logits - scale)
+    columns = rows / rows.sum(0, keepdims=True)
+    rows = rows / rows.sum(1, keepdims=True)
+    diagonal = np.arange(len(a))
+    value = -0.5 * float((np.log(rows[diagonal, diagonal]) + np.log(columns[diagonal, diagonal])).mean())
+    gradient = 0.5 * (rows + columns)
+    gradient[diagonal, diagonal] -= 1
+    gradient *= scale / len(a)
+    return value, gradient @ b, gradient.T @ a
+
+
+def towards(z: Matrix, target: Matrix) -> tuple[float, Matrix]:
+    """1 - cosine to the target, unit rows [B, D]."""
+    return 1 - float((z * target).sum(1).mean()), -target / len(z)
+
+
+def similarities(z: Matrix, target: Matrix) -> tuple[float, Matrix]:
+    """Mean squared error between the in-batch cosine matrices; z [B, D], target [B, any width], unit rows."""
+    difference = z @ z.T - target @ target.T
+    return float((difference**2).mean()), 4 / difference.size * (difference @ z)

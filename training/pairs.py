@@ -1,0 +1,132 @@
+"""Pairs of texts that mean the same, by family; in a batch of one family every other pair is a negative."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from training import sources, views
+from training.bags import TextTable
+from training.sources import Tool
+
+Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Pairs as text numbers: left, right [N]; key [N] says which pairs are about the same thing."""
+
+    name: str
+    left: np.ndarray
+    right: np.ndarray
+    key: np.ndarray
+    share: float  # of the training steps
+
+
+def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:
+    """Each tool's name, first sentence, remaining description and parameters against one another."""
+    for tool in catalogue:
+        name, first, rest, parameters = (
+            view(tool) for view in (views.name, views.first, views.rest, views.parameters)
+        )
+        key = f"{views.words(tool.name)} {first}".lower()
+        without_first = ". ".join(part for part in (name, rest, parameters) if part)
+        yield first, without_first, key
+        yield first, views.card(tool), key
+        yield views.words(tool.name), first, key
+        yield name, first, key
+        yield rest, f"{name}. {first}", key
+        yield parameters, f"{name}. {first}", key
+
+
+def of_several(catalogue: list[Tool], seed: int = 5) -> Iterator[Pair]:
+    """Long tasks: the first sentences of two to four tools, half the time of one server, with each tool's card."""
+    random = np.random.default_rng(seed)
+    described = [tool for tool in catalogue if len(views.first(tool)) > 10]
+    by_server: dict[str, list[Tool]] = defaultdict(list)
+    for tool in described:
+        by_server[tool.server].append(tool)
+    for tool in described:
+        pool = by_server[tool.server] if random.random() < 0.5 else described
+        others = [pool[number] for number in random.integers(len(pool), size=random.integers(1, 4))]
+        parts = [views.first(one) for one in (tool, *others)]
+        yield " ".join(parts[number] for number in random.permutation(len(parts))), views.card(tool), tool.key
+
+
+def of_paraphrases(data: Path) -> Iterator[Pair]:
+    """Descriptions that like-named tools of two servers carry."""
+    for row in sources.rows(data / "train/mcp_same_name/pairs.jsonl"):
+        yield row["a"], f"{row['name']}. {row['b']}", row["name"]
+        yield row["b"], f"{row['name']}. {row['a']}", row["name"]
+
+
+def of_tasks(data: Path) -> Iterator[Pair]:
+    """Training queries with each of their tools."""
+    for path in sorted((data / "train").glob("*/queries.jsonl")):
+        by_key = {tool.key: tool for tool in sources.tools(path.parent)}
+        for query in sources.queries(path.parent):
+            for key in sorted(query.relevant):
+                if key in by_key:
+                    yield query.text, views.card(by_key[key]), key
+
+
+def of_commands(data: Path) -> Iterator[Pair]:
+    """tldr: a task in any language with its English wording and with the command's English description."""
+    pages = list(sources.rows(data / "train/tldr/pages.jsonl"))
+    english = {(page["platform"], page["command"]): page for page in pages if page["language"] == "en"}
+    for page in pages:
+        key = page["command"]
+        original = english.get((page["platform"], key), page)
+        about = f"{views.words(key)}. {original['description']}"
+        if page is not original:
+            yield page["description"], original["description"], key
+        aligned = page is not original and len(page["tasks"]) == len(original["tasks"])
+        for number, task in enumerate(page["tasks"]):
+            yield task["task"], about, key
+            if aligned:
+                yield task["task"], original["tasks"][number]["task"], f"{key} {number}"
+
+
+def of_words(data: Path) -> Iterator[Pair]:
+    """WordNet: members with definition, with one another, with their hypernym; examples with member and definition."""
+    for row in sources.rows(data / "train/wordnet/synsets.jsonl"):
+        members, definition = row["members"], row["definition"]
+        key = members[0]
+        yield ", ".join(members[:4]), definition, key
+        for one, other in zip(members, members[1:], strict=False):
+            yield one, other, key
+        for example in row["examples"][:1]:
+            yield example, f"{members[0]}: {definition}", key
+        for hypernym in row["hypernyms"][:1]:
+            yield f"{members[0]}: {definition}", hypernym if isinstance(hypernym, str) else hypernym[0], str(hypernym)
+
+
+def of_apis(data: Path) -> Iterator[Pair]:
+    for row in sources.rows(data / "train/public_apis/apis.jsonl"):
+        yield row["description"], f"{views.words(row['name'])} {row['category']}", row["name"]
+
+
+def family(name: str, share: float, pairs: Iterator[Pair], table: TextTable) -> Family:
+    kept = [(a, b, key) for a, b, key in pairs if a.strip() and b.strip() and a != b]
+    keys: dict[str, int] = defaultdict(lambda: len(keys))
+    return Family(
+        name=name,
+        left=table.add_all(a for a, _, _ in kept),
+        right=table.add_all(b for _, b, _ in kept),
+        key=np.array([keys[key] for _, _, key in kept]),
+        share=share,
+    )
+
+
+def families(data: Path, catalogue: list[Tool], table: TextTable) -> list[Family]:
+    return [
+        family("tools", 0.4, of_tools(catalogue), table),
+        family("several", 0.1, of_several(catalogue), table),
+        family("paraphrases", 0.03, of_paraphrases(data), table),
+        family("tasks", 0.12, of_tasks(data), table),
+        family("commands", 0.17, of_commands(data), table),
+        family("words", 0.15, of_words(data), table),
+        family("apis", 0.03, of_apis(data), table),
+    ]

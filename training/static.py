@@ -1,0 +1,26 @@
+"""The exported model at work, numpy only: what the measure uses."""
+
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from training.bags import bags
+from training.losses import unit
+
+
+class StaticEmbedder:
+    """Unit vectors [N, 256], float32; a text without known tokens gets the zero vector."""
+
+    def __init__(self, tokenizer: Tokenizer, matrix: np.ndarray) -> None:
+        self._tokenizer, self._matrix = tokenizer, matrix
+
+    @classmethod
+    def load(cls, folder: Path) -> "StaticEmbedder":
+        tensors = load_file(folder / "model.safetensors")
+        matrix = tensors["embeddings"].astype(np.float32) * tensors["weights"][:, None]
+        return cls(Tokenizer.from_file(str(folder / "tokenizer.json")), matrix)
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        return unit(np.asarray(bags(texts, self._tokenizer) @ self._matrix))[0]

@@ -1,0 +1,46 @@
+"""The texts that the teacher embeds, in named lists: the student learns to put them where the teacher does."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from training import sources, views
+from training.sources import Tool
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return sorted({text for text in texts if text})
+
+
+def tasks(data: Path) -> list[str]:
+    """What people ask for: the training queries, never a benchmark's."""
+    return _unique(q.text for path in sorted((data / "train").glob("*/queries.jsonl")) for q in sources.queries(path.parent))
+
+
+def commands(data: Path) -> list[str]:
+    """English tldr tasks and page descriptions."""
+    pages = [page for page in sources.rows(data / "train/tldr/pages.jsonl") if page["language"] == "en"]
+    return _unique(text for page in pages for text in (page["description"], *(task["task"] for task in page["tasks"])))
+
+
+def definitions(data: Path) -> list[str]:
+    """WordNet: members with their definition."""
+    return _unique(
+        f"{', '.join(row['members'][:4])}: {row['definition']}"[:200]
+        for row in sources.rows(data / "train/wordnet/synsets.jsonl")
+    )
+
+
+def apis(data: Path) -> list[str]:
+    return _unique(f"{row['name']}: {row['description']}" for row in sources.rows(data / "train/public_apis/apis.jsonl"))
+
+
+def collections(data: Path, catalogue: list[Tool]) -> dict[str, list[str]]:
+    """Name -> texts, the most useful first."""
+    return {
+        "first sentences": _unique(map(views.first, catalogue)),
+        "tasks": tasks(data),
+        "cards": _unique(map(views.card, catalogue)),
+        "commands": commands(data),
+        "apis": apis(data),
+        "names": _unique(map(views.name, catalogue)),
+    }

@@ -1,0 +1,49 @@
+"""The workflow `toolroute.run`: route, plan from the same matches, carry out the steps behind the budget."""
+
+from dataclasses import replace
+
+from temporalio import workflow
+
+from orchestrator import names
+from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.running import Run
+from orchestrator.workflow import ToolRouter
+
+
+@workflow.defn(name=names.RUN)
+class RunWorkflow:
+    """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice."""
+
+    @workflow.init
+    def __init__(self, request: RunRequest) -> None:
+        self._run = Run(request, ToolRouter(request.tenant), should_stop=self._should_stop)
+
+    @workflow.run
+    async def run(self, request: RunRequest) -> RunResult:
+        ended = await self._run.advance()
+        if isinstance(ended, Checkpoint):
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            workflow.continue_as_new(replace(request, checkpoint=ended))
+        return ended
+
+    @workflow.query(name=names.PROGRESS)
+    def progress(self) -> Progress:
+        """Phase, steps and budget; also after the end, cancelled or not."""
+        return self._run.progress()
+
+    @workflow.signal(name=names.APPROVE)
+    def approve(self, step: str) -> None:
+        """Lets a step use its destructive tool."""
+        self._run.approve(step, allowed=True)
+
+    @workflow.signal(name=names.REJECT)
+    def reject(self, step: str) -> None:
+        """Ends a step that waits for approval as refused."""
+        self._run.approve(step, allowed=False)
+
+    def _should_stop(self) -> bool:
+        most = self._run.request.steps_per_run
+        started = self._run.started
+        return started > 0 and (
+            workflow.info().is_continue_as_new_suggested() or (most is not None and started >= most)
+        )
