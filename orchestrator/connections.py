@@ -12,7 +12,8 @@ from typing import Any, Self
 from orchestrator import names
 from orchestrator.calls import Call, split_key
 from orchestrator.connection import CallLost, Connection, Limits
-from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
+from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.faults import in_words
 from orchestrator.listing import Inventory
 from orchestrator.mcp_config import McpConfig
 from orchestrator.models import Tool
@@ -146,7 +147,8 @@ class Connections:
             try:
                 await connection.list_again()
             except Exception as error:
-                raise ServerUnavailable(f"server {call.server!r} did not list its tools again: {error}") from None
+                said = connection.secrets.scrub(in_words(error))
+                raise ServerUnavailable(f"server {call.server!r} did not list its tools again: {said}") from None
         try:
             return connection.tools[call.name]
         except KeyError:
@@ -163,10 +165,15 @@ class Connections:
             return tuple(connection.tools.values())
 
     async def inventory(self, server: str) -> Inventory:
-        """A server's tools, listed now, and how many prompts and resources it has."""
-        await self.tools(server, fresh=True)
-        async with self.using(server) as connection:
-            return await connection.inventory()
+        """A server's tools, listed now, and how many prompts and resources it has; ServerUnavailable if it fails."""
+        try:
+            await self.tools(server, fresh=True)
+            async with self.using(server) as connection:
+                return await connection.inventory()
+        except ToolrouteError:
+            raise
+        except Exception as error:
+            raise ServerUnavailable(f"server {server!r} did not list what it has: {in_words(error)}") from None
 
     def warm(self, servers: Iterable[str]) -> None:
         """Begins to connect servers ahead of a call and returns at once; unknown, open and failing ones are left."""

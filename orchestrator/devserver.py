@@ -72,7 +72,7 @@ async def settle() -> None:
 
 async def _start(database: Path | None, say: Say) -> "WorkflowEnvironment":
     tried: list[str] = []
-    for binary in filter(None, (shutil.which("temporal"), _kept())):
+    for binary in filter(None, (shutil.which("temporal"), kept_binary())):
         try:
             return await _launch(binary, database)
         except RuntimeError as error:
@@ -118,7 +118,7 @@ def _name() -> str:
     return "temporal.exe" if os.name == "nt" else "temporal"
 
 
-def _kept() -> str | None:
+def kept_binary() -> str | None:
     kept = _cache() / _name()
     return str(kept) if kept.is_file() and os.access(kept, os.X_OK) else None
 

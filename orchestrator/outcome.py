@@ -1,13 +1,12 @@
 """From candidates to a Decision: what was said outright, floors, order, recommendation, token cap, reasons."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator import explain
-from orchestrator.confidence import top_features
 from orchestrator.decision import Decision
 from orchestrator.exports import export
 from orchestrator.index import Index
@@ -28,7 +27,6 @@ DEPRECATED = 0.8
 """What a deprecated tool's probability is multiplied with."""
 OWN_EVIDENCE = 0.2
 """A tool of a named server is lifted when its probability is at least this share of that server's best."""
-"""Fields of a tool other than its server."""
 
 
 @dataclass(slots=True)
@@ -100,7 +98,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     stage = _stage(outcome, ranked, searched=search is not None)
     if stage is Stage.NONE and not any(ranked.scores.values()):
         ranked = _by_standing(outcome)
-    candidates = _matches(outcome, ranked)
+    candidates = _matches(outcome, ranked, stage)
     if not outcome.explicit.wanted:
         candidates = select.spread(candidates, outcome.request.limit)
     kept, dropped = _fit(outcome, candidates[: outcome.request.limit])
@@ -237,8 +235,9 @@ def _by_standing(outcome: Outcome) -> _Ranked:
     )
 
 
-def _matches(outcome: Outcome, ranked: _Ranked) -> list[Match]:
-    """Matches for the limit and for what may be told of the rejected, in order."""
+def _matches(outcome: Outcome, ranked: _Ranked, stage: Stage) -> list[Match]:
+    """Matches for the limit and for what may be told of the rejected, in order; marked low where nothing fits."""
+    low = "low: " if stage is Stage.NONE else ""
     shown = ranked.positions[: outcome.request.limit + explain.MAX_REJECTED]
     words = explain.words_in(outcome.index, outcome.understood, shown)
     matches = []
@@ -250,7 +249,7 @@ def _matches(outcome: Outcome, ranked: _Ranked) -> list[Match]:
                 tool=tool,
                 score=ranked.scores[position],
                 evidence=evidence,
-                why=explain.why(evidence, own, _notes(outcome, position, tool, evidence)),
+                why=low + explain.why(evidence, own, _notes(outcome, position, tool, evidence)),
                 words=own,
             )
         )
@@ -321,8 +320,3 @@ def _warnings(outcome: Outcome, stage: Stage) -> list[str]:
     elif stage is Stage.NONE:
         warnings.append("no tool fits well; the matches are shown for information and marked low")
     return warnings
-
-
-def mark_low(decision: Decision) -> Decision:
-    """The same Decision with its matches marked low, where the stage is none."""
-    return replace(decision, matches=tuple(replace(m, why=f"low: {m.why}") for m in decision.matches))

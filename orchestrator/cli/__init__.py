@@ -1,0 +1,60 @@
+"""The command line: one file a family of commands, each imported only when it is called."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from orchestrator.errors import InvalidInput, ToolrouteError
+
+COMMANDS = {
+    "route": "route:route",
+    "explain": "route:explain",
+    "tools": "tools:tools",
+    "run": "run:run",
+    "plan": "run:plan",
+    "worker": "worker:worker",
+    "call": "mcp:call",
+    "servers": "mcp:servers",
+    "serve": "mcp:serve",
+    "eval": "eval:evaluate",
+    "doctor": "doctor:doctor",
+}
+
+
+class _Lazy(click.Group):
+    """Knows every command's name and imports its module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        module, _, name = home.partition(":")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="toolroute")
+def cli() -> None:
+    """Finds the few tools that fit a task, says why, and connects only their servers."""
+
+
+def main() -> None:
+    """The `toolroute` command. Exit codes: 0 answered, 2 bad usage or input, 3 nothing good enough, 1 failure."""
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except ToolrouteError as error:
+        click.echo(f"toolroute: {error}", err=True)
+        sys.exit(2 if isinstance(error, InvalidInput) else 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

@@ -114,6 +114,24 @@ async def change(ctx: Context) -> str:
     return "changed"
 
 
+@server.prompt()
+def greet(name: str) -> str:
+    """A greeting."""
+    return f"Hello {name}"
+
+
+@server.resource("text://fixed")
+def fixed() -> str:
+    """A text."""
+    return "fixed"
+
+
+@server.resource("text://{name}")
+def named(name: str) -> str:
+    """A text by its name."""
+    return name
+
+
 def _legacy_only(app: ASGIApp) -> ASGIApp:
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (b"mcp-protocol-version", b"2026-07-28") in scope["headers"]:

@@ -1,0 +1,77 @@
+"""What several commands share: their options, and results that go to standard output alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from orchestrator.errors import InvalidInput
+from orchestrator.models import tenant_of
+from orchestrator.options import Options, default_store
+from orchestrator.router import Router
+from orchestrator.store import Store
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def tenant_options(command: Command) -> Command:
+    """`--organization` and `--user`."""
+    command = click.option("--user", metavar="ID", help="Route for this user's tools.")(command)
+    return click.option("--organization", metavar="ID", help="Route for this organization's tools.")(command)
+
+
+def store_option(command: Command) -> Command:
+    """`--store`."""
+    text = "Where tools are kept: a folder, or the URL of a Qdrant server. [default: a folder among the user's data]"
+    return click.option("--store", metavar="FOLDER|URL", envvar="TOOLROUTE_STORE", help=text)(command)
+
+
+def source_options(command: Command) -> Command:
+    """`--catalogue`, `--store` and the tenant."""
+    text = "Route among the tools of this tools.jsonl, or folder of them, instead of the store's."
+    option = click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help=text)
+    return option(store_option(tenant_options(command)))
+
+
+def tenant_from(organization: str | None, user: str | None) -> str:
+    """The tenant named by the options, else `local`."""
+    return tenant_of(organization, user, default="local")
+
+
+def open_router(catalogue: Path | None, store: str | None, tenant: str, options: Options | None = None) -> Router:
+    """A Router on the catalogue, or on the store; given both, the catalogue is imported into the store first."""
+    options = options or Options.from_env()
+    if catalogue is not None and store is None:
+        if not catalogue.exists():
+            raise InvalidInput(f"catalogue {str(catalogue)!r} does not exist: give a tools.jsonl, or a folder with one")
+        return Router(catalogue, options=options)
+    router = Router(store=store or default_store(), options=options)
+    if catalogue is not None:
+        from orchestrator.cli.tools import import_file
+
+        import_file(router_store(router), tenant, catalogue)
+    return router
+
+
+def router_store(router: Router) -> Store:
+    """The Router's store; only a Router on a catalogue has none."""
+    if router.store is None:
+        raise InvalidInput("this needs a store: give --store")
+    return router.store
+
+
+def echo_json(value: Any) -> None:
+    """The result as one JSON document on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def progress(label: str) -> Any:
+    """A progress bar on standard error, shown only to a person."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

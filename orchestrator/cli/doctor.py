@@ -1,0 +1,183 @@
+"""`toolroute doctor`: what works here, what doesn't, and the remedy."""
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options
+from orchestrator.errors import ToolrouteError
+from orchestrator.options import Options, default_store, model_key
+
+if TYPE_CHECKING:
+    from orchestrator.mcp_config import ServerSpec
+
+_MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at: `works`, `missing` (optional, not there) or `broken`, with details and the remedy."""
+
+    what: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+@click.command()
+@store_option
+@tenant_options
+@click.option("--config", metavar="MCP.JSON", type=click.Path(path_type=Path), help="Look at these MCP servers too.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def doctor(store: str | None, organization: str | None, user: str | None, config: Path | None, output: str) -> None:
+    """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken."""
+    findings = list(_examine(store or default_store(), tenant_from(organization, user), config))
+    if output == "json":
+        echo_json([asdict(finding) for finding in findings])
+    else:
+        _show(findings)
+    if any(finding.state == "broken" for finding in findings):
+        sys.exit(1)
+
+
+def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
+    options = Options.from_env()
+    yield _checked("embedder", lambda: _embedder(options), "set TOOLROUTE_EMBEDDER to `static`, or reinstall toolroute")
+    yield _checked("store", lambda: _store(options, store, tenant), "name a folder or a Qdrant URL with --store")
+    yield _checked("temporal", lambda: _temporal(options), "start the server that TEMPORAL_ADDRESS names, or unset it")
+    yield _model(options)
+    yield _exact_tokens()
+    if config is not None:
+        yield from _servers(config)
+
+
+def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
+    """What the look finds; an error of ours becomes a finding of its own."""
+    try:
+        return look()
+    except ToolrouteError as error:
+        return Finding(what=what, state="broken", detail=str(error), remedy=remedy)
+
+
+def _embedder(options: Options) -> Finding:
+    from orchestrator.embed import embedder_for
+
+    embedder = embedder_for(options)
+    embedder.embed(["a first text opens the model"])
+    started = time.perf_counter()
+    embedder.embed(["find the invoice of last month and send it to the accountant"])
+    took = (time.perf_counter() - started) * 1000
+    detail = f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query"
+    return Finding(what="embedder", state="works", detail=detail)
+
+
+def _store(options: Options, location: str, tenant: str) -> Finding:
+    from orchestrator.embed import embedder_for
+    from orchestrator.store import Store
+
+    store = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    try:
+        servers = store.servers(tenant)
+    finally:
+        store.close()
+    detail = f"{location}: {sum(servers.values()):,} tools of {len(servers):,} servers for {tenant}"
+    if servers:
+        return Finding(what="store", state="works", detail=detail)
+    remedy = "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
+    return Finding(what="store", state="missing", detail=detail, remedy=remedy)
+
+
+def _temporal(options: Options) -> Finding:
+    if options.temporal_address:
+        asyncio.run(_connect(options))
+        return Finding(what="temporal", state="works", detail=f"a server answers at {options.temporal_address}")
+    from orchestrator.devserver import kept_binary
+
+    binary = shutil.which("temporal") or kept_binary()
+    if binary:
+        return Finding(what="temporal", state="works", detail=f"`toolroute run --dev` starts {binary}")
+    remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
+    return Finding(what="temporal", state="missing", detail="no TEMPORAL_ADDRESS and no local server", remedy=remedy)
+
+
+async def _connect(options: Options) -> None:
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    from orchestrator.errors import Unavailable
+
+    try:
+        async with asyncio.timeout(5):
+            await Client.connect(options.temporal_address, namespace=options.temporal_namespace)
+    except (RuntimeError, RPCError, TimeoutError) as error:
+        raise Unavailable(f"no Temporal server answers at {options.temporal_address}: {error}") from None
+
+
+def _model(options: Options) -> Finding:
+    if options.model and (model_key() or options.model_url):
+        where = options.model_url or "OpenAI"
+        return Finding(what="model", state="works", detail=f"{options.model} at {where} (not called here)")
+    detail = "no model: plans are deterministic, answers list results as they came"
+    remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
+    return Finding(what="model", state="missing", detail=detail, remedy=remedy)
+
+
+def _exact_tokens() -> Finding:
+    from orchestrator.errors import MissingExtra
+    from orchestrator.tokens import exact_counter
+
+    try:
+        exact_counter()
+    except MissingExtra as error:
+        return Finding(
+            what="tokens", state="missing", detail="counted by estimate, as an upper bound", remedy=str(error)
+        )
+    return Finding(what="tokens", state="works", detail="o200k_base can be counted exactly")
+
+
+def _servers(path: Path) -> Iterator[Finding]:
+    from orchestrator.mcp_config import McpConfig
+
+    try:
+        config = McpConfig.read(path)
+    except ToolrouteError as error:
+        yield Finding(what="mcp config", state="broken", detail=str(error), remedy="mend the file")
+        return
+    for name, spec in config.servers.items():
+        yield _checked(f"mcp {name}", partial(_server, name, spec), "mend its entry")
+
+
+def _server(name: str, spec: "ServerSpec") -> Finding:
+    launch = spec.launch()
+    if launch.url:
+        return Finding(what=f"mcp {name}", state="works", detail="reached by URL (not connected here)")
+    if shutil.which(launch.command, path=launch.env.get("PATH")):
+        return Finding(
+            what=f"mcp {name}", state="works", detail=f"its command {launch.command!r} is there (not started)"
+        )
+    detail, remedy = f"its command {launch.command!r} is not on the PATH", "install it, or give its full path"
+    return Finding(what=f"mcp {name}", state="broken", detail=detail, remedy=remedy)
+
+
+def _show(findings: list[Finding]) -> None:
+    from rich.text import Text
+
+    from orchestrator.cli.show import console
+
+    out = console()
+    for finding in findings:
+        colour, mark = _MARKS[finding.state]
+        line = Text(f"{mark} ", style=colour)
+        line.append(f"{finding.what}: ", style="bold default")
+        line.append(finding.detail, style="default")
+        out.print(line, soft_wrap=True)
+        if finding.remedy:
+            out.print(Text(f"   -> {finding.remedy}", style="dim"), soft_wrap=True)

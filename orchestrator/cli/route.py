@@ -1,0 +1,112 @@
+"""`toolroute route` and `toolroute explain`."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.decision import Decision
+from orchestrator.errors import InvalidInput
+from orchestrator.exports import Provider
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
+
+OUTPUTS = ("table", "json", *get_args(Provider))
+
+
+def routing_options(command: Any) -> Any:
+    """The options that make a RouteRequest."""
+    options = (
+        click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50)."),
+        click.option(
+            "--route-hint", type=click.Choice([str(hint) for hint in RouteHint]), default="auto", show_default=True
+        ),
+        click.option(
+            "--fusion",
+            type=click.Choice([str(fusion) for fusion in Fusion]),
+            help="How the legs are merged. [default: learnt]",
+        ),
+        click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server or a label."),
+        click.option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return source_options(command)
+
+
+@click.command()
+@click.argument("query")
+@routing_options
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
+def route(query: str, output: str, **given: Any) -> None:
+    """Find the few tools that fit QUERY, say why, and name the servers worth connecting."""
+    decision = _decide(query, **given)
+    if output == "json":
+        echo_json(decision.to_json())
+    elif output == "table":
+        from orchestrator.cli.show import show_decision
+
+        show_decision(decision)
+    else:
+        echo_json(decision.tools(output))  # type: ignore[arg-type]
+    _leave(decision, quiet=output == "table")
+
+
+@click.command()
+@click.argument("query")
+@routing_options
+def explain(query: str, **given: Any) -> None:
+    """Show the whole Decision for QUERY: each match's words and fields, and what the others lacked."""
+    from orchestrator.cli.show import show_explanation
+
+    decision = _decide(query, **given)
+    show_explanation(decision)
+    _leave(decision, quiet=True)
+
+
+def _decide(
+    query: str,
+    catalogue: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    limit: int,
+    route_hint: str,
+    fusion: str | None,
+    filters: tuple[str, ...],
+    token_cap: int | None,
+) -> Decision:
+    tenant = tenant_from(organization, user)
+    request = RouteRequest(
+        query=query,
+        tenant=tenant,
+        limit=limit,
+        filters=_parse_filters(filters),
+        route_hint=RouteHint(route_hint),
+        token_cap=token_cap,
+        fusion=Fusion(fusion) if fusion else None,
+    )
+    request.validate()
+
+    async def decide() -> Decision:
+        async with open_router(catalogue, store, tenant) as router:
+            return await router.route(request)
+
+    return asyncio.run(decide())
+
+
+def _parse_filters(filters: tuple[str, ...]) -> dict[str, str]:
+    parsed = dict(item.partition("=")[::2] for item in filters)
+    if wrong := [item for item in filters if "=" not in item]:
+        raise InvalidInput(f"--filter {wrong[0]!r}: write KEY=VALUE, e.g. kind=agent or domain=finance")
+    return parsed
+
+
+def _leave(decision: Decision, *, quiet: bool) -> None:
+    """Warnings to standard error unless they were shown; exit code 3 when nothing is good enough."""
+    for warning in () if quiet else decision.warnings:
+        click.echo(f"toolroute: {warning}", err=True)
+    if decision.stage is Stage.NONE:
+        sys.exit(3)

@@ -1,0 +1,94 @@
+"""Decisions for people: what won, by which stage, how sure, why, what to connect, what was saved."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.decision import Decision
+from orchestrator.models import Match, Stage
+
+_COLOURS = {
+    Stage.ALWAYS: "cyan",
+    Stage.EXPLICIT: "magenta",
+    Stage.KEYWORD: "green",
+    Stage.SEMANTIC: "blue",
+    Stage.NONE: "red",
+}
+
+
+def console() -> Console:
+    """Standard output; wide enough for a table where no terminal says otherwise."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=120)
+
+
+def show_decision(decision: Decision, *, matches: int | None = None, to: Console | None = None) -> None:
+    """The Decision on one screen."""
+    out = to or console()
+    out.print(_headline(decision))
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
+    table.add_column("", width=1)
+    table.add_column("score", justify="right")
+    table.add_column("tool", no_wrap=True, overflow="fold")
+    table.add_column("kind", style="dim")
+    table.add_column("why")
+    for match in decision.matches[:matches]:
+        star = "*" if match.tool.key in decision.recommended else ""
+        low = "dim" if decision.stage is Stage.NONE else ""
+        table.add_row(
+            star, f"{match.score:.2f}", Text(match.tool.key), str(match.tool.kind), Text(match.why), style=low
+        )
+    if decision.matches:
+        out.print(table)
+    out.print(_footer(decision))
+    for warning in decision.warnings:
+        out.print(Text(f"! {warning}", style="yellow"))
+
+
+def show_explanation(decision: Decision) -> None:
+    """The whole Decision: legs and words of every match, the rejected with reasons, the timings."""
+    out = console()
+    show_decision(decision, to=out)
+    out.print()
+    for rank, match in enumerate(decision.matches, start=1):
+        out.print(Text(f"{rank}. {match.tool.key}", style="bold"))
+        out.print(Text(f"   {_one_line(match.tool.description)}", style="dim"))
+        for line in _evidence(match):
+            out.print(Text(f"   {line}"))
+    if decision.rejected:
+        out.print(Text("\nNot among the matches", style="bold"))
+        for item in decision.rejected:
+            out.print(Text(f"   {item.tool}: {item.why}"))
+    timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
+    out.print(Text(f"\nmilliseconds: {timings}", style="dim"))
+    out.print(Text(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}", style="dim"))
+
+
+def _headline(decision: Decision) -> Text:
+    line = Text(decision.query if len(decision.query) <= 100 else f"{decision.query[:99]}…", style="bold")
+    line.append(f"\n  settled by {decision.stage}", style=_COLOURS[decision.stage])
+    line.append(f", {decision.confidence:.0%} sure", style="default not bold")
+    gate = "passed" if not decision.semantic_ran else "closed, so the semantic leg ran"
+    if decision.stage is not Stage.ALWAYS:
+        line.append(f" (keyword gate {decision.gate_confidence:.2f}: {gate})", style="dim not bold")
+    return line
+
+
+def _footer(decision: Decision) -> Text:
+    connect = ", ".join(decision.servers) or "nothing"
+    tokens = decision.tokens
+    line = Text(f"  connect {connect}; ", style="dim")
+    line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({tokens.saved:.1%} saved)", style="dim")
+    line.append(f", {len(decision.matches)} of {decision.catalogue.tools:,} tools", style="dim")
+    line.append(f", {decision.timings_ms.get('total', 0):.1f} ms", style="dim")
+    return line
+
+
+def _evidence(match: Match) -> list[str]:
+    legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no leg"
+    return [f"{legs} -> {match.score:.2f}", *(f"{field}: {', '.join(words)}" for field, words in match.words.items())]
+
+
+def _one_line(text: str, limit: int = 110) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

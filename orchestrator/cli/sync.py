@@ -1,0 +1,88 @@
+"""`toolroute tools sync`: the servers' tools into the store."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.mcp_common import (
+    command_body,
+    config_option,
+    note,
+    output_option,
+    read_config,
+    store_option,
+    tenant_named,
+    tenant_options,
+)
+from orchestrator.errors import InvalidConfig
+
+
+@click.command("sync")
+@config_option
+@store_option
+@tenant_options
+@click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
+@click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
+@output_option
+@command_body
+async def sync_command(
+    config: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    only: tuple[str, ...],
+    timeout: float,  # noqa: ASYNC109
+    parallel: int,
+    output: str,
+) -> int:
+    """List the servers of an mcpServers file once and store their tools.
+
+    Exits 0 when all were stored, 1 when none was, 4 when some failed.
+    """
+    from orchestrator.connections import Connections
+    from orchestrator.embed import embedder_for
+    from orchestrator.options import Options, default_store
+    from orchestrator.store import Store
+    from orchestrator.sync import ServerReport, sync
+
+    servers = read_config(config)
+    unknown = [name for name in only if name not in servers.servers]
+    if unknown or not servers.servers:
+        wanted = f"no server {unknown[0]!r}" if unknown else "no server"
+        raise InvalidConfig(f"{wanted} in {servers.source}; it names: {', '.join(servers.servers) or 'none'}")
+
+    def progress(report: ServerReport) -> None:
+        said = report.error or f"{report.tools} tools in {report.seconds:.1f} s"
+        note(f"{report.server}: {said}")
+
+    options = Options.from_env()
+    target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
+        report = await sync(connections, target, tenant_named(organization, user), progress, only or None)
+    if output == "json":
+        click.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        _print_table([server.to_json() for server in report.servers])
+    return report.exit_code
+
+
+def _print_table(servers: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("server", "tools", "new", "changed", "gone", "prompts", "resources", "outcome"):
+        table.add_column(title, justify="left" if title in {"server", "outcome"} else "right", overflow="fold")
+    for row in servers:
+        if row["error"]:
+            table.add_row(row["server"], *[""] * 6, f"failed: {row['error']}", style="red")
+            continue
+        counts = (len(row[key]) for key in ("new", "changed", "gone"))
+        resources = row["resources"] + row["resource_templates"]
+        table.add_row(
+            row["server"], str(row["tools"]), *map(str, counts), str(row["prompts"]), str(resources), "stored"
+        )
+    Console(soft_wrap=False).print(table)

@@ -1,0 +1,112 @@
+"""`toolroute tools`: import a file, sync MCP servers, list what is known."""
+
+from pathlib import Path
+
+import click
+
+from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.cli.common import echo_json, progress, store_option, tenant_from, tenant_options
+from orchestrator.cli.sync import sync_command
+from orchestrator.embed import embedder_for
+from orchestrator.errors import InvalidInput
+from orchestrator.models import Tool
+from orchestrator.options import Options, default_store
+from orchestrator.store import SHARED, Changes, Store
+
+
+@click.group()
+def tools() -> None:
+    """The tools that are known: import, sync, list."""
+
+
+tools.add_command(sync_command)
+
+
+@tools.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@store_option
+@tenant_options
+@click.option("--shared", is_flag=True, help="For every tenant.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def import_tools(
+    file: Path, store: str | None, organization: str | None, user: str | None, shared: bool, output: str
+) -> None:
+    """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay."""
+    if shared and (organization or user):
+        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
+    tenant = SHARED if shared else tenant_from(organization, user)
+    changes = import_file(open_store(store), tenant, file)
+    totals = {
+        "servers": len(changes),
+        "new": sum(len(change.new) for change in changes.values()),
+        "changed": sum(len(change.changed) for change in changes.values()),
+        "gone": sum(len(change.gone) for change in changes.values()),
+        "same": sum(change.same for change in changes.values()),
+    }
+    if output == "json":
+        echo_json({"tenant": tenant, **totals})
+    else:
+        click.echo(f"{tenant}: " + ", ".join(f"{number:,} {name}" for name, number in totals.items()))
+
+
+@tools.command("list")
+@click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help="List this file's instead.")
+@store_option
+@tenant_options
+@click.option("--server", help="Only this server's.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True)
+def list_tools(
+    catalogue: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    server: str | None,
+    output: str,
+) -> None:
+    """List the tools that a tenant may use. `-o jsonl` writes a tools.jsonl."""
+    tenant = tenant_from(organization, user)
+    known = Catalogue.read(catalogue) if catalogue else Catalogue(open_store(store).load(tenant).tools)
+    found = [tool for tool in known if server is None or tool.server == server]
+    if output == "json":
+        echo_json({"tenant": tenant, "fingerprint": known.fingerprint, "tools": [tool_to_json(tool) for tool in found]})
+    elif output == "jsonl":
+        import json
+
+        for tool in found:
+            click.echo(json.dumps(tool_to_json(tool), ensure_ascii=False))
+    else:
+        _show(found, tenant)
+
+
+def open_store(store: str | None) -> Store:
+    """The store that the option names, or the user's own."""
+    options = Options.from_env()
+    return Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+
+
+def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
+    """Makes the file's tools those of the servers that it names; shows progress on standard error."""
+    by_server: dict[str, list[Tool]] = {}
+    for tool in Catalogue.read(file):
+        by_server.setdefault(tool.server, []).append(tool)
+    with progress("storing tools") as bar:
+        task = bar.add_task("", total=None)
+        return store.replace_servers(
+            tenant, by_server, lambda done, total: bar.update(task, completed=done, total=total)
+        )
+
+
+def _show(found: list[Tool], tenant: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from orchestrator.cli.show import console
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("tool", "kind", "description"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for tool in found:
+        table.add_row(Text(tool.key), str(tool.kind), Text(" ".join(tool.description.split())[:80]))
+    out = console()
+    out.print(table)
+    out.print(Text(f"{len(found):,} tools of {len({tool.server for tool in found}):,} servers, {tenant}", style="dim"))

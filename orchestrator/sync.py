@@ -1,0 +1,113 @@
+"""Lists servers and stores their tools, so that from then on they are known without a connection."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.connections import Connections
+from orchestrator.errors import StoreUnavailable, ToolrouteError
+from orchestrator.models import Tool
+from orchestrator.store import Changes, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    """One server: what its listing changed in the store and what else it offers, or why it failed."""
+
+    server: str
+    tools: int = 0
+    changes: Changes = field(default_factory=Changes)
+    prompts: int = 0
+    resources: int = 0
+    resource_templates: int = 0
+    error: str = ""
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "server": self.server,
+            "tools": self.tools,
+            "new": list(self.changes.new),
+            "changed": list(self.changes.changed),
+            "gone": list(self.changes.gone),
+            "same": self.changes.same,
+            "prompts": self.prompts,
+            "resources": self.resources,
+            "resource_templates": self.resource_templates,
+            "error": self.error,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """All servers, in the configuration's order."""
+
+    tenant: str
+    servers: tuple[ServerReport, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0: all were stored; 1: none; 4: some failed."""
+        failed = sum(bool(report.error) for report in self.servers)
+        return 0 if not failed else 1 if failed == len(self.servers) else 4
+
+    def to_json(self) -> dict[str, Any]:
+        return {"tenant": self.tenant, "servers": [report.to_json() for report in self.servers]}
+
+
+async def sync(
+    connections: Connections,
+    store: Store,
+    tenant: str,
+    on_progress: Callable[[ServerReport], None] | None = None,
+    servers: Sequence[str] | None = None,
+) -> SyncReport:
+    """Connects each server once, bounded in parallel and with a deadline each, and makes the store's tools its own.
+
+    A server that fails keeps what is stored of it and takes no other one away. Raises StoreUnavailable.
+    """
+    writing = asyncio.Lock()
+
+    async def one(server: str) -> ServerReport:
+        report = await _sync_one(connections, store, tenant, server, writing)
+        if on_progress is not None:
+            on_progress(report)
+        return report
+
+    names = list(connections.config.servers) if servers is None else list(servers)
+    return SyncReport(tenant=tenant, servers=tuple(await asyncio.gather(*map(one, names))))
+
+
+async def _sync_one(
+    connections: Connections, store: Store, tenant: str, server: str, writing: asyncio.Lock
+) -> ServerReport:
+    begin = time.monotonic()
+    try:
+        inventory = await connections.inventory(server)
+        async with writing:
+            changes = await asyncio.to_thread(store.replace_server, tenant, server, inventory.tools)
+    except StoreUnavailable:
+        raise
+    except ToolrouteError as error:
+        return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
+    return ServerReport(
+        server=server,
+        tools=len(inventory.tools),
+        changes=changes,
+        prompts=inventory.prompts,
+        resources=inventory.resources,
+        resource_templates=inventory.resource_templates,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def keep_stored(store: Store, tenant: str) -> Callable[[str, tuple[Tool, ...]], Any]:
+    """An `on_change` for Connections: a server's changed tools replace the stored ones in one swap."""
+
+    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
+        await asyncio.to_thread(store.replace_server, tenant, server, tools)
+
+    return on_change

@@ -1,0 +1,139 @@
+"""Syncing: listed once, stored, and from then on known without a connection."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator import Connections
+from orchestrator.cli.mcp import call_command, servers_command
+from orchestrator.cli.sync import sync_command
+from orchestrator.embed import embedder_for
+from orchestrator.options import Options
+from orchestrator.store import Changes, Store
+from orchestrator.sync import ServerReport, keep_stored, sync
+from tests.servers.start import config, entry, until
+
+QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
+GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store", embedder=lambda: embedder_for(Options()))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=QUICK, broken=BROKEN, git=GIT)))
+    return path
+
+
+async def test_every_server_is_stored_and_a_failing_one_takes_no_other_away(store: Store) -> None:
+    told: list[ServerReport] = []
+    async with Connections(config(quick=QUICK, broken=BROKEN, library=LIBRARY, git=GIT)) as servers:
+        report = await sync(servers, store, "org:1", told.append)
+    by_name = {server.server: server for server in report.servers}
+    assert list(by_name) == ["quick", "broken", "library", "git"]
+    assert {server.server for server in told} == set(by_name)
+    assert report.exit_code == 4
+    assert "'no-such-program' is not found" in by_name["broken"].error
+    assert (by_name["quick"].tools, len(by_name["quick"].changes.new)) == (8, 8)
+    assert by_name["library"].prompts == 1
+    assert (by_name["library"].resources, by_name["library"].resource_templates) == (1, 1)
+    assert by_name["git"].tools == 12
+    assert store.servers("org:1") == {"git": 12, "library": by_name["library"].tools, "quick": 8}
+    assert store.servers("org:2") == {}
+
+
+async def test_a_second_sync_changes_nothing_and_a_change_is_told(store: Store) -> None:
+    async with Connections(config(library=LIBRARY)) as servers:
+        first = (await sync(servers, store, "org:1")).servers[0]
+        again = (await sync(servers, store, "org:1")).servers[0]
+        assert again.changes == Changes(same=first.tools)
+        await servers.call("library:change")
+        changed = (await sync(servers, store, "org:1")).servers[0]
+        assert changed.changes == Changes(changed=("add",), same=first.tools - 1)
+
+
+async def test_a_server_that_fails_keeps_what_was_stored(store: Store) -> None:
+    async with Connections(config(it=QUICK)) as servers:
+        await sync(servers, store, "org:1")
+    async with Connections(config(it=BROKEN)) as servers:
+        assert (await sync(servers, store, "org:1")).exit_code == 1
+    assert store.servers("org:1") == {"it": 8}
+
+
+async def test_equal_names_on_two_servers_are_both_kept(store: Store) -> None:
+    async with Connections(config(one=QUICK, two=QUICK)) as servers:
+        assert (await sync(servers, store, "org:1")).exit_code == 0
+    assert {"one:add", "two:add"} <= {tool.key for tool in store.load("org:1").tools}
+
+
+async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store) -> None:
+    connections = Connections(config(library=LIBRARY), on_change=keep_stored(store, "org:1"))
+    async with connections as servers:
+        await sync(servers, store, "org:1")
+        await servers.call("library:grow")
+        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 2.0)
+
+
+def invoke(command: Any, *args: object) -> Result:
+    return CliRunner().invoke(command, [str(arg) for arg in args])
+
+
+def test_the_command_line_syncs_lists_and_calls(file: Path, tmp_path: Path) -> None:
+    where = ("--config", file, "--store", tmp_path / "store")
+    synced = invoke(sync_command, *where, "-o", "json")
+    assert synced.exit_code == 4, synced.output
+    reports = {report["server"]: report for report in json.loads(synced.stdout)["servers"]}
+    assert reports["git"]["tools"] == 12
+    assert "not found" in reports["broken"]["error"]
+    assert "quick: 8 tools" in synced.stderr
+
+    listed = invoke(servers_command, *where, "-o", "json")
+    states = {state["server"]: state for state in json.loads(listed.stdout)}
+    assert states["git"]["state"] == "known"
+    assert states["git"]["tools"] == 12
+    assert states["broken"]["state"] == "configured"
+
+    called = invoke(call_command, "quick:add", "--args", '{"a": 20, "b": 22}', *where)
+    assert (called.exit_code, called.stdout) == (0, "42\n")
+
+
+def test_the_tables_are_for_people(file: Path, tmp_path: Path) -> None:
+    where = ("--config", file, "--store", tmp_path / "store")
+    table = invoke(sync_command, *where, "--server", "quick").stdout
+    assert table.split() == "server tools new changed gone prompts resources outcome quick 8 8 0 0 0 0 stored".split()
+    checked = invoke(servers_command, *where, "--check").stdout
+    assert "failed" in checked
+    assert "ready" in checked
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (("quick:add", "--args", "{"), 2, "--args is not JSON"),
+        (("quick:add", "--args", "[]"), 2, "not an object"),
+        (("quick:nope",), 2, "has no tool 'nope'"),
+        (("none:add",), 2, "no server 'none'"),
+        (("broken:add",), 1, "is not found: install it"),
+        (("quick:crash",), 1, "whether it took effect is not known"),
+        (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "the tool failed"),
+    ],
+)
+def test_what_goes_wrong_is_told_on_standard_error(file: Path, args: tuple[str, ...], code: int, message: str) -> None:
+    result = invoke(call_command, *args, "--config", file)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_without_a_file_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke(sync_command)
+    assert result.exit_code == 2
+    assert "give --config FILE" in result.stderr
