@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from temporalio.exceptions import ApplicationError
+
 from orchestrator.durable import as_failure
 from orchestrator.errors import OutcomeUnknown, ToolrouteError
+
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""Faults of a program: the same input fails again, so they are told at once."""
 
 
 @contextmanager
@@ -15,3 +20,5 @@ def told(*, replayable: bool = False) -> Iterator[None]:
     except ToolrouteError as error:
         again = replayable if isinstance(error, OutcomeUnknown) else None
         raise as_failure(error, retry=again) from error
+    except FAULTS as error:
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error

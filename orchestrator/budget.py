@@ -29,11 +29,10 @@ class Answer:
 
 
 class Budget:
-    """Reservations and settlements of one run. Not shared: the run that owns it asks and settles."""
+    """Reservations and settlements of one run, which owns it. Limits from outside are validated by the run."""
 
     def __init__(self, limits: Limits | None = None, *, settled: int = 0, warnings: tuple[str, ...] = ()) -> None:
         self.limits = limits or Limits()
-        self.limits.validate()
         self._settled = settled
         self._reserved: dict[str, int] = {}
         self._warnings = list(warnings)
@@ -63,7 +62,7 @@ class Budget:
     @property
     def steps_left(self) -> int:
         """How many more steps may start, each taking the most that a step may."""
-        return max(0, -(-self.remaining // self.limits.max_tokens_per_step) - 1)
+        return max(0, -(-self.remaining // max(1, self.limits.max_tokens_per_step)) - 1)
 
     @property
     def warnings(self) -> tuple[str, ...]:

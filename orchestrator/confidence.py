@@ -1,6 +1,7 @@
 """The fitted maps from features to probabilities, and the gate. Fitted by `python -m training.confidence`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
 
@@ -66,15 +68,30 @@ def from_json(record: dict[str, dict[str, object]]) -> Calibration:
     return Calibration(**{name: LogisticMap.from_json(name, record[name]) for name in names})
 
 
-TOP = ("best", "lead", "mass", "second_share", "log_terms", "log_tools", "unknown")
-"""What the gate and the confidence read, of all candidates' probabilities and the query."""
+TOP = ("best", "lead", "mass", "second_share")
+BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name", "query_in_tool", "kw_server")
+BEST_SEMANTIC = ("cos", "cos_z", "cos_best_clause", "cos_behind_best")
+GATE = (*TOP, *QUERY, *BEST_KEYWORD)
+"""What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
+CONFIDENCE = (*GATE, *BEST_SEMANTIC)
+"""What the confidence reads."""
+
+_KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
+_SEMANTIC_COLUMNS = [len(KEYWORD) + SEMANTIC.index(name) for name in BEST_SEMANTIC]
 
 
-def top_features(probabilities: Probabilities, query: list[float]) -> NDArray[np.float64]:
-    """One row of TOP: the best's log-odds, its lead, the log of all candidates' mass, the runner-up's share."""
-    ordered = np.sort(np.clip(probabilities, 1e-6, 1 - 1e-6))[::-1]
+def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> Rows:
+    """One row of GATE, or of CONFIDENCE where the candidates' rows have the semantic features too.
+
+    TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, and
+    the runner-up's share of the two.
+    """
+    clipped = np.clip(probabilities, 1e-6, 1 - 1e-6)
+    ordered = np.sort(clipped)[::-1]
     best = float(ordered[0])
     second = float(ordered[1]) if len(ordered) > 1 else 1e-6
     odds = float(np.log(best / (1 - best)))
     lead = odds - float(np.log(second / (1 - second)))
-    return np.array([[odds, lead, float(np.log(ordered.sum())), second / (best + second), *query]])
+    own = rows[int(np.argmax(clipped))]
+    columns = _KEYWORD_COLUMNS if len(own) == len(KEYWORD) else _KEYWORD_COLUMNS + _SEMANTIC_COLUMNS
+    return np.array([[odds, lead, float(np.log(ordered.sum())), second / (best + second), *query, *own[columns]]])

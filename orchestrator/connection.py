@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator import http_guard
 from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.faults import LONGEST, first_problem
+from orchestrator.faults import LONGEST, first_problem, in_words
 from orchestrator.listing import Inventory, list_tools, take_inventory
 from orchestrator.mcp_config import ServerSpec
 from orchestrator.models import Tool
@@ -156,6 +156,8 @@ class Connection:
         except RuntimeError as error:
             # The library's word for a result that does not match the tool's own output schema.
             return RuntimeError(str(error)[:LONGEST])
+        except Exception as error:
+            raise CallLost(f"its answer cannot be read ({self.secrets.scrub(in_words(error))})", sent=True) from None
 
     def _raise_if_lost(self, error: "MCPError") -> None:
         from mcp.types import CONNECTION_CLOSED

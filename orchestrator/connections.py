@@ -19,7 +19,7 @@ from orchestrator.mcp_config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.owner import OnChange, Owner
 from orchestrator.plans import ToolResult
-from orchestrator.results import plain_result, read_result
+from orchestrator.results import Answered, as_tool_result
 from orchestrator.states import Server, ServerState
 
 MAX_RESULT_TOKENS = 8_000
@@ -100,6 +100,17 @@ class Connections:
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
         ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
         """
+        return as_tool_result(await self.exchange(tool, arguments, idempotency_key, deadline_s, max_result_tokens))
+
+    async def exchange(
+        self,
+        tool: Tool | str,
+        arguments: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        deadline_s: float | None = None,
+        max_result_tokens: int | None = None,
+    ) -> Answered:
+        """The same as `call`, with the answer as the server gave it."""
         server, name = split_key(tool)
         call = Call(
             server=server,
@@ -115,7 +126,7 @@ class Connections:
         except CallLost as lost:
             return await self._after_loss(call, lost)
 
-    async def _after_loss(self, call: Call, lost: CallLost) -> ToolResult:
+    async def _after_loss(self, call: Call, lost: CallLost) -> Answered:
         """Sends again, once, what certainly did not run or may run twice."""
         if lost.sent and not call.replayable:
             if not lost.timed_out:
@@ -130,16 +141,15 @@ class Connections:
                 raise call.unknown_outcome(again) from None
             raise ServerUnavailable(f"{call.key}: no answer, twice: {again}") from None
 
-    async def _attempt(self, call: Call) -> ToolResult:
+    async def _attempt(self, call: Call) -> Answered:
         async with self.using(call.server, call.deadline) as connection:
             live = await self._live_tool(connection, call)
             warnings = call.compare(live)
             left = call.seconds_left(connection.limits.call_timeout_s)
             answer = await connection.call(call.name, call.arguments, call.meta, left)
-        if isinstance(answer, Exception):
-            text = f"{call.key} refused the call: {answer}"
-            return plain_result(text, connection.secrets, call.max_tokens, is_error=True, warnings=warnings)
-        return read_result(answer, connection.secrets, call.max_tokens, warnings)
+        return Answered(
+            answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
+        )
 
     async def _live_tool(self, connection: Connection, call: Call) -> Tool:
         """The server's own record; where it is missing, the listing may be old and is asked for once more."""

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,14 +98,29 @@ async def _launch(binary: str | None, database: Path | None) -> "WorkflowEnviron
 
     folder = _cache()
     folder.mkdir(parents=True, exist_ok=True)
-    return await WorkflowEnvironment.start_local(
-        dev_server_existing_path=binary,
-        download_dest_dir=str(folder),
-        dev_server_database_filename=str(database) if database else None,
-        dev_server_log_level="error",
-        dev_server_startup_timeout=timedelta(seconds=60),
-        dev_server_extra_args=[part for setting in SETTINGS for part in ("--dynamic-config-value", setting)],
-    )
+    with _no_banner():
+        return await WorkflowEnvironment.start_local(
+            dev_server_existing_path=binary,
+            download_dest_dir=str(folder),
+            dev_server_database_filename=str(database) if database else None,
+            dev_server_log_level="error",
+            dev_server_startup_timeout=timedelta(seconds=60),
+            dev_server_extra_args=[part for setting in SETTINGS for part in ("--dynamic-config-value", setting)],
+        )
+
+
+@contextmanager
+def _no_banner() -> Iterator[None]:
+    """The server takes over our standard output and prints its addresses there: it gets an empty one instead."""
+    sys.stdout.flush()
+    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _cache() -> Path:
@@ -119,6 +134,7 @@ def _name() -> str:
 
 
 def kept_binary() -> str | None:
+    """The server that an earlier build left in the user's cache folder."""
     kept = _cache() / _name()
     return str(kept) if kept.is_file() and os.access(kept, os.X_OK) else None
 

@@ -47,7 +47,7 @@ class ServerSpec:
 
     def launch(self, environ: Mapping[str, str] | None = None) -> "Launch":
         """The entry with its variables replaced; InvalidConfig names those that are missing."""
-        return _Expansion(self, os.environ if environ is None else environ).launch()
+        return _Expansion(self, environment() if environ is None else environ).launch()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +96,11 @@ class McpConfig:
             )
         specs = {name: _spec(name, entry, source) for name, entry in entries.items()}
         return cls({name: spec for name, spec in specs.items() if spec is not None}, source)
+
+
+def environment() -> Mapping[str, str]:
+    """What `${NAME}` is looked up in unless a caller gives something else: the process's environment."""
+    return os.environ
 
 
 def find_config(folder: Path | None = None) -> Path | None:

@@ -202,9 +202,7 @@ def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, 
 
 def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:
     """The confidence when only the tools of the named servers can be right."""
-    probability = found.merged if found.merged is not None else found.keyword
-    mask = np.isin(found.chosen, list(lifted))
-    return max(otherwise, search.sure(probability[mask], semantic=found.merged is not None))
+    return max(otherwise, search.confidence_among(found, np.isin(found.chosen, list(lifted))))
 
 
 def _stage(outcome: Outcome, ranked: _Ranked, *, searched: bool) -> Stage:

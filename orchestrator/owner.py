@@ -75,8 +75,11 @@ class Owner:
 
     def _too_late(self) -> None:
         """Tells the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        within = f"not connected within {self._connection.limits.connect_timeout_s:g} s"
-        self._connection.failed(ServerUnavailable(f"server {self._name!r}: {within}{self._connection.hint()}"))
+        connection = self._connection
+        within = f"not connected within {connection.limits.connect_timeout_s:g} s"
+        if not connection.opening:
+            within += ", since no place among the open connections came free"
+        connection.failed(ServerUnavailable(f"server {self._name!r}: {within}{connection.hint()}"))
         self._scope.cancel()
 
     async def _open(self, launch: Launch) -> None:

@@ -24,6 +24,9 @@ MAX_STEPS = 20
 RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 
+CLOSE = 0.4
+"""The share of the first match's score that a second one needs to take its place."""
+
 _WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
 
 
@@ -43,7 +46,11 @@ def plan(request: PlanRequest) -> Plan:
     decision = request.decision
     if decision.stage is Stage.NONE or not decision.matches:
         return _finish(request, (), ("no tool is good enough for this task; nothing is called",))
-    bound = _bind(decision)
+    if decision.confidence < request.min_confidence:
+        best = decision.matches[0].tool.key
+        sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
+        return _finish(request, (), (f"{sure} (needed: {request.min_confidence:.0%}); nothing is called",))
+    bound = _bind(decision, request.arguments)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -54,9 +61,10 @@ def plan(request: PlanRequest) -> Plan:
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     """The first plan, its unbound steps bound to the matches of one further Decision where they fit it."""
     steps: list[Step] = []
+    weak = request.decision.stage is Stage.NONE or request.decision.confidence < request.min_confidence
     for step in first.steps:
-        best = None if step.tool else _best(Part(step.task), request.decision.matches)
-        if best is None or request.decision.stage is Stage.NONE:
+        best = None if step.tool or weak else _best(Part(step.task), request.decision.matches)
+        if best is None:
             steps.append(step)
             continue
         match, why = best
@@ -64,11 +72,11 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     return replace(first, steps=tuple(steps))
 
 
-def _bind(decision: Decision) -> list[_Bound]:
+def _bind(decision: Decision, given: dict[str, Any]) -> list[_Bound]:
     parts = cut_task(decision.query)
     matches = [match for match in decision.matches if match.score > 0]
     if len(parts) == 1:
-        return [_whole(decision, parts[0])]
+        return [_whole(decision, parts[0], given)]
     bound: list[_Bound] = []
     for part in parts:
         best = _best(part, matches)
@@ -80,14 +88,24 @@ def _bind(decision: Decision) -> list[_Bound]:
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
     bound = _merge_weak(bound)
     if len(bound) == 1 or all(item.match is None for item in bound):
-        return [_whole(decision, Part(decision.query))]
+        return [_whole(decision, Part(decision.query), given)]
     return bound
 
 
-def _whole(decision: Decision, part: Part) -> _Bound:
+def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
+    """The recommended tool; a close second only where all that it requires is in the text and the first's is not."""
     key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
-    match = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
-    return _Bound(part, match, match.why or "the best match")
+    first = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
+    if _lacks(first, part, given):
+        for match in decision.matches:
+            required = (match.tool.input_schema or {}).get("required")
+            if required and match.score >= CLOSE * first.score and not _lacks(match, part, given):
+                return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
+    return _Bound(part, first, first.why or "the best match")
+
+
+def _lacks(match: Match, part: Part, given: dict[str, Any]) -> bool:
+    return bool(extract(match.tool.input_schema, part.text, _known(match, given)).missing)
 
 
 def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
@@ -172,8 +190,12 @@ def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
 def _given(step: Step, match: Match, given: dict[str, Any]) -> dict[str, Any]:
     """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
     own = {name[len(step.id) + 1 :]: value for name, value in given.items() if name.startswith(f"{step.id}.")}
+    return {**_known(match, given), **own}
+
+
+def _known(match: Match, given: dict[str, Any]) -> dict[str, Any]:
     known = (match.tool.input_schema or {}).get("properties") or {}
-    return {**{name: value for name, value in given.items() if name in known}, **own}
+    return {name: value for name, value in given.items() if name in known}
 
 
 def _finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:

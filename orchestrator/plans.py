@@ -54,13 +54,14 @@ class PlanRequest:
     """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
-    that plan's steps without a tool.
+    that plan's steps without a tool. Under `min_confidence` nothing is planned: calling asks for more than suggesting.
     """
 
     decision: Decision
     arguments: dict[str, Any] = field(default_factory=dict)
     salt: str = ""
     first: "Plan | None" = None
+    min_confidence: float = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,7 @@ class RunRequest:
     route_hint: RouteHint = RouteHint.AUTO
     arguments: dict[str, Any] = field(default_factory=dict)
     limits: Limits = Limits()
+    min_confidence: float = 0.3
     approve_destructive: bool = False
     approval_timeout_s: float = 24 * 3600.0
     parallel_steps: int = 8
@@ -198,6 +200,8 @@ class RunRequest:
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
         self.limits.validate()
+        if not 0 <= self.min_confidence <= 1:
+            raise InvalidInput(f"min_confidence={self.min_confidence!r}: give a probability, 0 to 1")
         for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")

@@ -26,6 +26,7 @@ from orchestrator.workflows.routing import RouteWorkflow
 
 if TYPE_CHECKING:
     from orchestrator.catalogue import Catalogue
+    from orchestrator.embed import Embedder
     from orchestrator.options import Options
     from orchestrator.router import Router
 
@@ -35,12 +36,12 @@ NAME = "toolroute.OrchestratorPlugin"
 class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows and lets `orchestrator` through the workflow sandbox.
 
-    `catalogue` (records, a tools.jsonl or a folder of them), `store` (a folder or a Qdrant URL), `embedder` and
-    `options` are those of `Router`; `mcp_servers` an `mcpServers` configuration, its path, or a function from the
-    tenant to one; `executors` functions and Executors by `server:name`, `server:*` or kind. Give it to the client (its
-    workers inherit it) or to a worker; given to both it registers once. It sets no data converter. Nothing is opened
-    before an activity asks, and all is closed when the last worker ends. With `register=False` nothing is registered:
-    for workers that only run workflows.
+    `catalogue` (records, a tools.jsonl or a folder of them; shared by all tenants) or `store` (a folder or a Qdrant URL
+    with each tenant's own; by default the user's), `embedder` and `options` are those of `Router`; `mcp_servers` an
+    `mcpServers` configuration, its path, or a function from the tenant to one; `executors` functions and Executors by
+    `server:name`, `server:*` or kind. Give the plugin to the client (its workers inherit it) or to a worker; given to
+    both it registers once. It sets no data converter. Nothing is opened before an activity asks, and all is closed when
+    the last worker ends. With `register=False` nothing is registered: for workers that only run workflows.
     """
 
     def __init__(
@@ -48,16 +49,22 @@ class OrchestratorPlugin(SimplePlugin):
         *,
         catalogue: "Catalogue | str | Path | None" = None,
         store: str | Path | None = None,
-        embedder: Any = None,
+        embedder: "Embedder | None" = None,
         options: "Options | None" = None,
         mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
         executors: Mapping[str, Registered] | None = None,
         register: bool = True,
     ) -> None:
+        if catalogue is not None and store is not None:
+            raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
+
         def make_router() -> "Router":
+            from orchestrator.options import Options, default_store
             from orchestrator.router import Router
 
-            return Router(catalogue=catalogue, store=store, embedder=embedder, options=options)
+            settings = options or Options.from_env()
+            place = store or (None if catalogue is not None else settings.store or default_store())
+            return Router(catalogue, place, embedder=embedder, options=settings)
 
         self.resources = Resources(make_router, mcp_servers, executors)
         self._registers = register
@@ -86,7 +93,7 @@ class OrchestratorPlugin(SimplePlugin):
         if any(_owner(function) is self.resources for function in given):
             return given
         calling = CallingActivities(self.resources)
-        ours = [
+        ours: list[Callable[..., Any]] = [
             RoutingActivities(self.resources).route,
             PlanningActivities(self.resources).plan,
             calling.call_tool,

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.executors import Executors, HttpExecutor, Registered
+from orchestrator.mcp_config import McpConfig
 from orchestrator.plans import ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
     from orchestrator.router import Router
 
-ServerConfig = Mapping[str, Any] | str | Path
-"""An `mcpServers` configuration: a mapping, or the path of the JSON file."""
+ServerConfig = McpConfig | Mapping[str, Any] | str | Path
+"""An `mcpServers` configuration: a mapping, or the path of the JSON file, or one already read."""
 
 MAX_TENANTS = 64
 """Tenants whose MCP connections a worker keeps; the least recently used one's are closed."""

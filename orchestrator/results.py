@@ -1,6 +1,6 @@
-"""An MCP result as a ToolResult: its text, cut to what the caller can take."""
+"""An MCP result for its reader: as a ToolResult of text, or passed on as it is; without secrets, cut to a limit."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.plans import ToolResult
@@ -11,19 +11,64 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 
-def read_result(
-    result: "CallToolResult", secrets: Secrets, max_tokens: int, warnings: tuple[str, ...] = ()
-) -> ToolResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a server said to a call: its result or an error that stands for one, and what has to be known to show it."""
+
+    answer: "CallToolResult | Exception"
+    key: str
+    secrets: Secrets
+    max_tokens: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def refusal(self) -> str:
+        return f"{self.key} refused the call: {self.answer}"
+
+
+def as_tool_result(answered: Answered) -> ToolResult:
     """Text blocks as they are, other blocks described in brackets; structured content dropped where it is too long."""
+    result, secrets, limit = answered.answer, answered.secrets, answered.max_tokens
+    if isinstance(result, Exception):
+        return plain_result(answered.refusal, secrets, limit, is_error=True, warnings=answered.warnings)
     text = "\n".join(_block_text(block) for block in result.content)
     structured, dropped = result.structured_content, False
     if structured is not None:
-        written = compact(structured)
-        text = text or written
-        dropped = len(written) // 8 > max_tokens or count_tokens(written) > max_tokens
+        text = text or compact(structured)
+        dropped = not _fits(structured, limit)
         structured = None if dropped else _clean(structured, secrets)
-    plain = plain_result(text, secrets, max_tokens, is_error=result.is_error, warnings=warnings)
+    plain = plain_result(text, secrets, limit, is_error=result.is_error, warnings=answered.warnings)
     return replace(plain, structured=structured, truncated=plain.truncated or dropped)
+
+
+def as_mcp_result(answered: Answered) -> "CallToolResult":
+    """The server's own result passed on, images and resources included; its texts without secrets and within the limit."""
+    from mcp.types import CallToolResult, TextContent
+
+    result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
+    warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
+    if isinstance(result, Exception):
+        text = TextContent(text=secrets.scrub_result(answered.refusal))
+        return CallToolResult(content=[text, *warnings], is_error=True)
+    blocks: list[ContentBlock] = []
+    for block in result.content:
+        if block.type == "text":
+            block = block.model_copy(update={"text": cut(secrets.scrub_result(block.text), max(0, left))[0]})
+            left -= count_tokens(block.text)
+        blocks.append(block)
+    structured = result.structured_content
+    # Before the protocol of 2026 only an object may stand here.
+    keep = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
+    return CallToolResult(
+        content=[*blocks, *warnings],
+        structured_content=_clean(structured, secrets) if keep else None,
+        is_error=result.is_error,
+    )
+
+
+def _fits(value: Any, max_tokens: int) -> bool:
+    written = compact(value)
+    return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
 
 
 def plain_result(

@@ -47,10 +47,6 @@ class Run:
         call_options: workflow.ActivityConfig | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> None:
-        try:
-            request.validate()
-        except ToolrouteError as error:
-            raise as_failure(error) from error
         done = request.checkpoint
         self.request, self._router = request, router
         self.started = 0
@@ -77,6 +73,10 @@ class Run:
 
     async def advance(self) -> RunResult | Checkpoint:
         """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
+        try:
+            self.request.validate()
+        except ToolrouteError as error:
+            raise as_failure(error) from error
         decision, plan = await self._prepare()
         self._phase = "running"
         steps = [asyncio.create_task(self._carry_out(s)) for s in plan.steps if s.id not in self._outcomes]
@@ -114,7 +114,9 @@ class Run:
             self._decision = await self._router.route(self._route_request(self.request.task))
         self._phase = "planning"
         if self._plan is None:
-            plan = await self._router.plan(self._decision, arguments=self.request.arguments)
+            plan = await self._router.plan(
+                self._decision, arguments=self.request.arguments, min_confidence=self.request.min_confidence
+            )
             if plan.unbound:
                 task = "; ".join(step.task for step in plan.unbound)
                 self._extra.append(await self._router.route(self._route_request(task)))

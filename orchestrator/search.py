@@ -77,22 +77,28 @@ class Search:
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
-        sure = self._sure(found.keyword, self._query)
+        sure = self._sure(found.keyword, found.rows, self._query)
         if len(self._understood.clauses) < 2:
             return sure
         return min(sure, *(self._clause_gate(number) for number in range(len(self._understood.clauses))))
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
-        return self.sure(found.keyword if found.merged is None else found.merged, semantic=found.merged is not None)
+        return self.confidence_among(found, np.ones(len(found.chosen), np.bool_))
 
-    def sure(self, probabilities: Probabilities, *, semantic: bool) -> float:
-        """The chance that the best of these candidates is right, if no other is."""
-        chances = self._calibration.confidence if semantic else self._calibration.gate
-        return float(chances(top_features(probabilities, self._query))[0]) if len(probabilities) else 0.0
+    def confidence_among(self, found: Candidates, mask: NDArray[np.bool_]) -> float:
+        """The same if only these candidates can be right."""
+        if found.merged is None:
+            return self._sure(found.keyword[mask], found.rows[mask], self._query)
+        if not mask.any():
+            return 0.0
+        top = top_features(found.merged[mask], found.rows[mask], self._query)
+        return float(self._calibration.confidence(top)[0])
 
-    def _sure(self, probabilities: Probabilities, query: list[float]) -> float:
-        return float(self._calibration.gate(top_features(probabilities, query))[0]) if len(probabilities) else 0.0
+    def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:
+        if not len(probabilities):
+            return 0.0
+        return float(self._calibration.gate(top_features(probabilities, rows, query))[0])
 
     def _clause_gate(self, number: int) -> float:
         clause = self._understood.clauses[number]
@@ -102,7 +108,7 @@ class Search:
         scores = KeywordScores(own, (), self._keyword.servers)
         query = query_features(self._index.keyword, clause.terms)
         rows = keyword_features(self._index.keyword, clause.terms, scores, chosen)
-        return self._sure(self._calibration.keyword(_with_query(rows, query)), query)
+        return self._sure(self._calibration.keyword(_with_query(rows, query)), rows, query)
 
     def best_of_clause(self, found: Candidates, number: int, score: Probabilities) -> int | None:
         """The best-scored candidate among the three that this clause alone puts first; None if it finds none."""

@@ -67,12 +67,19 @@ class ToolRouter:
         *,
         arguments: Mapping[str, Any] | None = None,
         first: Plan | None = None,
+        min_confidence: float = 0.3,
         **options: Unpack[Config],
     ) -> Plan:
         """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest."""
         _held("the arguments of the plan", dict(arguments or {}))
         salt = workflow.info().first_execution_run_id
-        request = PlanRequest(decision=decision, arguments=dict(arguments or {}), salt=salt, first=first)
+        request = PlanRequest(
+            decision=decision,
+            arguments=dict(arguments or {}),
+            salt=salt,
+            first=first,
+            min_confidence=min_confidence,
+        )
         config: Config = {**self._plan, **options}
         plan: Plan = await workflow.execute_activity(names.PLAN, request, result_type=Plan, **config)
         return plan

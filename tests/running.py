@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue import Catalogue
@@ -62,7 +61,7 @@ class Desk:
         }
 
 
-def plugin_over(folder: Path, desk: Desk | None = None, **settings: Any) -> OrchestratorPlugin:
-    """A plugin over the five test tools, its store in a folder of the test."""
+def plugin_over(desk: Desk | None = None, **settings: Any) -> OrchestratorPlugin:
+    """A plugin over the five test tools, the real time server and the desk."""
     settings.setdefault("executors", (desk or Desk()).executors)
-    return OrchestratorPlugin(catalogue=Catalogue(ALL), store=folder / "store", mcp_servers=SERVERS, **settings)
+    return OrchestratorPlugin(catalogue=Catalogue(ALL), mcp_servers=SERVERS, **settings)

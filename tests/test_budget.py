@@ -72,7 +72,7 @@ def test_a_restored_budget_goes_on_where_it_stood() -> None:
 )
 def test_meaningless_limits_are_refused(limits: Limits) -> None:
     with pytest.raises(InvalidInput, match="give"):
-        Budget(limits)
+        limits.validate()
 
 
 LIMITS = st.builds(

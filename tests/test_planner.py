@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.arguments import extract
@@ -5,7 +7,7 @@ from orchestrator.models import Stage
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.seams import cut_task
-from tests.decisions import ADD_NOTE, READ, TEXT, decision, schema
+from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, TEXT, decision, schema
 
 
 def planned(task: str, **arguments: object) -> Plan:
@@ -67,6 +69,21 @@ def test_nothing_good_enough_plans_nothing() -> None:
     made = plan(PlanRequest(decision=decision("hum a tune", stage=Stage.NONE)))
     assert made.steps == ()
     assert "nothing is called" in made.reasons[0]
+
+
+def test_a_weak_decision_plans_nothing_and_says_how_sure_it_is() -> None:
+    weak = replace(decision("hum a tune"), confidence=0.2)
+    made = plan(PlanRequest(decision=weak))
+    assert made.steps == ()
+    assert "only 20% sure (needed: 30%)" in made.reasons[0]
+    assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
+
+
+def test_a_close_second_whose_arguments_are_all_there_goes_first() -> None:
+    task = "What time is it in Europe/Berlin?"
+    assert plan(PlanRequest(decision=decision(task, [CONVERT, NOW]))).steps[0].tool == "time:get_current_time"
+    lost = plan(PlanRequest(decision=decision("What time is it?", [CONVERT, NOW]))).steps[0]
+    assert (lost.tool, lost.missing) == ("time:convert_time", ("source_timezone", "time", "target_timezone"))
 
 
 def test_what_is_not_in_the_task_is_missing() -> None:

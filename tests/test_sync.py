@@ -2,15 +2,14 @@
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from orchestrator import Connections
-from orchestrator.cli.mcp import call_command, servers_command
-from orchestrator.cli.sync import sync_command
+from orchestrator.cli import main
 from orchestrator.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.store import Changes, Store
@@ -82,34 +81,51 @@ async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store)
         await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 2.0)
 
 
-def invoke(command: Any, *args: object) -> Result:
-    return CliRunner().invoke(command, [str(arg) for arg in args])
+@dataclass
+class Ran:
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
-def test_the_command_line_syncs_lists_and_calls(file: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs the command line in this process."""
+
+    def run(*args: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["toolroute", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+def test_the_command_line_syncs_lists_and_calls(toolroute: Callable[..., Ran], file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
-    synced = invoke(sync_command, *where, "-o", "json")
-    assert synced.exit_code == 4, synced.output
+    synced = toolroute("tools", "sync", *where, "-o", "json")
+    assert synced.exit_code == 4, synced.stderr
     reports = {report["server"]: report for report in json.loads(synced.stdout)["servers"]}
     assert reports["git"]["tools"] == 12
     assert "not found" in reports["broken"]["error"]
     assert "quick: 8 tools" in synced.stderr
 
-    listed = invoke(servers_command, *where, "-o", "json")
+    listed = toolroute("servers", *where, "-o", "json")
     states = {state["server"]: state for state in json.loads(listed.stdout)}
     assert states["git"]["state"] == "known"
     assert states["git"]["tools"] == 12
     assert states["broken"]["state"] == "configured"
 
-    called = invoke(call_command, "quick:add", "--args", '{"a": 20, "b": 22}', *where)
+    called = toolroute("call", "quick:add", "--args", '{"a": 20, "b": 22}', *where)
     assert (called.exit_code, called.stdout) == (0, "42\n")
 
 
-def test_the_tables_are_for_people(file: Path, tmp_path: Path) -> None:
+def test_the_tables_are_for_people(toolroute: Callable[..., Ran], file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
-    table = invoke(sync_command, *where, "--server", "quick").stdout
+    table = toolroute("tools", "sync", *where, "--server", "quick").stdout
     assert table.split() == "server tools new changed gone prompts resources outcome quick 8 8 0 0 0 0 stored".split()
-    checked = invoke(servers_command, *where, "--check").stdout
+    checked = toolroute("servers", *where, "--check").stdout
     assert "failed" in checked
     assert "ready" in checked
 
@@ -126,14 +142,18 @@ def test_the_tables_are_for_people(file: Path, tmp_path: Path) -> None:
         (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "the tool failed"),
     ],
 )
-def test_what_goes_wrong_is_told_on_standard_error(file: Path, args: tuple[str, ...], code: int, message: str) -> None:
-    result = invoke(call_command, *args, "--config", file)
+def test_what_goes_wrong_is_told_on_standard_error(
+    toolroute: Callable[..., Ran], file: Path, args: tuple[str, ...], code: int, message: str
+) -> None:
+    result = toolroute("call", *args, "--config", file)
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
 
 
-def test_without_a_file_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_the_remedy_is_told(
+    toolroute: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    result = invoke(sync_command)
+    result = toolroute("tools", "sync")
     assert result.exit_code == 2
     assert "give --config FILE" in result.stderr

@@ -49,9 +49,9 @@ class Runner:
 
 
 @pytest.fixture
-async def runner(temporal_address: str, task_queue: str, tmp_path: Path) -> AsyncIterator[Runner]:
+async def runner(temporal_address: str, task_queue: str) -> AsyncIterator[Runner]:
     desk = Desk()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(tmp_path, desk)])
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
     async with working(client, task_queue):
         yield Runner(client, task_queue, desk)
 

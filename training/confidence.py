@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import TOP, Calibration, LogisticMap, from_json, top_features
+from orchestrator.confidence import CONFIDENCE, GATE, Calibration, LogisticMap, from_json, top_features
 from orchestrator.embed import Embedder, embedder_for
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.index import Index
@@ -36,6 +36,8 @@ SETS = (
 """The development sets whose labels name tools."""
 WIDTH = 30
 RIDGE = 1.0
+REMOVED = 0.2
+"""How much a query with its relevant tools removed weighs beside the real one."""
 MOST_QUERIES = 800
 """Queries read of a set; the maps have 21 weights at most."""
 
@@ -64,7 +66,7 @@ class Collected:
 def neutral() -> Calibration:
     """Maps that say one half of everything: enough to collect features with."""
     sizes = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
-    names = {**sizes, "gate": TOP, "confidence": TOP}
+    names = {**sizes, "gate": GATE, "confidence": CONFIDENCE}
     return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
 
 
@@ -130,23 +132,41 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     """All five maps in their JSON form."""
     names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
-    for name, part in (("gate", "keyword"), ("confidence", "merged")):
-        maps[name] = _record(TOP, *fit(*_tops(sets, part, LogisticMap.from_json(part, maps[part]))))
+    for name, part, columns in (("gate", "keyword", GATE), ("confidence", "merged", CONFIDENCE)):
+        maps[name] = _record(columns, *_fit_top(sets, part, LogisticMap.from_json(part, maps[part])))
     return maps
 
 
-def _tops(sets: Sequence[Collected], part: str, chances: LogisticMap) -> tuple[Rows, Rows, Rows]:
-    """One row a query: TOP of its candidates' probabilities, and whether the best one is relevant."""
+def _fit_top(sets: Sequence[Collected], part: str, chances: LogisticMap) -> tuple[Rows, float]:
+    """A map of the best candidate's chance to be right, that falls when the right tools are not there.
+
+    Fitted with each query a second time, its relevant tools removed and nothing right; then slope and bias are fitted
+    again on the real queries alone, which are what the confidence is about.
+    """
+    rows, target, weight = _tops(sets, part, chances, removed=False)
+    none, never, light = _tops(sets, part, chances, removed=True)
+    weights, bias = fit(
+        np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, REMOVED * light])
+    )
+    (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
+    return weights * slope, bias * slope + shift
+
+
+def _tops(sets: Sequence[Collected], part: str, chances: LogisticMap, *, removed: bool) -> tuple[Rows, Rows, Rows]:
+    """One row a query: the features of its best candidate, and whether that is relevant."""
     rows, target, weight = [], [], []
     for collected in sets:
         for example in collected.examples:
-            alone = Collected(collected.name, [example])
-            stacked = _stack([alone], part) if part != "keyword" or example.overlap.any() else None
-            if stacked is None:
+            kept = example.overlap if part == "keyword" else np.ones(len(example.overlap), np.bool_)
+            kept = kept & ~example.relevant if removed else kept
+            if not kept.any():
                 continue
-            probabilities = chances(stacked[0])
-            rows.append(top_features(probabilities, example.query)[0])
-            target.append(stacked[1][int(np.argmax(probabilities))])
+            own = example.keyword[kept]
+            own = own if part == "keyword" else np.hstack([own, example.semantic[kept]])
+            query = np.broadcast_to(example.query, (len(own), len(QUERY)))
+            probabilities = chances(np.hstack([own, query]))
+            rows.append(top_features(probabilities, own, example.query)[0])
+            target.append(float(example.relevant[kept][int(np.argmax(probabilities))]))
             weight.append(1 / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 

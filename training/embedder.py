@@ -1,35 +1,60 @@
-"""Makes the shipped static embedder: `python -m training.embedder --data ../shared --out orchestrator/data/embedder`."""
+"""Makes the shipped static embedder.
+
+`python -m training.embedder --data ../shared --out orchestrator/data/embedder`
+"""
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
+from tokenizers import Tokenizer
 
 from training import export, pairs, sources, student, texts, vocabulary
 from training.bags import TextTable
 from training.loop import Settings, Taught, train
+from training.pairs import Family
 from training.teacher import Teacher
+from training.translations import translations
 
-VOCABULARY = 36_000
+VOCABULARY = 40_000  # tokens: 40,000 x (256 + 4) bytes and the tokenizer stay below 12 MB
 
 
-def make(data: Path, out: Path, cache: Path, settings: Settings) -> None:
-    catalogue = sources.catalogues(data)
-    teacher = Teacher(cache)
-    lessons = texts.collections(data, catalogue)
-    vectors = np.concatenate([teacher.embed(lesson) for lesson in lessons.values()])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """All that training needs: the tokenizer, the student's first vectors [V, 256], the bags of all texts, the data."""
+
+    tokenizer: Tokenizer
+    matrix: np.ndarray
+    bags: sparse.csr_matrix
+    families: list[Family]
+    taught: Taught
+
+
+def prepare(data: Path, teacher: Teacher) -> Prepared:
+    catalogue, translated = sources.catalogues(data), translations(data)
+    lessons = texts.collections(data, catalogue, translated)
+    row = {text: number for number, text in enumerate(dict.fromkeys(t for lesson in lessons.values() for t in lesson))}
+    vectors = np.zeros((len(row), 384), np.float32)
+    for lesson in lessons.values():
+        vectors[[row[text] for text in lesson]] = teacher.embed(lesson)
+
     table = TextTable()
-    families = pairs.families(data, catalogue, table)
-    words = table.texts + lessons["cards"] * 2  # what the vocabulary is learnt from; the tools count three times
-    numbers = table.add_all(text for lesson in lessons.values() for text in lesson)
-    tokenizer = vocabulary.build(words, VOCABULARY)
+    families = pairs.families(data, catalogue, translated, table)
+    corpus = table.texts + lessons["cards"] * 2  # what the vocabulary is learnt from: the tools count three times
+    tokenizer = vocabulary.build(corpus, VOCABULARY)
     project = student.projection(vectors)
-    matrix = student.initial(tokenizer, teacher, project, words)
-    projected = vectors.astype(np.float32) @ project
-    projected /= np.linalg.norm(projected, axis=1, keepdims=True)
-    taught = Taught(texts=numbers, full=vectors.astype(np.float32), projected=projected)
-    train(matrix, table.bags(tokenizer), families, taught, settings)
-    export.write(out, tokenizer, matrix)
+    matrix = student.initial(tokenizer, teacher, project, corpus)
+    projected = vectors @ project
+    taught = Taught(
+        texts=np.concatenate([table.add_all(row), table.add_all(one.text for one in translated)]),
+        rows=np.concatenate([np.arange(len(row)), [row[one.english] for one in translated]]),
+        foreign=len(translated),
+        full=vectors,
+        projected=projected / np.linalg.norm(projected, axis=1, keepdims=True),
+    )
+    return Prepared(tokenizer=tokenizer, matrix=matrix, bags=table.bags(tokenizer), families=families, taught=taught)
 
 
 def main() -> None:
@@ -39,7 +64,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("~/.cache/toolroute-training").expanduser())
     parser.add_argument("--steps", type=int, default=Settings().steps)
     arguments = parser.parse_args()
-    make(arguments.data, arguments.out, arguments.cache, Settings(steps=arguments.steps))
+    prepared = prepare(arguments.data, Teacher(arguments.cache))
+    train(prepared.matrix, prepared.bags, prepared.families, prepared.taught, Settings(steps=arguments.steps))
+    export.write(arguments.out, prepared.tokenizer, prepared.matrix)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from training import sources, views
 from training.bags import TextTable
 from training.sources import Tool
+from training.translations import Translation
 
 Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
 
@@ -28,9 +30,7 @@ class Family:
 def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:
     """Each tool's name, first sentence, remaining description and parameters against one another."""
     for tool in catalogue:
-        name, first, rest, parameters = (
-            view(tool) for view in (views.name, views.first, views.rest, views.parameters)
-        )
+        name, first, rest, parameters = (view(tool) for view in (views.name, views.first, views.rest, views.parameters))
         key = f"{views.words(tool.name)} {first}".lower()
         without_first = ". ".join(part for part in (name, rest, parameters) if part)
         yield first, without_first, key
@@ -73,20 +73,20 @@ def of_tasks(data: Path) -> Iterator[Pair]:
 
 
 def of_commands(data: Path) -> Iterator[Pair]:
-    """tldr: a task in any language with its English wording and with the command's English description."""
+    """tldr: a task in any language with the command's English description."""
     pages = list(sources.rows(data / "train/tldr/pages.jsonl"))
     english = {(page["platform"], page["command"]): page for page in pages if page["language"] == "en"}
     for page in pages:
         key = page["command"]
         original = english.get((page["platform"], key), page)
         about = f"{views.words(key)}. {original['description']}"
-        if page is not original:
-            yield page["description"], original["description"], key
-        aligned = page is not original and len(page["tasks"]) == len(original["tasks"])
-        for number, task in enumerate(page["tasks"]):
+        for task in page["tasks"]:
             yield task["task"], about, key
-            if aligned:
-                yield task["task"], original["tasks"][number]["task"], f"{key} {number}"
+
+
+def of_translations(translated: list[Translation]) -> Iterator[Pair]:
+    for one in translated:
+        yield one.text, one.english, one.english.lower()
 
 
 def of_words(data: Path) -> Iterator[Pair]:
@@ -95,7 +95,7 @@ def of_words(data: Path) -> Iterator[Pair]:
         members, definition = row["members"], row["definition"]
         key = members[0]
         yield ", ".join(members[:4]), definition, key
-        for one, other in zip(members, members[1:], strict=False):
+        for one, other in pairwise(members):
             yield one, other, key
         for example in row["examples"][:1]:
             yield example, f"{members[0]}: {definition}", key
@@ -120,13 +120,14 @@ def family(name: str, share: float, pairs: Iterator[Pair], table: TextTable) -> 
     )
 
 
-def families(data: Path, catalogue: list[Tool], table: TextTable) -> list[Family]:
+def families(data: Path, catalogue: list[Tool], translated: list[Translation], table: TextTable) -> list[Family]:
     return [
         family("tools", 0.4, of_tools(catalogue), table),
         family("several", 0.1, of_several(catalogue), table),
         family("paraphrases", 0.03, of_paraphrases(data), table),
         family("tasks", 0.12, of_tasks(data), table),
-        family("commands", 0.17, of_commands(data), table),
-        family("words", 0.15, of_words(data), table),
-        family("apis", 0.03, of_apis(data), table),
+        family("commands", 0.1, of_commands(data), table),
+        family("translations", 0.12, of_translations(translated), table),
+        family("words", 0.11, of_words(data), table),
+        family("apis", 0.02, of_apis(data), table),
     ]

@@ -45,9 +45,7 @@ def tools(folder: Path) -> list[Tool]:
 
 
 def queries(folder: Path) -> list[Query]:
-    return [
-        Query(text=row["query"], relevant=frozenset(row["relevant"])) for row in rows(folder / "queries.jsonl")
-    ]
+    return [Query(text=row["query"], relevant=frozenset(row["relevant"])) for row in rows(folder / "queries.jsonl")]
 
 
 def catalogues(data: Path) -> list[Tool]:

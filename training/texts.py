@@ -5,6 +5,7 @@ from pathlib import Path
 
 from training import sources, views
 from training.sources import Tool
+from training.translations import Translation
 
 
 def _unique(texts: Iterable[str]) -> list[str]:
@@ -13,7 +14,9 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 def tasks(data: Path) -> list[str]:
     """What people ask for: the training queries, never a benchmark's."""
-    return _unique(q.text for path in sorted((data / "train").glob("*/queries.jsonl")) for q in sources.queries(path.parent))
+    return _unique(
+        q.text for path in sorted((data / "train").glob("*/queries.jsonl")) for q in sources.queries(path.parent)
+    )
 
 
 def commands(data: Path) -> list[str]:
@@ -22,20 +25,14 @@ def commands(data: Path) -> list[str]:
     return _unique(text for page in pages for text in (page["description"], *(task["task"] for task in page["tasks"])))
 
 
-def definitions(data: Path) -> list[str]:
-    """WordNet: members with their definition."""
+def apis(data: Path) -> list[str]:
     return _unique(
-        f"{', '.join(row['members'][:4])}: {row['definition']}"[:200]
-        for row in sources.rows(data / "train/wordnet/synsets.jsonl")
+        f"{row['name']}: {row['description']}" for row in sources.rows(data / "train/public_apis/apis.jsonl")
     )
 
 
-def apis(data: Path) -> list[str]:
-    return _unique(f"{row['name']}: {row['description']}" for row in sources.rows(data / "train/public_apis/apis.jsonl"))
-
-
-def collections(data: Path, catalogue: list[Tool]) -> dict[str, list[str]]:
-    """Name -> texts, the most useful first."""
+def collections(data: Path, catalogue: list[Tool], translated: list[Translation]) -> dict[str, list[str]]:
+    """Name -> texts."""
     return {
         "first sentences": _unique(map(views.first, catalogue)),
         "tasks": tasks(data),
@@ -43,4 +40,5 @@ def collections(data: Path, catalogue: list[Tool]) -> dict[str, list[str]]:
         "commands": commands(data),
         "apis": apis(data),
         "names": _unique(map(views.name, catalogue)),
+        "translated": _unique(one.english for one in translated),
     }

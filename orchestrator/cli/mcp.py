@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.mcp_common import (
-    command_body,
-    config_option,
-    note,
-    output_option,
-    read_config,
-    store_option,
-    tenant_named,
-    tenant_options,
-)
+from orchestrator.cli.common import echo_json, router_store, store_option, tenant_from, tenant_options
+from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
 from orchestrator.errors import InvalidArguments
 
 if TYPE_CHECKING:
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
 @output_option
 @command_body
-async def call_command(
+async def call(
     tool: str,
     arguments: str,
     config: Path | None,
@@ -52,9 +44,9 @@ async def call_command(
     from orchestrator.connections import Connections
 
     given = _read_arguments(arguments)
-    chosen = await _stored_tool(store, tenant_named(organization, user), tool) if store else None
-    async with Connections(read_config(config)) as servers:
-        result = await servers.call(chosen or tool, given, deadline_s=timeout, max_result_tokens=max_tokens)
+    chosen = await _stored_tool(store, tenant_from(organization, user), tool) if store else None
+    async with Connections(read_config(config)) as connections:
+        result = await connections.call(chosen or tool, given, deadline_s=timeout, max_result_tokens=max_tokens)
     _print_result(result, output)
     return 1 if result.is_error else 0
 
@@ -89,7 +81,7 @@ def _print_result(result: "ToolResult", output: str) -> None:
     for warning in result.warnings:
         note(f"toolroute: {warning}")
     if output == "json":
-        click.echo(json.dumps(asdict(result), ensure_ascii=False))
+        echo_json(asdict(result))
     elif result.is_error:
         note(f"the tool failed: {result.text}")
     else:
@@ -103,32 +95,32 @@ def _print_result(result: "ToolResult", output: str) -> None:
 @click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
 @output_option
 @command_body
-async def servers_command(
+async def servers(
     config: Path | None, store: str | None, organization: str | None, user: str | None, check: bool, output: str
 ) -> int:
     """Show the configured servers: state, tools, idle time and last error."""
     from orchestrator.connections import Connections
 
-    async with Connections(read_config(config)) as servers:
-        servers.know(await _stored_counts(store, tenant_named(organization, user)))
+    async with Connections(read_config(config)) as connections:
+        connections.know(await _stored_counts(store, tenant_from(organization, user)))
         if check:
-            await _connect_all(servers)
-        states = servers.states()
+            await _connect_all(connections)
+        states = connections.states()
     if output == "json":
-        click.echo(json.dumps([state.to_json() for state in states], ensure_ascii=False))
+        echo_json([state.to_json() for state in states])
     else:
         _print_states(states)
     return 0
 
 
-async def _connect_all(servers: "Connections") -> None:
+async def _connect_all(connections: "Connections") -> None:
     import asyncio
 
     async def connect(name: str) -> None:
         note(f"connecting {name} ...")
-        await servers.tools(name)
+        await connections.tools(name)
 
-    await asyncio.gather(*map(connect, servers.config.servers), return_exceptions=True)
+    await asyncio.gather(*map(connect, connections.config.servers), return_exceptions=True)
 
 
 async def _stored_counts(store: str | None, tenant: str) -> dict[str, int]:
@@ -151,14 +143,72 @@ async def _stored_counts(store: str | None, tenant: str) -> dict[str, int]:
 
 
 def _print_states(states: "tuple[ServerState, ...]") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    from orchestrator.cli.show import console
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("server", "state", "transport", "tools", "idle", "last error"):
         table.add_column(title, justify="right" if title in {"tools", "idle"} else "left", overflow="fold")
     for state in states:
         idle = "" if state.idle_s is None else f"{state.idle_s:.0f} s"
         tools = "" if state.tools is None else str(state.tools)
         table.add_row(state.server, str(state.state), state.transport, tools, idle, state.last_error)
-    Console().print(table)
+    console().print(table)
+
+
+@click.command("serve")
+@config_option
+@store_option
+@tenant_options
+@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on (http).")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free port.")
+@click.option(
+    "--tokens",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}.  [default: one new token, told on stderr]',
+)
+@click.option("--allow-host", "hosts", multiple=True, help="A further host name that clients may use (http).")
+@click.option("--allow-origin", "origins", multiple=True, help="An origin whose pages may call (http).")
+@click.option("--warm", is_flag=True, help="Connect the recommended servers while the model thinks.")
+@command_body
+async def serve(
+    config: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    transport: str,
+    host: str,
+    port: int,
+    tokens: Path | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    warm: bool,
+) -> int:
+    """Serve all configured servers as one MCP server with `search` and `call_tool`."""
+    import secrets
+
+    from orchestrator.gateway import Gateway
+    from orchestrator.http_door import LOOPBACK, Tokens
+    from orchestrator.mcp_server import PATH, make_app, serve_http, serve_stdio
+    from orchestrator.options import Options, default_store
+    from orchestrator.router import Router
+
+    tenant = tenant_from(organization, user)
+    router = Router(store=store or default_store(), options=Options.from_env())
+    async with Gateway(read_config(config), router_store(router), router, warm=warm, note=note) as gateway:
+        if transport == "stdio":
+            await serve_stdio(gateway, tenant)
+            return 0
+        token = secrets.token_urlsafe()
+        known = Tokens.read(tokens) if tokens else Tokens({token: tenant})
+        app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
+
+        def started(at: int) -> None:
+            note(f"serving http://{host}:{at}{PATH}")
+            if not tokens:
+                note(f"for {tenant}: Authorization: Bearer {token}")
+
+        await serve_http(app, host, port, started)
+    return 0

@@ -1,21 +1,12 @@
 """`toolroute tools sync`: the servers' tools into the store."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from orchestrator.cli.mcp_common import (
-    command_body,
-    config_option,
-    note,
-    output_option,
-    read_config,
-    store_option,
-    tenant_named,
-    tenant_options,
-)
+from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options
+from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
 from orchestrator.errors import InvalidConfig
 
 
@@ -61,19 +52,20 @@ async def sync_command(
     options = Options.from_env()
     target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
     async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
-        report = await sync(connections, target, tenant_named(organization, user), progress, only or None)
+        report = await sync(connections, target, tenant_from(organization, user), progress, only or None)
     if output == "json":
-        click.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        echo_json(report.to_json())
     else:
         _print_table([server.to_json() for server in report.servers])
     return report.exit_code
 
 
 def _print_table(servers: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    from orchestrator.cli.show import console
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("server", "tools", "new", "changed", "gone", "prompts", "resources", "outcome"):
         table.add_column(title, justify="left" if title in {"server", "outcome"} else "right", overflow="fold")
     for row in servers:
@@ -85,4 +77,4 @@ def _print_table(servers: list[dict[str, Any]]) -> None:
         table.add_row(
             row["server"], str(row["tools"]), *map(str, counts), str(row["prompts"]), str(resources), "stored"
         )
-    Console(soft_wrap=False).print(table)
+    console().print(table)

@@ -1,0 +1,202 @@
+"""`toolroute run` and `toolroute plan`: a task carried out behind a budget, or only planned."""
+
+import asyncio
+import logging
+import sys
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.mcp_common import note
+from orchestrator.cli.temporal import (
+    DEFAULT_ADDRESS,
+    clean_stdout,
+    connect,
+    make_plugin,
+    read_servers,
+    temporal_options,
+    unwrap,
+)
+from orchestrator.errors import InvalidInput
+from orchestrator.models import RouteRequest
+from orchestrator.options import Options
+from orchestrator.plans import Limits, PlanRequest, Progress, RunRequest, RunResult, StepStatus
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowHandle
+
+ARGUMENT = click.option(
+    "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
+)
+OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+LIMIT = click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50).")
+MIN_CONFIDENCE = click.option(
+    "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
+)
+
+
+@click.command()
+@click.argument("task")
+@temporal_options
+@click.option("--dev", is_flag=True, help="Start a local Temporal server for this run, unless TEMPORAL_ADDRESS is set.")
+@click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
+@click.option("--ask", is_flag=True, help="Ask before each tool that may destroy something.")
+@click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
+@ARGUMENT
+@LIMIT
+@MIN_CONFIDENCE
+@OUTPUT
+def run(task: str, output: str, **given: Any) -> None:
+    """Route TASK, plan it from the same matches, and carry it out durably on Temporal.
+
+    Exit codes: 0 every step done, 2 a step needs input or approval, 3 nothing good enough, 1 a step failed.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
+    request = RunRequest(
+        task=task,
+        tenant=tenant_from(given.pop("organization"), given.pop("user")),
+        limit=given.pop("limit"),
+        arguments=_parse(given.pop("arguments")),
+        limits=Limits(max_total_tokens=given.pop("budget")),
+        min_confidence=given.pop("min_confidence"),
+        approve_destructive=given.pop("ask"),
+    )
+    RouteRequest(query=task, tenant=request.tenant, limit=request.limit).validate()
+    request.validate()
+    with clean_stdout():
+        result = asyncio.run(_run(request, **given))
+    if output == "json":
+        echo_json(result.to_json())
+    else:
+        from orchestrator.cli.show_run import show_run
+
+        show_run(result)
+    sys.exit(_exit_code(result))
+
+
+@click.command()
+@click.argument("task")
+@source_options
+@ARGUMENT
+@LIMIT
+@MIN_CONFIDENCE
+@OUTPUT
+def plan(task: str, output: str, **given: Any) -> None:
+    """Route TASK and show the plan made from the same matches; nothing is called."""
+    from orchestrator.planner import plan as make_plan
+
+    tenant = tenant_from(given["organization"], given["user"])
+    request = RouteRequest(query=task, tenant=tenant, limit=given["limit"])
+    arguments = _parse(given["arguments"])
+
+    async def planned() -> PlanRequest:
+        async with open_router(given["catalogue"], given["store"], tenant) as router:
+            decision = await router.route(request)
+        return PlanRequest(decision=decision, arguments=arguments, min_confidence=given["min_confidence"])
+
+    asked = asyncio.run(planned())
+    made = make_plan(asked)
+    if output == "json":
+        echo_json({"decision": asked.decision.to_json(), "plan": asdict(made)})
+    else:
+        from orchestrator.cli.show_run import show_plan
+
+        show_plan(asked.decision, made)
+    sys.exit(0 if made.steps else 3)
+
+
+async def _run(
+    request: RunRequest,
+    catalogue: Path | None,
+    store: str | None,
+    config: Path | None,
+    address: str | None,
+    namespace: str | None,
+    dev: bool,
+    task_queue: str | None,
+) -> RunResult:
+    from orchestrator.devserver import dev_server, settle
+
+    options = Options.from_env(temporal_address=address, temporal_namespace=namespace)
+    plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
+    try:
+        async with AsyncExitStack() as stack:
+            where = options.temporal_address or DEFAULT_ADDRESS
+            if dev:
+                where = await stack.enter_async_context(dev_server(address=options.temporal_address, say=note))
+            client = await connect(where, options.temporal_namespace, plugin)
+            queue = task_queue or f"toolroute-run-{uuid.uuid4().hex[:12]}"
+            if plugin is not None:
+                from orchestrator.cli.worker import make_worker
+
+                await stack.enter_async_context(make_worker(client, queue))
+            return await _follow(client, request, queue)
+    finally:
+        await settle()
+
+
+async def _follow(client: "Client", request: RunRequest, queue: str) -> RunResult:
+    """Starts the run, tells its progress, and cancels it when the user does."""
+    from temporalio.client import WorkflowFailureError
+
+    from orchestrator import names
+
+    run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
+    handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
+    telling = asyncio.create_task(_tell(handle, request.approve_destructive))
+    try:
+        result: RunResult = await handle.result()
+        return result
+    except WorkflowFailureError as failure:
+        raise unwrap(failure) from None
+    except asyncio.CancelledError:
+        note("cancelling ...")
+        await handle.cancel()
+        raise
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell(handle: "WorkflowHandle[Any, RunResult]", ask: bool) -> None:
+    """Each change of a step on standard error; asks the user where a step waits for approval."""
+    from temporalio.service import RPCError
+
+    from orchestrator import names
+
+    told: dict[str, StepStatus] = {}
+    while True:
+        await asyncio.sleep(0.2)
+        try:
+            progress = await handle.query(names.PROGRESS, result_type=Progress)
+        except RPCError:
+            continue  # no worker has taken the run up yet
+        for step in progress.steps:
+            if told.get(step.step) != step.status:
+                told[step.step] = step.status
+                note(f"{step.step} {step.tool or step.task}: {step.status.replace('_', ' ')}")
+                if ask and step.status is StepStatus.NEEDS_APPROVAL:
+                    yes = await asyncio.to_thread(click.confirm, f"{step.task!r} with {step.tool}?", err=True)
+                    await handle.signal(names.APPROVE if yes else names.REJECT, step.step)
+
+
+def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
+    if wrong := [item for item in arguments if "=" not in item]:
+        raise InvalidInput(f"--arg {wrong[0]!r}: write NAME=VALUE, e.g. --arg timezone=Europe/Berlin")
+    return dict(item.partition("=")[::2] for item in arguments)
+
+
+def _exit_code(result: RunResult) -> int:
+    """0 all done, 3 no plan, 2 when all that is lacking is the user's word, else 1."""
+    if not result.steps:
+        return 3
+    ended = {step.status for step in result.steps} - {StepStatus.DONE}
+    asked = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
+    if not ended:
+        return 0
+    return 2 if ended & asked and ended <= asked | {StepStatus.SKIPPED} else 1

@@ -1,0 +1,65 @@
+"""Plans and runs for people: which steps, with what, how each ended, what was used, and the answer."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cli.show import console, show_decision
+from orchestrator.decision import Decision
+from orchestrator.plans import Plan, RunResult, Step, StepOutcome, StepStatus
+
+_COLOURS = {
+    StepStatus.DONE: "green",
+    StepStatus.FAILED: "red",
+    StepStatus.OUTCOME_UNKNOWN: "red",
+    StepStatus.REFUSED: "yellow",
+    StepStatus.NEEDS_INPUT: "yellow",
+    StepStatus.NEEDS_APPROVAL: "yellow",
+}
+
+
+def show_plan(decision: Decision, plan: Plan) -> None:
+    """The Decision's first matches and the steps made from them."""
+    out = console()
+    show_decision(decision, matches=3, to=out)
+    out.print()
+    _print_steps(out, plan, {})
+
+
+def show_run(result: RunResult) -> None:
+    """The whole run on one screen, the answer last."""
+    out = console()
+    show_decision(result.decision, matches=3, to=out)
+    out.print()
+    _print_steps(out, result.plan, {outcome.step: outcome for outcome in result.steps})
+    budget = result.budget
+    line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
+    out.print(Text(line, style="dim"))
+    for warning in budget.warnings:
+        out.print(Text(f"! {warning}", style="yellow"))
+    out.print()
+    out.print(Text(result.answer))
+
+
+def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> None:
+    if not plan.steps:
+        out.print(Text("; ".join(plan.reasons), style="yellow"))
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("step", "task", "tool", "with", "after", "ended" if outcomes else "lacks"):
+        table.add_column(column, overflow="fold")
+    for step in plan.steps:
+        outcome = outcomes.get(step.id)
+        ended = _ended(outcome) if outcome else Text(", ".join(step.missing), style="yellow")
+        tool = Text(step.tool or "no match fits")
+        table.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
+    out.print(table)
+
+
+def _with(step: Step) -> Text:
+    return Text(", ".join(f"{name}={value!r}" for name, value in step.arguments.items()))
+
+
+def _ended(outcome: StepOutcome) -> Text:
+    said = Text(outcome.status.replace("_", " "), style=_COLOURS.get(outcome.status, "dim"))
+    return said.append(f": {outcome.reason[:200]}", style="default") if outcome.reason else said

@@ -1,0 +1,130 @@
+"""What the commands over Temporal share: their options, the plugin, the connection, and a clean standard output."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from orchestrator import errors
+from orchestrator.cli.common import source_options
+from orchestrator.cli.mcp_common import note
+from orchestrator.errors import InvalidInput, ToolrouteError, Unavailable
+from orchestrator.options import Options, default_store
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowFailureError
+
+    from orchestrator.mcp_config import McpConfig
+    from orchestrator.plugin import OrchestratorPlugin
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+DEFAULT_ADDRESS = "localhost:7233"
+
+
+def temporal_options(command: Command) -> Command:
+    """Where the tools are, which MCP servers there are, and which Temporal server to use."""
+    options = (
+        click.option("--config", metavar="MCP.JSON", type=click.Path(path_type=Path), help="The mcpServers file."),
+        click.option("--address", metavar="HOST:PORT", help=f"The Temporal server. [default: {DEFAULT_ADDRESS}]"),
+        click.option("--namespace", metavar="NAME", help="The Temporal namespace. [default: default]"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return source_options(command)
+
+
+def read_servers(config: Path | None) -> "McpConfig | None":
+    """The file given, else the working folder's, else none."""
+    from orchestrator.mcp_config import McpConfig, find_config
+
+    found = config or find_config()
+    return McpConfig.read(found) if found else None
+
+
+async def make_plugin(
+    catalogue: Path | None,
+    store: str | None,
+    servers: "McpConfig | None",
+    tenant: str | None,
+    options: Options,
+) -> "OrchestratorPlugin":
+    """The plugin over a catalogue file, or over the store; servers that it does not know are listed first."""
+    from orchestrator.plugin import OrchestratorPlugin
+
+    if catalogue is not None and store is None:
+        if not catalogue.exists():  # noqa: ASYNC240
+            raise InvalidInput(f"catalogue {str(catalogue)!r} does not exist: give a tools.jsonl, or a folder with one")
+        return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers)
+    place = store or default_store()
+    if tenant is not None:
+        await _fill_store(place, tenant, catalogue, servers, options)
+    return OrchestratorPlugin(store=place, options=options, mcp_servers=servers)
+
+
+async def _fill_store(
+    place: str, tenant: str, catalogue: Path | None, servers: "McpConfig | None", options: Options
+) -> None:
+    from orchestrator.cli.tools import import_file
+    from orchestrator.connections import Connections
+    from orchestrator.embed import embedder_for
+    from orchestrator.store import Store
+    from orchestrator.sync import sync
+
+    store = Store(place, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    try:
+        if catalogue is not None:
+            import_file(store, tenant, catalogue)
+        known = await asyncio.to_thread(store.servers, tenant)
+        unknown = tuple(name for name in servers.servers if name not in known) if servers else ()
+        if servers and unknown:
+            note(f"listing {', '.join(unknown)} (once) ...")
+            async with Connections(servers) as connections:
+                await sync(connections, store, tenant, lambda r: note(f"{r.server}: {r.error or r.tools}"), unknown)
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | None") -> "Client":
+    """A client of the server; Unavailable, with the remedy, where none answers."""
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    try:
+        async with asyncio.timeout(10):
+            return await Client.connect(address, namespace=namespace, plugins=[plugin] if plugin else [])
+    except (RuntimeError, RPCError, TimeoutError) as error:
+        reason = str(error) or "no answer within 10 s"
+        raise Unavailable(
+            f"no Temporal server answers at {address} ({reason[:200]}): start one, name it with --address or "
+            "TEMPORAL_ADDRESS, or let --dev start one here"
+        ) from None
+
+
+@contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Sends everything written to standard output, by native code and child processes too, to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
+    """The error that made a workflow fail, as the class that it was, with its message."""
+    from orchestrator.durable import why_failed
+
+    kind, message = why_failed(failure.cause)
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, ToolrouteError):
+        return found(message)
+    return ToolrouteError(f"the run failed: {kind}: {message}")

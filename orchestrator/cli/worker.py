@@ -1,0 +1,103 @@
+"""`toolroute worker`: a process that serves a task queue until it is told to stop."""
+
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator import names
+from orchestrator.cli.common import tenant_from
+from orchestrator.cli.mcp_common import note
+from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, read_servers, temporal_options
+from orchestrator.options import Options
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+    from temporalio.worker import Worker
+
+
+@click.command()
+@temporal_options
+@click.option("--task-queue", default=names.TASK_QUEUE, show_default=True, metavar="NAME", help="The queue to serve.")
+@click.option("--dev", is_flag=True, help="Start a local Temporal server too, unless TEMPORAL_ADDRESS is set.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Activities at the same time."
+)
+@click.option("--cached-workflows", type=click.IntRange(min=0), default=1000, show_default=True, help="Kept in memory.")
+@click.option("--cached-tenants", type=click.IntRange(min=1), default=256, show_default=True, help="Indexes kept.")
+@click.option(
+    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds that calls get to end."
+)
+def worker(
+    catalogue: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    config: Path | None,
+    address: str | None,
+    namespace: str | None,
+    task_queue: str,
+    dev: bool,
+    concurrency: int,
+    cached_workflows: int,
+    cached_tenants: int,
+    grace: float,
+) -> None:
+    """Serve routing, planning and tool calls on a Temporal task queue.
+
+    With --organization or --user, the servers of the config that this tenant's store lacks are listed first.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    named = tenant_from(organization, user) if organization or user else None
+    options = Options.from_env(temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants)
+
+    async def serve() -> None:
+        from orchestrator.devserver import dev_server, settle
+
+        plugin = await make_plugin(catalogue, store, read_servers(config), named, options)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(settle)
+            where = options.temporal_address or DEFAULT_ADDRESS
+            if dev:
+                where = await stack.enter_async_context(dev_server(address=options.temporal_address, say=note))
+            client = await connect(where, options.temporal_namespace, plugin)
+            limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
+            await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
+            note(f"toolroute worker serves {task_queue!r} of {options.temporal_namespace!r} at {where}")
+            await _told_to_stop()
+            note("stopping ...")
+
+    asyncio.run(serve())
+
+
+def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **limits: int) -> "Worker":
+    """A worker of our workflows and activities, which the client's plugin brings.
+
+    The build id is given: left out, the SDK hashes every imported module first (1 s).
+    """
+    from temporalio.common import WorkerDeploymentVersion
+    from temporalio.worker import Worker, WorkerDeploymentConfig
+
+    release = WorkerDeploymentVersion(deployment_name="toolroute", build_id=version("toolroute"))
+    return Worker(
+        client,
+        task_queue=task_queue,
+        graceful_shutdown_timeout=timedelta(seconds=grace_s),
+        deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
+        **limits,  # type: ignore[arg-type]
+    )
+
+
+async def _told_to_stop() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

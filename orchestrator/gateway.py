@@ -1,0 +1,149 @@
+"""What `toolroute serve` offers, apart from the protocol: search and call over all configured servers, by tenant."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from orchestrator.connections import Connections
+from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.exports import check_arguments, parameters
+from orchestrator.mcp_config import McpConfig
+from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
+from orchestrator.results import as_mcp_result
+from orchestrator.router import Router
+from orchestrator.store import Store
+from orchestrator.sync import keep_stored, sync
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+_FIRST_SYNC_S = 20.0
+_REMEMBERED = 10_000
+_MOST = 50
+
+
+class Gateway:
+    """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
+
+    A tenant's servers that the store does not know are listed and stored before its first search is answered, which
+    waits up to 20 s for that. With `warm`, the servers of recommended tools are connected while the model thinks.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        store: Store,
+        router: Router,
+        *,
+        warm: bool = False,
+        note: Callable[[str], None] = lambda _: None,
+        **limits: Any,
+    ) -> None:
+        self.config = config
+        self._store, self._router = store, router
+        self._warm, self._note, self._limits = warm, note, limits
+        self._pools: dict[str, Connections] = {}
+        self._first_syncs: dict[str, asyncio.Task[None]] = {}
+        self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._first_syncs.values():
+            task.cancel()
+        await asyncio.gather(*self._first_syncs.values(), return_exceptions=True)
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await self._router.aclose()
+
+    async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
+        """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
+        await self._first_sync(tenant)
+        catalogue = (await self._router.index(tenant)).catalogue
+        # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
+        width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
+        decision = await self._router.route(RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint))
+        matches = [match for match in decision.matches if self._callable(match.tool)][:limit]
+        shown = {match.tool.key for match in matches}
+        for match in matches:
+            self._remember(tenant, match.tool)
+        servers = [server for server in decision.servers if any(match.tool.server == server for match in matches)]
+        if self._warm:
+            self._pool(tenant).warm(servers)
+        return {
+            "matches": [_match_json(match) for match in matches],
+            "recommended": [key for key in decision.recommended if key in shown],
+            "stage": str(decision.stage),
+            "confidence": round(decision.confidence, 4),
+            "semantic_ran": decision.semantic_ran,
+            "servers": servers,
+            "warnings": list(decision.warnings),
+        }
+
+    async def call(
+        self, tenant: str, key: str, arguments: Mapping[str, Any], idempotency_key: str | None = None
+    ) -> "CallToolResult":
+        """Calls a tool of the tenant's present catalogue; what was found by another tenant or earlier counts nothing.
+
+        Raises UnknownTool, InvalidArguments, and what Connections.call raises.
+        """
+        await self._first_sync(tenant)
+        catalogue = (await self._router.index(tenant)).catalogue
+        if key not in catalogue.positions:
+            raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
+        tool = catalogue[key]
+        if not self._callable(tool):
+            raise UnknownTool(f"{key!r} is of kind {tool.kind}, which is not called through MCP servers")
+        chosen = self._offered.get((tenant, key), tool)
+        given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
+        return as_mcp_result(await self._pool(tenant).exchange(chosen, given, idempotency_key))
+
+    async def always(self, tenant: str) -> tuple[Tool, ...]:
+        """The always-available tools that this tenant has and that can be called here."""
+        index = await self._router.index(tenant)
+        return tuple(filter(self._callable, (index.catalogue.tools[position] for position in index.always.tools)))
+
+    def _callable(self, tool: Tool) -> bool:
+        return tool.kind is Kind.MCP and tool.server in self.config.servers
+
+    def _remember(self, tenant: str, tool: Tool) -> None:
+        """Keeps which definition a client was shown, so that a call of one that has changed since can say so."""
+        self._offered[tenant, tool.key] = tool
+        self._offered.move_to_end((tenant, tool.key))
+        while len(self._offered) > _REMEMBERED:
+            self._offered.popitem(last=False)
+
+    def _pool(self, tenant: str) -> Connections:
+        if tenant not in self._pools:
+            on_change = keep_stored(self._store, tenant)
+            self._pools[tenant] = Connections(self.config, on_change=on_change, **self._limits)
+        return self._pools[tenant]
+
+    async def _first_sync(self, tenant: str) -> None:
+        """Once a tenant: stores the servers that are missing. Runs on when a search stops waiting for it."""
+        if tenant not in self._first_syncs:
+            self._first_syncs[tenant] = asyncio.create_task(self._sync_missing(tenant))
+        await asyncio.wait([self._first_syncs[tenant]], timeout=_FIRST_SYNC_S)
+
+    async def _sync_missing(self, tenant: str) -> None:
+        try:
+            known = await asyncio.to_thread(self._store.servers, tenant)
+            missing = [server for server in self.config.servers if server not in known]
+            self._pool(tenant).know(known)
+            if missing:
+                report = await sync(self._pool(tenant), self._store, tenant, servers=missing)
+                for server in report.servers:
+                    self._note(f"{server.server}: {server.error or f'{server.tools} tools stored'}")
+        except ToolrouteError as error:
+            self._note(f"the servers could not be listed: {error}")
+
+
+def _match_json(match: Match) -> dict[str, Any]:
+    return {
+        "tool": match.tool.key,
+        "description": match.tool.description,
+        "input_schema": parameters(match.tool),
+        "score": round(match.score, 4),
+        "why": match.why,
+    }

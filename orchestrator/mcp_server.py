@@ -1,0 +1,206 @@
+"""`toolroute serve`: an MCP server with `search` and `call_tool` before all configured servers."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.errors import InvalidArguments, InvalidConfig, ToolrouteError, UnknownTenant
+from orchestrator.exports import exported_name, parameters
+from orchestrator.faults import first_problem
+from orchestrator.gateway import Gateway
+from orchestrator.http_door import LOOPBACK, TENANT, Door, Tokens
+from orchestrator.models import MAX_LIMIT, RouteHint, Tool
+from orchestrator.names import IDEMPOTENCY_KEY
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+
+M = TypeVar("M", bound=BaseModel)
+
+PATH = "/mcp"
+
+_INSTRUCTIONS = (
+    "Finds the few tools that fit a task among all configured servers. "
+    "First call `search` with the task in words; then call `call_tool` with a match's `tool` and arguments that fit "
+    "its `input_schema`."
+)
+
+
+class SearchArguments(BaseModel):
+    """The arguments of `search`."""
+
+    model_config = ConfigDict(extra="forbid")
+    query: str = Field(description="The task, in words.", min_length=1)
+    limit: int = Field(5, description="How many tools at most.", ge=1, le=MAX_LIMIT)
+    route_hint: RouteHint = Field(
+        RouteHint.AUTO, description="auto decides whether meaning is searched too; keyword and semantic force it."
+    )
+
+
+class CallArguments(BaseModel):
+    """The arguments of `call_tool`."""
+
+    model_config = ConfigDict(extra="forbid")
+    tool: str = Field(description="A match's `tool`, such as `time:get_current_time`.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Arguments that fit its `input_schema`.")
+
+
+def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
+    """The MCP server. `tenant` is everyone's (stdio); None: each request's own, as the Door found it."""
+    from mcp.server.lowlevel import Server
+    from mcp.types import ListToolsResult
+
+    async def list_tools(
+        context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
+    ) -> "ListToolsResult":
+        always = await gateway.always(tenant or _tenant_of(context))
+        return ListToolsResult(tools=[*_own_tools(), *map(_direct_tool, always)])
+
+    async def call_tool(context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams") -> "CallToolResult":
+        caller = tenant or _tenant_of(context)
+        key = dict(context.meta or {}).get(IDEMPOTENCY_KEY)
+        try:
+            return await _answer(gateway, caller, params.name, params.arguments or {}, key)
+        except ToolrouteError as error:
+            return _said(f"{type(error).__name__}: {error}", is_error=True)
+
+    return Server("toolroute", instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def _answer(gateway: Gateway, tenant: str, name: str, arguments: Mapping[str, Any], key: Any) -> "CallToolResult":
+    idempotency_key = str(key) if key else None
+    if name == "search":
+        asked = _parsed(SearchArguments, arguments)
+        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint)
+        return _said(json.dumps(found, ensure_ascii=False), found)
+    if name == "call_tool":
+        call = _parsed(CallArguments, arguments)
+        return await gateway.call(tenant, call.tool, call.arguments, idempotency_key)
+    for tool in await gateway.always(tenant):
+        if exported_name(tool, "mcp") == name:
+            return await gateway.call(tenant, tool.key, arguments, idempotency_key)
+    # A key itself is taken too: models write it where a name is wanted.
+    return await gateway.call(tenant, name, arguments, idempotency_key)
+
+
+def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
+    try:
+        return model.model_validate(dict(arguments))
+    except ValidationError as error:
+        raise InvalidArguments(first_problem(error)) from None
+
+
+def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:
+    if context.request is None:
+        raise UnknownTenant("this request came through no door: it names no tenant")
+    tenant: str = context.request.scope[TENANT]
+    return tenant
+
+
+def _own_tools() -> list[Any]:
+    from mcp.types import Tool as McpTool
+    from mcp.types import ToolAnnotations
+
+    return [
+        McpTool(
+            name="search",
+            description="Find the tools that fit a task, best first, each with its schema, score and why.",
+            input_schema=SearchArguments.model_json_schema(),
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        ),
+        McpTool(
+            name="call_tool",
+            description="Call a tool that `search` found.",
+            input_schema=CallArguments.model_json_schema(),
+        ),
+    ]
+
+
+def _direct_tool(tool: Tool) -> Any:
+    from mcp.types import Tool as McpTool
+    from mcp.types import ToolAnnotations
+
+    hints = tool.annotations
+    return McpTool(
+        name=exported_name(tool, "mcp"),
+        description=tool.description,
+        input_schema=parameters(tool),
+        annotations=ToolAnnotations(
+            read_only_hint=hints.read_only,
+            destructive_hint=hints.destructive,
+            idempotent_hint=hints.idempotent,
+            open_world_hint=hints.open_world,
+        ),
+    )
+
+
+def _said(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> "CallToolResult":
+    from mcp.types import CallToolResult, TextContent
+
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structured, is_error=is_error)
+
+
+async def serve_stdio(gateway: Gateway, tenant: str) -> None:
+    """Serves one client over standard input and output, until its end or a signal."""
+    from mcp.server.stdio import stdio_server
+
+    server, task = make_server(gateway, tenant), asyncio.current_task()
+    stop = task.cancel if task is not None else lambda: None
+    with _on_signals(stop), contextlib.suppress(asyncio.CancelledError):
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+
+@contextlib.contextmanager
+def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """SIGTERM and SIGINT only ask to stop, so that the connections' processes are closed on the way out."""
+    loop, handled = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+    for number in handled:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+def make_app(gateway: Gateway, tokens: Tokens, hosts: Iterable[str] = LOOPBACK, origins: Iterable[str] = ()) -> Any:
+    """The ASGI app: streamable HTTP at /mcp, behind the Door."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    # The Door looks at hosts and origins itself, once, for every path.
+    open_inside = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = make_server(gateway).streamable_http_app(
+        streamable_http_path=PATH, stateless_http=True, json_response=True, transport_security=open_inside
+    )
+    return Door(app, tokens, hosts, origins)
+
+
+async def serve_http(app: Any, host: str, port: int, started: Callable[[int], None]) -> None:
+    """Serves until a signal; `started` is told the port, which 0 leaves to the system."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def capture_signals(self) -> Any:
+            # uvicorn's own handlers raise the signal again afterwards, before anything else is closed.
+            return _on_signals(lambda: setattr(self, "should_exit", True))
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started(listening.getsockname()[1])
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InvalidConfig(f"{host}:{port} cannot be listened on ({error.strerror}): give another --port") from None
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    await Server(config).serve([listening])

@@ -1,0 +1,252 @@
+"""`toolroute serve`: any MCP client finds and calls the right tools, and each tenant only its own."""
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
+
+from orchestrator import Router
+from orchestrator.errors import InvalidArguments, InvalidConfig, UnknownTool
+from orchestrator.gateway import Gateway
+from orchestrator.http_door import Tokens
+from orchestrator.mcp_config import McpConfig
+from orchestrator.models import Kind, RouteHint, Tool
+from orchestrator.stages.always import Capability
+from tests.servers.start import alive, config, entry, owners, until
+
+COMMAND = [sys.executable, "-m", "orchestrator", "serve"]
+QUICK, LIBRARY = entry("quick.py"), entry("plain.py")
+TIME = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
+TOKEN_1, TOKEN_2 = "token-of-organization-1", "token-of-organization-2"
+
+
+def text_of(result: CallToolResult, block: int = 0) -> str:
+    content = result.content[block]
+    assert content.type == "text"
+    return content.text
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=QUICK, time=TIME)))
+    return path
+
+
+@asynccontextmanager
+async def gateway(folder: Path, servers: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[Gateway]:
+    capabilities = (Capability(tool="quick:add", phrases=("add up",)),)
+    router = Router(store=str(folder / "store"), capabilities=capabilities)
+    assert router.store is not None
+    parsed = McpConfig.parse(servers or config(quick=QUICK, time=TIME))
+    async with Gateway(parsed, router.store, router, **options) as made:
+        yield made
+
+
+@asynccontextmanager
+async def over_http(file: Path, folder: Path, *args: str) -> AsyncIterator[tuple[str, str, asyncio.subprocess.Process]]:
+    """The URL, all of standard error until it was told, and the process."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *("--config", str(file), "--store", str(folder / "store"), "--transport", "http", "--port", "0", *args),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said = (await process.stderr.readline()).decode()
+    try:
+        url = re.search(r"http://\S+", said)
+        assert url, said + (await process.stderr.read()).decode()
+        if not args:
+            said += (await process.stderr.readline()).decode()
+        yield url.group(), said, process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.communicate()
+
+
+@asynccontextmanager
+async def client_of(url: str, token: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as web,
+        Client(streamable_http_client(url, http_client=web)) as client,
+    ):
+        yield client
+
+
+async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp_path: Path) -> None:
+    arguments = [*COMMAND[1:], "--config", str(file), "--store", str(tmp_path / "store")]
+    with (tmp_path / "stderr").open("w") as errlog:
+        transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
+        async with Client(transport) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert names[:2] == ["search", "call_tool"]
+            found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
+            answer = found.structured_content
+            assert answer == json.loads(found.content[0].text)  # type: ignore[union-attr]
+            best = answer["matches"][0]
+            assert best["tool"] == "time:convert_time"
+            assert best["why"]
+            assert 0 < answer["confidence"] <= 1
+            assert answer["servers"] == ["time"]
+            given = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "12:00"}
+            assert set(given) == set(best["input_schema"]["properties"])
+            result = await client.call_tool("call_tool", {"tool": best["tool"], "arguments": given})
+            assert not result.is_error
+            assert "21:00" in text_of(result)
+            wrong = await client.call_tool("call_tool", {"tool": best["tool"], "arguments": {}})
+            assert wrong.is_error
+            assert "InvalidArguments" in text_of(wrong)
+    assert "quick: 8 tools stored" in (tmp_path / "stderr").read_text()
+
+
+async def test_over_http_each_token_is_a_tenant_with_connections_of_its_own(file: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({"org:1": TOKEN_1, "org:2": [TOKEN_2]}))
+    async with over_http(file, tmp_path, "--tokens", str(tokens)) as (url, said, process):
+        assert TOKEN_1 not in said
+        async with client_of(url, TOKEN_1) as one, client_of(url, TOKEN_2) as two:
+            pids = []
+            for client in (one, two):
+                await client.call_tool("search", {"query": "process id", "limit": 3})
+                result = await client.call_tool("call_tool", {"tool": "quick:pid"})
+                pids.append(result.content[0].text)  # type: ignore[union-attr]
+            assert len(set(pids)) == 2
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        assert process.returncode == 0
+        await until(lambda: not any(map(alive, pids)))
+
+
+async def test_without_a_tokens_file_a_new_token_is_told(file: Path, tmp_path: Path) -> None:
+    async with over_http(file, tmp_path) as (url, said, _):
+        token = said.rpartition("Bearer ")[2].strip()
+        assert "for local:" in said
+        async with client_of(url, token) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        good = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
+        async with httpx2.AsyncClient(trust_env=False) as web:
+            for headers, status in (
+                ({}, 401),
+                ({"authorization": "Bearer wrong"}, 401),
+                ({"authorization": f"Basic {token}"}, 401),
+                ({**good, "host": "evil.example"}, 421),
+                ({**good, "host": "127.0.0.1.evil.example:80"}, 421),
+                ({**good, "origin": "https://evil.example"}, 403),
+                ({**good, "origin": "null"}, 403),
+                ({**good, "origin": "http://localhost.evil.example"}, 403),
+                ({**good, "origin": "http://localhost:3000"}, 200),
+                (good, 200),
+            ):
+                answer = await web.post(url, json=ask, headers=headers)
+                assert answer.status_code == status, headers
+
+
+async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("org:1", "add two numbers", 3, RouteHint.AUTO)
+        assert served._router.store is not None
+        await asyncio.to_thread(served._router.store.replace_server, "org:1", "quick", [])
+        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+            await served.call("org:1", "quick:add", {"a": 1, "b": 2})
+        assert text_of(await served.call("org:2", "quick:add", {"a": 1, "b": 2})) == "3"
+    assert owners() == []
+
+
+async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        store = served._router.store
+        assert store is not None
+        adder = Tool(server="agents", name="adder", description="add two numbers", kind=Kind.AGENT)
+        foreign = Tool(server="elsewhere", name="add", description="add two numbers")
+        await asyncio.to_thread(store.replace_servers, "org:1", {"agents": [adder], "elsewhere": [foreign]})
+        found = await served.search("org:1", "add two numbers", 50, RouteHint.SEMANTIC)
+        assert found["matches"][0]["tool"] == "quick:add"
+        assert {match["tool"].partition(":")[0] for match in found["matches"]} <= {"quick", "time"}
+        with pytest.raises(UnknownTool, match="not called through MCP"):
+            await served.call("org:1", "agents:adder", {})
+
+
+async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> None:
+    from orchestrator.mcp_server import make_server
+
+    async with gateway(tmp_path) as served:
+        await served.search("org:1", "anything", 1, RouteHint.AUTO)
+        async with Client(make_server(served, "org:1")) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert list(tools) == ["search", "call_tool", "quick__add"]
+            assert set(tools["quick__add"].input_schema["properties"]) == {"a", "b"}
+            result = await client.call_tool("quick__add", {"a": 1, "b": 2})
+            assert result.content[0].text == "3"  # type: ignore[union-attr]
+            for name, given in (("search", {"query": "x", "limit": 500}), ("search", {}), ("call_tool", {"tool": 1})):
+                refused = await client.call_tool(name, given)
+                assert refused.is_error
+                assert "InvalidArguments" in text_of(refused)
+
+
+async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(library=LIBRARY)) as served:
+        await served.search("org:1", "add two numbers", 10, RouteHint.AUTO)
+        await served.call("org:1", "library:change", {})
+        await served.call("org:1", "library:grow", {})
+        store = served._router.store
+        assert store is not None
+        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools})
+        with pytest.raises(InvalidArguments, match="has changed since it was chosen"):
+            await served.call("org:1", "library:add", {"a": 1, "b": 2})
+        result = await served.call("org:1", "library:add", {"first": 1, "second": 2})
+        assert text_of(result) == "3"
+        assert "Warning: library:add has changed" in text_of(result, -1)
+        found = await served.search("org:1", "grown: a tool that was not there before", 3, RouteHint.AUTO)
+        assert "library:grown" in [match["tool"] for match in found["matches"]]
+
+
+async def test_warming_connects_the_recommended_server_alone(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("local", "x", 1, RouteHint.AUTO)
+    async with gateway(tmp_path, warm=True) as served:
+        await served.search("local", "convert a time between time zones", 1, RouteHint.AUTO)
+        pool = served._pools["local"]
+        await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[]", "give an object"),
+        ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
+        ('{"org:1": "short"}', "16 or more"),
+        ('{"org:1": "${NO_SUCH_TOKEN}"}', "NO_SUCH_TOKEN is not set"),
+        ('{"org:1": "0123456789abcdef", "org:2": "0123456789abcdef"}', "have the same token"),
+        ('{"org:1": 7}', "a token is a text"),
+    ],
+)
+def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    with pytest.raises(InvalidConfig, match=message) as caught:
+        Tokens.read(path, {})
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"org:1": "${T}"}')
+    tokens = Tokens.read(path, {"T": TOKEN_1})
+    assert tokens.tenant_of(f"Bearer {TOKEN_1}") == "org:1"
+    assert tokens.tenant_of("Bearer ") is None
+    assert tokens.tenant_of("") is None
