@@ -53,7 +53,7 @@ class Connections:
             if not locals()[name] > 0:
                 raise InvalidConfig(f"{name}={locals()[name]!r}: give a number above 0")
         limits = Limits(connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s)
-        self.config = _read(config)
+        self.config = McpConfig.of(config)
         self._servers = {name: Server(spec, limits) for name, spec in self.config.servers.items()}
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
@@ -298,9 +298,3 @@ class Connections:
         except KeyError:
             known = ", ".join(self._servers) or "none"
             raise UnknownTool(f"no server {name!r} in {self.config.source}; it names: {known}") from None
-
-
-def _read(config: McpConfig | Mapping[str, Any] | str | Path) -> McpConfig:
-    if isinstance(config, McpConfig):
-        return config
-    return McpConfig.parse(config) if isinstance(config, Mapping) else McpConfig.read(config)

@@ -71,6 +71,13 @@ class McpConfig:
     source: str = "mcpServers"
 
     @classmethod
+    def of(cls, config: "McpConfig | Mapping[str, Any] | str | Path") -> "McpConfig":
+        """The configuration itself, decoded JSON, or a file's path."""
+        if isinstance(config, McpConfig):
+            return config
+        return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
+
+    @classmethod
     def read(cls, path: str | Path) -> Self:
         """From a file; InvalidConfig names the file, the server and the remedy."""
         try:

@@ -25,6 +25,8 @@ ASKED_LOOSELY = 0.3
 """The same for a phrase of one word, which may mean something else ("Google Calendar")."""
 DEPRECATED = 0.8
 """What a deprecated tool's probability is multiplied with."""
+SURE_OF_CLAUSE = 0.5
+"""A part of the task recommends a tool of its own when that tool is more likely right than not."""
 OWN_EVIDENCE = 0.2
 """A tool of a named server is lifted when its probability is at least this share of that server's best."""
 
@@ -158,19 +160,13 @@ def _rank(outcome: Outcome, search: Search, found: Candidates) -> _Ranked:
         positions = list(scores)
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
-    score = np.array([scores[int(position)] for position in found.chosen])
-    clauses = range(len(outcome.understood.clauses)) if len(outcome.understood.clauses) > 1 else ()
-    best = [search.best_of_clause(found, number, score) for number in clauses]
+    surely = [position for position, chance in search.clause_bests() if chance >= SURE_OF_CLAUSE]
     return _Ranked(
         positions=positions,
         scores=scores,
         evidence=evidence,
         confidence=confidence,
-        best_of_clauses=[
-            tools[int(found.chosen[i])].key
-            for i in best
-            if i is not None and score[i] >= outcome.options.floor and score[i] >= score.max() * OWN_EVIDENCE
-        ],
+        best_of_clauses=[tools[position].key for position in surely],
     )
 
 

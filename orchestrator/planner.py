@@ -63,7 +63,7 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     steps: list[Step] = []
     weak = request.decision.stage is Stage.NONE or request.decision.confidence < request.min_confidence
     for step in first.steps:
-        best = None if step.tool or weak else _best(Part(step.task), request.decision.matches)
+        best = None if step.tool or weak else _best(Part(step.task), request.decision.matches, request.arguments)
         if best is None:
             steps.append(step)
             continue
@@ -79,7 +79,7 @@ def _bind(decision: Decision, given: dict[str, Any]) -> list[_Bound]:
         return [_whole(decision, parts[0], given)]
     bound: list[_Bound] = []
     for part in parts:
-        best = _best(part, matches)
+        best = _best(part, matches, given)
         if best is not None:
             bound.append(_Bound(part, *best))
         elif part.strong and len(set(terms(part.text))) > 1:
@@ -116,7 +116,7 @@ def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
         if last is None or item.part.strong:
             merged.append(item)
         elif _apart(last, item):
-            merged.append(item if item.match else replace(item, match=last.match, why=last.why))
+            merged.append(replace(item, match=last.match, why=last.why))
         elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
             merged[-1] = replace(last, part=last.part.joined(item.part), match=last.match or item.match)
         else:
@@ -126,7 +126,7 @@ def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
 
 def _apart(last: _Bound, item: _Bound) -> bool:
     """Whether the same tool can be called for each side alone, but not for both at once: "in UTC and in Asia/Tokyo"."""
-    if last.match is None or item.match not in (None, last.match):
+    if last.match is None or (item.part.imperative and item.match not in (None, last.match)):
         return False
     schema = last.match.tool.input_schema
     if not (schema or {}).get("required"):
@@ -136,17 +136,22 @@ def _apart(last: _Bound, item: _Bound) -> bool:
     return bool(extract(schema, together).missing) and not any(extract(schema, text).missing for text in alone)
 
 
-def _best(part: Part, matches: Sequence[Match]) -> tuple[Match, str] | None:
-    """The match that shares the most telling words with the part: rare among the matches, in the name above all."""
+def _best(part: Part, matches: Sequence[Match], given: dict[str, Any]) -> tuple[Match, str] | None:
+    """The match that shares the most telling words with the part: rare among the matches, in the name above all.
+
+    One whose required arguments all stand in the part counts double.
+    """
     wanted = list(dict.fromkeys(terms(part.text)))
     tables = [_term_weights(match) for match in matches]
     spread = Counter(term for table in tables for term in table)
     best: tuple[float, Match, str] | None = None
     for match, table in zip(matches, tables, strict=True):
         shared = [term for term in wanted if term in table]
+        if not any(table[term] >= _WEIGHTS["server"] for term in shared) and len(shared) < 2:
+            continue
         score = sum(table[term] * math.log1p(len(tables) / spread[term]) for term in shared) * (0.5 + match.score / 2)
-        telling = any(table[term] >= _WEIGHTS["server"] for term in shared) or len(shared) > 1
-        if telling and (best is None or score > best[0]):
+        score *= 2 if (match.tool.input_schema or {}).get("required") and not _lacks(match, part, given) else 1
+        if best is None or score > best[0]:
             best = (score, match, f"shares {', '.join(map(repr, shared))}")
     return None if best is None else best[1:]
 

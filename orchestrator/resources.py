@@ -75,6 +75,10 @@ class Resources:
                 await connections.close()
         return await executors.execute(call)
 
+    def connections(self, tenant: str) -> "Connections | None":
+        """The tenant's connections, for showing how they stand; None before its first call."""
+        return self._tenants[tenant][1] if tenant in self._tenants else None
+
     def _make_executors(self, tenant: str) -> "tuple[Executors, Connections | None]":
         config = self._config_of(tenant)
         if config is None:

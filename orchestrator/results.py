@@ -42,7 +42,7 @@ def as_tool_result(answered: Answered) -> ToolResult:
 
 
 def as_mcp_result(answered: Answered) -> "CallToolResult":
-    """The server's own result passed on, images and resources included; its texts without secrets and within the limit."""
+    """The server's own result passed on, images included; its texts without secrets and within the limit."""
     from mcp.types import CallToolResult, TextContent
 
     result, secrets, left = answered.answer, answered.secrets, answered.max_tokens

@@ -23,6 +23,10 @@ Probabilities = NDArray[np.float64]
 """Shape [candidates]."""
 
 
+_CLAUSE_WIDTH = 10
+"""Candidates of a leg that are looked at for one clause alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
@@ -56,6 +60,8 @@ class Search:
         self._width, self._allowed = width, allowed
         scores = index.keyword.score(understood.terms, [clause.terms for clause in understood.clauses])
         self._keyword = scores if allowed is None else _mask_keyword(scores, allowed)
+        self._semantic: SemanticIndex | None = None
+        self._meaning: SemanticScores | None = None
         self._query = query_features(index.keyword, understood.terms)
 
     def by_keyword(self) -> Candidates:
@@ -68,6 +74,7 @@ class Search:
         scores = semantic.score(vectors)
         if self._allowed is not None:
             scores = _mask_semantic(scores, self._allowed)
+        self._semantic, self._meaning = semantic, scores
         words = best_positions(self._keyword.whole, self._keyword.clauses, self._width)
         meaning = best_positions(scores.whole, scores.clauses, self._width)
         chosen = np.union1d(words[self._keyword.whole[words] > 0], meaning)
@@ -80,7 +87,8 @@ class Search:
         sure = self._sure(found.keyword, found.rows, self._query)
         if len(self._understood.clauses) < 2:
             return sure
-        return min(sure, *(self._clause_gate(number) for number in range(len(self._understood.clauses))))
+        clauses = range(len(self._understood.clauses))
+        return min(sure, *(self._clause(number, keyword_only=True)[1] for number in clauses))
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
@@ -100,24 +108,34 @@ class Search:
             return 0.0
         return float(self._calibration.gate(top_features(probabilities, rows, query))[0])
 
-    def _clause_gate(self, number: int) -> float:
-        clause = self._understood.clauses[number]
-        own = self._keyword.clauses[number]
-        chosen = best_positions(own, (), 10)
-        chosen = chosen[own[chosen] > 0]
-        scores = KeywordScores(own, (), self._keyword.servers)
-        query = query_features(self._index.keyword, clause.terms)
-        rows = keyword_features(self._index.keyword, clause.terms, scores, chosen)
-        return self._sure(self._calibration.keyword(_with_query(rows, query)), rows, query)
+    def clause_bests(self) -> list[tuple[int, float]]:
+        """For each clause taken alone its best tool's position and chance to be right, by the legs that ran.
 
-    def best_of_clause(self, found: Candidates, number: int, score: Probabilities) -> int | None:
-        """The best-scored candidate among the three that this clause alone puts first; None if it finds none."""
-        if not self._keyword.clauses or not len(found.chosen):
-            return None
-        own = self._keyword.clauses[number][found.chosen]
-        first = np.argsort(-own, kind="stable")[:3]
-        first = first[own[first] > 0]
-        return int(first[np.argmax(score[first])]) if len(first) else None
+        Empty for a query of one clause; a clause that finds nothing is left out.
+        """
+        found = (self._clause(number) for number in range(len(self._keyword.clauses)))
+        return [(position, chance) for position, chance in found if chance > 0]
+
+    def _clause(self, number: int, *, keyword_only: bool = False) -> tuple[int, float]:
+        """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
+        terms = self._understood.clauses[number].terms
+        scores = KeywordScores(self._keyword.clauses[number], (), self._keyword.servers)
+        query = query_features(self._index.keyword, terms)
+        chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
+        chosen = chosen[scores.whole[chosen] > 0]
+        meaning = None if keyword_only or self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
+        if meaning is not None:
+            chosen = np.union1d(chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
+        if not len(chosen):
+            return 0, 0.0
+        rows = keyword_features(self._index.keyword, terms, scores, chosen)
+        if meaning is None or self._semantic is None:
+            chances, surely = self._calibration.keyword, self._calibration.gate
+        else:
+            rows = np.hstack([rows, semantic_features(self._semantic, meaning, chosen)])
+            chances, surely = self._calibration.merged, self._calibration.confidence
+        chance = chances(_with_query(rows, query))
+        return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query))[0])
 
     def _describe(
         self, chosen: Positions, semantic: SemanticIndex | None = None, scores: SemanticScores | None = None

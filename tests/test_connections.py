@@ -94,10 +94,19 @@ async def test_with_every_place_in_use_a_call_waits_for_one() -> None:
         assert states(servers) == {"a": State.KNOWN, "b": State.READY}
 
 
+async def test_a_place_that_does_not_come_free_in_time_is_told() -> None:
+    async with Connections(config(a=PLAIN, b=PLAIN), max_open=1, connect_timeout_s=2) as servers:
+        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 3}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        with pytest.raises(ServerUnavailable, match="no place among the open connections came free"):
+            await servers.call("b:pid")
+        assert (await busy).text == "waited"
+
+
 async def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         first = asyncio.create_task(servers.call("plain:pid"))
-        await asyncio.sleep(0.05)
+        await until(lambda: states(servers)["plain"] is State.CONNECTING)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first

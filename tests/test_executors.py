@@ -151,7 +151,7 @@ async def endpoint() -> AsyncIterator[tuple[Endpoint, str]]:
     app = Starlette(routes=[Route("/", found.answer, methods=["POST"])])
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     serving = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110  (uvicorn has no event to wait for)
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield found, f"http://127.0.0.1:{port}/"

@@ -19,6 +19,7 @@ from orchestrator.options import Options, default_store
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
 
+    from orchestrator.catalogue import Catalogue
     from orchestrator.mcp_config import McpConfig
     from orchestrator.plugin import OrchestratorPlugin
 
@@ -59,11 +60,22 @@ async def make_plugin(
     if catalogue is not None and store is None:
         if not catalogue.exists():  # noqa: ASYNC240
             raise InvalidInput(f"catalogue {str(catalogue)!r} does not exist: give a tools.jsonl, or a folder with one")
-        return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers)
+        return OrchestratorPlugin(catalogue=_read_catalogue(catalogue, servers), options=options, mcp_servers=servers)
     place = store or default_store()
     if tenant is not None:
         await _fill_store(place, tenant, catalogue, servers, options)
     return OrchestratorPlugin(store=place, options=options, mcp_servers=servers)
+
+
+def _read_catalogue(path: Path, servers: "McpConfig | None") -> "Catalogue":
+    from orchestrator.catalogue import Catalogue
+
+    catalogue = Catalogue.read(path)
+    known = {tool.server for tool in catalogue}
+    unknown = [name for name in (servers.servers if servers else ()) if name not in known]
+    if unknown:
+        note(f"{path} has no tools of {', '.join(unknown)}: with --store they are listed once and routed to as well")
+    return catalogue
 
 
 async def _fill_store(

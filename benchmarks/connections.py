@@ -1,0 +1,180 @@
+"""What lazy connections cost and save. Run: `python -m benchmarks.connections [--calls N]`; prints Markdown tables.
+
+1. Knowing 1,000 tools from the store, beside connecting and listing real servers.
+2. First and warm calls of each real server through the pool, beside the bare MCP client.
+3. Connections opened over 200 mixed tasks on 15 servers.
+"""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters, stdio_client
+
+from orchestrator import Connections, Router
+from orchestrator.embed import embedder_for
+from orchestrator.mcp_config import McpConfig
+from orchestrator.models import RouteRequest, Tool
+from orchestrator.options import Options
+from orchestrator.store import Store
+from orchestrator.sync import sync
+from tests.servers.real import node_entry, node_servers_installed, python_entry
+from tests.servers.start import entry
+
+TENANT = "org:bench"
+CALLS = int(sys.argv[sys.argv.index("--calls") + 1]) if "--calls" in sys.argv else 300
+
+
+def real_servers(folder: Path) -> dict[str, tuple[dict[str, Any], str, dict[str, Any]]]:
+    """Name to entry, tool and arguments of a call without side effects."""
+    servers: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+        "time": (python_entry("mcp_server_time"), "get_current_time", {"timezone": "UTC"}),
+        "git": (python_entry("mcp_server_git"), "git_status", {"repo_path": str(Path.cwd())}),
+    }
+    if node_servers_installed:
+        memory = node_entry("memory", MEMORY_FILE_PATH=str(folder / "memory.json"))
+        servers["everything"] = (node_entry("everything"), "echo", {"message": "hello"})
+        servers["filesystem"] = (node_entry("filesystem", str(folder)), "list_directory", {"path": str(folder)})
+        servers["memory"] = (memory, "read_graph", {})
+    return servers
+
+
+@contextmanager
+def timed(times: list[float]) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    times.append((time.perf_counter() - begin) * 1000)
+
+
+async def knowing(folder: Path) -> None:
+    """Table 1."""
+    store = Store(folder / "store", embedder=lambda: embedder_for(Options()))
+    for number in range(50):
+        tools = [
+            Tool(server=f"server{number}", name=f"tool_{position}", description=f"Task {position} of part {number}")
+            for position in range(20)
+        ]
+        store.replace_server(TENANT, f"server{number}", tools)
+    cold: list[float] = []
+    for _ in range(5):
+        fresh = Store(folder / "store", embedder=lambda: embedder_for(Options()))
+        with timed(cold):
+            assert len(fresh.load(TENANT).tools) == 1000
+    servers = real_servers(folder)
+    listing: list[float] = []
+    counts: list[int] = []
+    for _ in range(3):
+        async with Connections({"mcpServers": {name: spec for name, (spec, _, _) in servers.items()}}) as pool:
+            with timed(listing):
+                listed = await asyncio.gather(*map(pool.tools, servers))
+            counts.append(sum(map(len, listed)))
+    print("| known how | servers | tools | ms (median) |\n| --- | --- | --- | --- |")
+    print(f"| from the store (a folder) | 50 | 1,000 | {statistics.median(cold):.0f} |")
+    print(f"| connected and listed | {len(servers)} | {counts[0]} | {statistics.median(listing):.0f} |\n")
+
+
+async def calling(folder: Path) -> None:
+    """Table 2; the two ways take turns, so that a busy machine slows both."""
+    print("| server | first call, bare (ms) | first call, pool | warm p50, bare | warm p50, pool | ratio |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, (spec, tool, arguments) in real_servers(folder).items():
+        first_bare: list[float] = []
+        first_pool: list[float] = []
+        warm_bare: list[float] = []
+        warm_pool: list[float] = []
+        for _ in range(3):
+            await _bare(spec, tool, arguments, first_bare, None)
+            await _pooled(name, spec, tool, arguments, first_pool)
+        await _bare(spec, tool, arguments, [], (name, warm_bare, warm_pool))
+        bare, pool = statistics.median(warm_bare), statistics.median(warm_pool)
+        firsts = f"{statistics.median(first_bare):.0f} | {statistics.median(first_pool):.0f}"
+        print(f"| {name} | {firsts} | {bare:.2f} | {pool:.2f} | {pool / bare:.2f} |")
+    print()
+
+
+async def _bare(
+    spec: dict[str, Any],
+    tool: str,
+    arguments: dict[str, Any],
+    first: list[float],
+    turns: tuple[str, list[float], list[float]] | None,
+) -> None:
+    parameters = StdioServerParameters(command=spec["command"], args=spec["args"], env=spec.get("env"))
+    with open("/dev/null", "w") as nothing:  # noqa: ASYNC230, PTH123
+        begin = time.perf_counter()
+        async with Client(stdio_client(parameters, errlog=nothing)) as client:
+            await client.list_tools()
+            await client.call_tool(tool, arguments)
+            first.append((time.perf_counter() - begin) * 1000)
+            if turns is not None:
+                name, warm_bare, warm_pool = turns
+                async with Connections({"mcpServers": {name: spec}}) as pool:
+                    await pool.call(f"{name}:{tool}", arguments)
+                    await _in_turns(
+                        (lambda: client.call_tool(tool, arguments), warm_bare),
+                        (lambda: pool.call(f"{name}:{tool}", arguments), warm_pool),
+                    )
+
+
+async def _in_turns(*ways: tuple[Callable[[], Awaitable[Any]], list[float]]) -> None:
+    for _ in range(CALLS):
+        for call, times in ways:
+            with timed(times):
+                await call()
+
+
+async def _pooled(name: str, spec: dict[str, Any], tool: str, arguments: dict[str, Any], first: list[float]) -> None:
+    async with Connections({"mcpServers": {name: spec}}) as pool:
+        with timed(first):
+            await pool.call(f"{name}:{tool}", arguments)
+
+
+TASKS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("what time is it in Tokyo right now", "time:get_current_time", {"timezone": "Asia/Tokyo"}),
+    ("convert 12:00 UTC to New York time", "time:convert_time", {
+        "source_timezone": "UTC", "target_timezone": "America/New_York", "time": "12:00"}),
+    ("show the git status of the repository", "git:git_status", {"repo_path": "."}),
+    ("list the branches of the git repository", "git:git_branch", {"repo_path": ".", "branch_type": "local"}),
+)  # fmt: skip
+
+
+async def lazily(folder: Path) -> None:
+    """Table 3: tasks are routed, and the best match is called where it is the one that the task was written for."""
+    specs = {name: spec for name, (spec, _, _) in real_servers(folder).items()}
+    specs |= {f"spare{number}": entry("quick.py") for number in range(15 - len(specs))}
+    store = Store(folder / "tasks", embedder=lambda: embedder_for(Options()))
+    config = McpConfig.parse({"mcpServers": specs})
+    async with Connections(config) as pool:
+        await sync(pool, store, TENANT)
+    called: set[str] = set()
+    hits = 0
+    begin = time.perf_counter()
+    async with Router(store=store) as router, Connections(config) as pool:
+        for number in range(200):
+            query, key, arguments = TASKS[number % len(TASKS)]
+            decision = await router.route(RouteRequest(query=query, tenant=TENANT))
+            if decision.matches and decision.matches[0].tool.key == key:
+                hits += 1
+                called.add(key.partition(":")[0])
+                await pool.call(decision.matches[0].tool, arguments)
+        opened = sum(state.tools is not None for state in pool.states())
+    seconds = time.perf_counter() - begin
+    print("| servers | tasks | routed as meant | servers called | connections opened | seconds |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| {len(specs)} | 200 | {hits} | {len(called)} | {opened} | {seconds:.1f} |")
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for table in (knowing, calling, lazily):
+            await table(Path(name))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,132 @@
+"""`make demo`: real MCP servers listed once, tasks routed among 231 tools, one of them carried out on Temporal."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import textwrap
+import uuid
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from orchestrator import names
+from orchestrator.cli.show import console, show_decision
+from orchestrator.cli.show_run import show_run
+from orchestrator.cli.temporal import clean_stdout, connect
+from orchestrator.cli.tools import import_file
+from orchestrator.cli.worker import make_worker
+from orchestrator.connections import Connections
+from orchestrator.devserver import dev_server, settle
+from orchestrator.embed import embedder_for
+from orchestrator.errors import Unavailable
+from orchestrator.executors import Executors
+from orchestrator.mcp_config import McpConfig
+from orchestrator.models import RouteRequest
+from orchestrator.options import Options
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest, RunRequest, RunResult, ToolCall
+from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.router import Router
+from orchestrator.store import Store
+from orchestrator.sync import ServerReport, sync
+
+HERE = Path(__file__).parent
+STORE = HERE.parent / ".toolroute" / "demo"
+TENANT = "org:demo"
+DURABLE_TASK = "count the words in the file tasks.json"
+
+
+async def main() -> None:
+    """The whole demo; fails where a part that must work does not."""
+    out = console()
+    os.chdir(HERE.parent)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shutil.rmtree(STORE, ignore_errors=True)
+    config = McpConfig.read(HERE / "mcp.json")
+    await learn(out, config)
+    await route(out)
+    try:
+        await run_on_temporal(out, config)
+    except Unavailable as error:
+        out.print(Text(f"\n{error}\nNo Temporal server can be had here, so the task runs in process.", style="yellow"))
+        await run_in_process(out, config)
+
+
+def headline(out: Console, number: int, text: str) -> None:
+    out.print(Text(f"\n{number}. {text}\n", style="bold reverse"))
+
+
+async def learn(out: Console, config: McpConfig) -> None:
+    """Lists the servers once and stores their tools beside the sample catalogue's, in embedded Qdrant."""
+    headline(out, 1, "List three real MCP servers once and store what they offer (embedded Qdrant)")
+    options = Options()
+    store = Store(STORE, embedder=lambda: embedder_for(options))
+
+    def told(report: ServerReport) -> None:
+        out.print(f"  {report.server}: {report.error or f'{report.tools} tools'} in {report.seconds:.1f} s")
+
+    async with Connections(config) as connections:
+        await sync(connections, store, TENANT, told)
+    changes = await asyncio.to_thread(import_file, store, TENANT, HERE / "tools.jsonl")
+    new = sum(len(change.new) for change in changes.values())
+    out.print(f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins")
+    out.print("  All connections are closed; from here on every tool is known without one.")
+
+
+async def route(out: Console) -> None:
+    """Routes the sample tasks, each of which shows something else."""
+    headline(out, 2, "Route tasks: which tools, by which stage, how sure, why, what to connect, what is saved")
+    async with Router(store=STORE) as router:
+        for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8")):
+            decision = await router.route(RouteRequest(query=task["task"], tenant=TENANT))
+            out.print(Text(textwrap.fill(task["shows"], 100), style="italic dim"))
+            show_decision(decision, matches=3, to=out)
+            out.print()
+
+
+async def run_on_temporal(out: Console, config: McpConfig) -> None:
+    """Routes, plans and carries out one task on a Temporal dev server of its own."""
+    headline(out, 3, "Carry one out on a real Temporal server: route, plan from the same matches, call")
+    plugin = OrchestratorPlugin(store=STORE, mcp_servers=config)
+    try:
+        async with dev_server() as address:
+            client = await connect(address, "default", plugin)
+            queue = f"toolroute-demo-{uuid.uuid4().hex[:8]}"
+            async with make_worker(client, queue):
+                request = RunRequest(task=DURABLE_TASK, tenant=TENANT)
+                run_id = f"toolroute-demo-{uuid.uuid4().hex[:8]}"
+                with clean_stdout():
+                    result = await client.execute_workflow(
+                        names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult
+                    )
+                show_run(result)
+                show_connections(out, plugin.resources.connections(TENANT))
+            out.print(Text(f"  workflow {run_id} on {address}", style="dim"))
+    finally:
+        await settle()
+
+
+async def run_in_process(out: Console, config: McpConfig) -> None:
+    """The same without Temporal: nothing survives a crash, all else is the same."""
+    async with Router(store=STORE) as router, Connections(config) as connections:
+        decision = await router.route(RouteRequest(query=DURABLE_TASK, tenant=TENANT))
+        executors = Executors({}, connections)
+        for step in plan(PlanRequest(decision=decision)).steps:
+            tool = decision.tool(step.tool)
+            if tool is not None:
+                result = await executors.execute(ToolCall(tenant=TENANT, tool=tool, arguments=step.arguments))
+                out.print(Text(f"  {step.task}: {result.text}"))
+        show_connections(out, connections)
+
+
+def show_connections(out: Console, connections: Connections | None) -> None:
+    states = connections.states() if connections else ()
+    line = ", ".join(f"{state.server} {state.state}" for state in states)
+    out.print(Text(f"\n  connections: {line}", style="bold"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

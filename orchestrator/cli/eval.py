@@ -1,0 +1,123 @@
+"""`toolroute eval`: how well routing does on labelled queries, and how well it knows it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from orchestrator.cli.common import echo_json, progress
+from orchestrator.errors import InvalidInput
+from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
+from orchestrator.options import Options
+from orchestrator.router import Router
+
+
+@click.command("eval")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--level", type=click.Choice(get_args(Level)), default="tool", show_default=True)
+@click.option(
+    "--distractors",
+    metavar="FILE|FOLDER",
+    type=click.Path(path_type=Path),
+    help="Further tools beside the set's own, none of them right.",
+)
+@click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto", show_default=True)
+@click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
+@click.option(
+    "--per-query",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a JSON line for each query.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def evaluate(
+    folder: Path,
+    level: Level,
+    distractors: Path | None,
+    stages: str,
+    categories: bool,
+    per_query: Path | None,
+    output: str,
+) -> None:
+    """Route the queries of FOLDER (queries.jsonl) among its tools (tools.jsonl) and measure the answers."""
+    found = read_set(folder, distractors)
+    _note_unknown(found)
+    options = Options.from_env()
+    answers = _answer(found, options, Stages(stages), level)
+    if per_query is not None:
+        _write_lines(per_query, answers)
+    result = report(found, answers, gate=options.gate, level=level)
+    groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
+    if output == "json":
+        echo_json({**result, "by_category": groups} if categories else result)
+    else:
+        _show(result, groups)
+
+
+def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
+    async def answer() -> list[Answer]:
+        with progress("routing queries") as bar:
+            task = bar.add_task("", total=len(found.queries))
+            async with Router(found.catalogue, options=options, calibration=stages.calibration) as router:
+                return await answer_all(
+                    router,
+                    found.queries,
+                    stages=stages,
+                    level=level,
+                    on_progress=lambda done: bar.update(task, completed=done),
+                )
+
+    return asyncio.run(answer())
+
+
+def _note_unknown(found: QuerySet) -> None:
+    """Tells on standard error of relevant keys that the catalogue lacks: they can never be found."""
+    unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
+    if unknown:
+        click.echo(f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}", err=True)
+
+
+def _write_lines(path: Path, answers: list[Answer]) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(answer.to_json(), ensure_ascii=False) + "\n" for answer in answers)
+    except OSError as error:
+        raise InvalidInput(f"--per-query {str(path)!r} cannot be written: {error.strerror}") from None
+
+
+def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from orchestrator.cli.show import console
+
+    out = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for column in ("queries", *result["metrics"], "ece", "resolved", "precision"):
+        table.add_column(column, justify="right")
+    for name, row in {result["set"]: result, **groups}.items():
+        sure = row["confidence"]
+        figures = [*row["metrics"].values(), sure["ece"], sure["resolved"], sure["precision"]]
+        table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(_figure(value) for value in figures))
+    out.print(table)
+    ceiling, tokens, times = result["ceiling"], result["tokens"], result["latency_ms"]
+    out.print(
+        Text(
+            f"{result['tools']:,} tools; best recall possible {ceiling['recall@5']:.3f} at 5, {ceiling['recall@10']:.3f} "
+            f"at 10; the semantic leg ran for {result['semantic_share']:.0%}\n"
+            f"tokens {tokens['before']:,} -> {tokens['after_mean']:,.0f} in the mean; milliseconds p50 / p95 / p99: "
+            + ", ".join(f"{name} {_times(values)}" for name, values in times.items()),
+            style="dim",
+        )
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _times(values: dict[str, float | None]) -> str:
+    return " / ".join("-" if value is None else f"{value:.2f}" for value in values.values())

@@ -1,0 +1,66 @@
+"""Measures of rankings and of confidences. Pure functions; a ranking is keys, best first, and `relevant` its gold."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+BINS = 10
+
+
+def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
+    """The share of the relevant keys among the first k."""
+    return sum(key in relevant for key in ranked[:k]) / len(relevant)
+
+
+def hit(ranked: Sequence[str], relevant: Collection[str], k: int = 1) -> float:
+    """1 if any of the first k is relevant, else 0."""
+    return float(any(key in relevant for key in ranked[:k]))
+
+
+def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
+    """Discounted gain of the first k (1 / log2(1 + rank) for each relevant key) as a share of the best order's."""
+    gain = sum(1 / np.log2(rank + 1) for rank, key in enumerate(ranked[:k], start=1) if key in relevant)
+    best = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
+    return float(gain / best)
+
+
+def reciprocal_rank(ranked: Sequence[str], relevant: Collection[str]) -> float:
+    """1 / rank of the first relevant key; 0 if there is none."""
+    return next((1 / rank for rank, key in enumerate(ranked, start=1) if key in relevant), 0.0)
+
+
+def ceiling(relevant: Collection[str], known: Collection[str], k: int) -> float:
+    """The best recall at k that any order of the known keys can reach."""
+    return min(k, sum(key in known for key in relevant)) / len(relevant)
+
+
+def calibration_error(confidences: ArrayLike, right: ArrayLike, bins: int = BINS) -> float:
+    """Expected calibration error: bins of equal width, |mean confidence - share right|, weighted by their counts."""
+    stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
+    if not len(stated):
+        return 0.0
+    number = np.minimum((stated * bins).astype(np.int64), bins - 1)
+    gaps = np.bincount(number, weights=stated, minlength=bins) - np.bincount(number, weights=truth, minlength=bins)
+    return float(np.abs(gaps).sum() / len(stated))
+
+
+def settled(confidences: ArrayLike, right: ArrayLike, gate: float) -> tuple[float, float | None]:
+    """The share of confidences at or above the gate, and the share of those that are right (None if there are none)."""
+    above = np.asarray(confidences, np.float64) >= gate
+    if not above.any():
+        return 0.0, None
+    return float(above.mean()), float(np.asarray(right, np.float64)[above].mean())
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float | None]:
+    """p50, p95 and p99, interpolated; None each where there are no values."""
+    names = {"p50": 50, "p95": 95, "p99": 99}
+    if not values:
+        return dict.fromkeys(names)
+    return {name: round(float(np.percentile(values, share)), 4) for name, share in names.items()}
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 of nothing."""
+    return float(np.mean(values)) if values else 0.0

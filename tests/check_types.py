@@ -1,0 +1,34 @@
+"""`make types`: builds the wheel and type-checks what is in it, as a user's own checker would see it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def build_wheel(folder: Path) -> Path:
+    """The wheel of this checkout, built into the folder."""
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the wheel cannot be built:\n{done.stdout}\n{done.stderr}")
+    return next(folder.glob("*.whl"))
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with zipfile.ZipFile(build_wheel(folder / "dist")) as wheel:
+            wheel.extractall(folder / "site")
+        options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+        command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator"]
+        environment = {**os.environ, "MYPYPATH": str(folder / "site")}
+        return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

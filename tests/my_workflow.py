@@ -1,0 +1,42 @@
+"""A user's own workflow, as in the README: no pass-through, no activity of theirs, fifteen lines."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+
+from orchestrator.workflow import ToolRouter
+
+
+@workflow.defn
+class Assistant:
+    """Routes a task, calls the best tool, and reports what the whole run would say."""
+
+    @workflow.run
+    async def run(self, task: str) -> list[str]:
+        router = ToolRouter(tenant="org:1", route_options={"start_to_close_timeout": timedelta(seconds=30)})
+        decision = await router.route(task)
+        plan = await router.plan(decision)
+        step = plan.steps[0]
+        told = await router.call(decision, step.tool, step.arguments, start_to_close_timeout=timedelta(seconds=20))
+        result = await router.run(task)
+        return [decision.recommended[0], told.text, result.answer]
+
+
+@workflow.defn
+class Stubborn:
+    """Calls what the Decision does not hold, or more than a history may."""
+
+    @workflow.run
+    async def run(self, tool: str, size: int) -> str:
+        router = ToolRouter("org:1")
+        decision = await router.route("Read the file a.txt")
+        return (await router.call(decision, tool, {"path": "x" * size})).text
+
+
+@workflow.defn(name="publish_report")
+class Publish:
+    """The child workflow that a workflow tool stands for."""
+
+    @workflow.run
+    async def run(self, arguments: dict[str, str]) -> dict[str, str]:
+        return {"published": arguments["title"], "by": workflow.info().workflow_id}

@@ -1,0 +1,147 @@
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+from orchestrator import names
+from orchestrator.decision import Decision
+from orchestrator.errors import InvalidConfig
+from orchestrator.models import RouteRequest
+from orchestrator.plans import ToolCall
+from orchestrator.plugin import OrchestratorPlugin
+from tests.decisions import NOW
+from tests.my_workflow import Assistant
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import DEPLOYMENT, working
+
+
+async def routed(client: Client, task_queue: str) -> Decision:
+    request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
+    decision: Decision = await client.execute_workflow(
+        names.ROUTE, request, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue, result_type=Decision
+    )
+    return decision
+
+
+async def test_on_the_client_alone_every_worker_has_it(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue):
+        assert (await routed(client, task_queue)).recommended
+
+
+async def test_on_the_worker_alone_it_works_too(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address)
+    async with working(client, task_queue, plugins=[plugin_over()]):
+        assert (await routed(client, task_queue)).recommended
+
+
+@pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
+async def test_the_same_plugin_on_both_registers_once(temporal_address: str, task_queue: str) -> None:
+    plugin = plugin_over()
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, plugins=[plugin]):
+        assert (await routed(client, task_queue)).recommended
+
+
+@pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
+async def test_two_different_plugins_are_an_error_that_says_what_to_do(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    with pytest.raises(InvalidConfig, match="give one plugin to the client"):
+        Worker(client, task_queue=task_queue, plugins=[plugin_over()], deployment_config=DEPLOYMENT)
+
+
+async def test_an_activity_of_the_same_name_is_an_error(temporal_address: str, task_queue: str) -> None:
+    @activity.defn(name=names.ROUTE)
+    async def mine() -> None: ...
+
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    with pytest.raises(InvalidConfig, match="already has an activity"):
+        Worker(client, task_queue=task_queue, activities=[mine], deployment_config=DEPLOYMENT)
+
+
+async def test_it_composes_with_another_plugin(temporal_address: str, task_queue: str) -> None:
+    @activity.defn
+    async def theirs() -> str:
+        return "theirs"
+
+    other = SimplePlugin("other", activities=[theirs], workflows=[Assistant])
+    for plugins in ([plugin_over(), other], [other, plugin_over()]):
+        queue = f"{task_queue}-{plugins.index(other)}"
+        client = await Client.connect(temporal_address, plugins=plugins)
+        async with working(client, queue):
+            assert (await routed(client, queue)).recommended
+
+
+async def test_a_replayer_leaves_a_live_workers_resources_open(temporal_address: str, task_queue: str) -> None:
+    plugin = plugin_over()
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        await routed(client, task_queue)
+        router = await plugin.resources.router()
+        handle = await client.start_workflow(
+            names.ROUTE,
+            RouteRequest(query="Read the file a.txt", tenant=TENANT),
+            id=f"route-{uuid4().hex[:8]}",
+            task_queue=task_queue,
+        )
+        await handle.result()
+        await Replayer(workflows=[], plugins=[plugin]).replay_workflow(await handle.fetch_history())
+        assert await plugin.resources.router() is router
+        assert (await routed(client, task_queue)).recommended
+
+
+async def test_nothing_is_opened_before_an_activity_asks_and_all_is_closed_after() -> None:
+    plugin = plugin_over()
+    call = ToolCall(tenant=TENANT, tool=NOW, arguments={"timezone": "UTC"})
+    async with plugin.resources.held():
+        async with plugin.resources.held():
+            assert not _children()
+            assert "UTC" in (await plugin.resources.execute(call)).text
+        assert _children()
+    assert not _children()
+
+
+async def test_connections_belong_to_one_tenant_each() -> None:
+    asked: list[str] = []
+
+    def servers_of(tenant: str) -> None:
+        asked.append(tenant)
+
+    plugin = plugin_over(Desk())
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of)
+    for tenant in ("org:1", "org:2", "org:1"):
+        with pytest.raises(InvalidConfig, match="no executor"):
+            await plugin.resources.execute(ToolCall(tenant=tenant, tool=NOW, arguments={"timezone": "UTC"}))
+    assert asked == ["org:1", "org:2"]
+
+
+def test_the_sandbox_lets_the_package_through_and_other_runners_stay() -> None:
+    plugin = plugin_over()
+    runner = plugin.configure_worker({"workflow_runner": SandboxedWorkflowRunner()})["workflow_runner"]
+    assert isinstance(runner, SandboxedWorkflowRunner)
+    assert "orchestrator" in runner.restrictions.passthrough_modules
+    mine = UnsandboxedWorkflowRunner()
+    assert plugin.configure_worker({"workflow_runner": mine})["workflow_runner"] is mine
+
+
+def test_what_contradicts_itself_fails_where_it_is_written() -> None:
+    with pytest.raises(InvalidConfig, match="a catalogue and a store"):
+        OrchestratorPlugin(catalogue="tools.jsonl", store="folder")
+    with pytest.raises(InvalidConfig, match="server:name"):
+        OrchestratorPlugin(executors={"nonsense": print})
+
+
+def _children() -> list[str]:
+    """The command lines of this process's children that are MCP servers."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            command = Path(f"/proc/{child}/cmdline")
+            if command.exists() and "mcp_server_time" in command.read_text():
+                found.append(child)
+    return found

@@ -1,0 +1,104 @@
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from orchestrator import names
+from orchestrator.catalogue import Catalogue
+from orchestrator.decision import Decision
+from orchestrator.durable import why_failed
+from orchestrator.models import Kind, RouteRequest, Tool
+from orchestrator.plans import RunRequest, RunResult
+from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.workflows.routing import RouteWorkflow
+from tests.decisions import ALL, TEXT, schema
+from tests.my_workflow import Assistant, Publish, Stubborn
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import activities_of, replays, working
+
+
+async def test_a_decision_comes_back_whole_and_replays(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
+    async with working(client, task_queue):
+        handle = await client.start_workflow(
+            names.ROUTE, request, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue, result_type=Decision
+        )
+        decision = await handle.result()
+        assert decision.recommended == ("files:read_file",)
+        assert decision.tool("files:read_file") in ALL
+        assert await activities_of(handle) == [names.ROUTE]
+        await replays(await handle.fetch_history(), [RouteWorkflow])
+
+
+async def test_a_client_that_knows_nothing_of_ours_calls_it_by_name(temporal_address: str, task_queue: str) -> None:
+    worker_side = await Client.connect(temporal_address, plugins=[plugin_over()])
+    stranger = await Client.connect(temporal_address)
+    async with working(worker_side, task_queue):
+        answer: Any = await stranger.execute_workflow(
+            "toolroute.route",
+            {"query": "Read the file a.txt", "tenant": "org:1", "limit": 2},
+            id=f"route-{uuid4().hex[:8]}",
+            task_queue=task_queue,
+        )
+    assert answer["recommended"] == ["files:read_file"]
+    assert len(answer["matches"]) <= 2
+    assert answer["matches"][0]["tool"]["name"] == "read_file"
+
+
+async def test_the_router_inside_a_users_own_workflow(temporal_address: str, task_queue: str) -> None:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    async with working(client, task_queue, workflows=[Assistant]):
+        handle = await client.start_workflow(
+            Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+        assert await handle.result() == ["files:read_file", "read_file a.txt", "read_file a.txt"]
+        route, plan, call = names.ROUTE, names.PLAN, names.CALL_TOOL
+        assert await activities_of(handle) == [route, plan, call, route, plan, call]
+        await replays(await handle.fetch_history(), [Assistant], [plugin_over()])
+    assert len(desk.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "size", "kind"), [("files:nothing", 1, "UnknownTool"), ("files:read_file", 3_000_000, "PayloadTooLarge")]
+)
+async def test_what_cannot_be_called_fails_the_workflow_at_once(
+    temporal_address: str, task_queue: str, tool: str, size: int, kind: str
+) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[Stubborn]):
+        with pytest.raises(WorkflowFailureError) as failure:
+            await client.execute_workflow(
+                Stubborn.run, args=[tool, size], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+            )
+    assert why_failed(failure.value.cause)[0] == kind
+
+
+async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
+    temporal_address: str, task_queue: str
+) -> None:
+    publish = Tool(
+        server="reports",
+        name="publish_report",
+        description="Publish a report under a title",
+        kind=Kind.WORKFLOW,
+        input_schema=schema("title", title=TEXT),
+    )
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, publish]))
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, workflows=[Publish]):
+        handle = await client.start_workflow(
+            names.RUN,
+            RunRequest(task='Publish the report titled "May"', tenant=TENANT),
+            id=f"run-{uuid4().hex[:8]}",
+            task_queue=task_queue,
+            result_type=RunResult,
+        )
+        result = await handle.result()
+        assert [step.status for step in result.steps] == ["done"], result
+        child = json.loads(result.answer)
+        assert child == {"published": "May", "by": f"{handle.id}:{result.plan.id}:s1"}
+        assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
