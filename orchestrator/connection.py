@@ -85,7 +85,8 @@ class Connection:
     def leave(self) -> None:
         self.users -= 1
         self.last_used = asyncio.get_running_loop().time()
-        self.wake.set()
+        if self.retired:
+            self.wake.set()
 
     def opened(self, client: "Client", tools: tuple[Tool, ...]) -> None:
         """Ready: everyone who waits may call."""

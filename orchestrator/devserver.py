@@ -46,17 +46,18 @@ def say_on_stderr(text: str) -> None:
 
 @asynccontextmanager
 async def dev_server(
-    *, address: str | None = None, database: Path | None = None, say: Say = say_on_stderr
+    *, address: str | None = None, database: Path | None = None, port: int | None = None, say: Say = say_on_stderr
 ) -> AsyncIterator[str]:
     """The address of a server that answers; one that was started here is stopped at the end.
 
-    `database` keeps its state in a file. Raises Unavailable, with the remedy, when none can be had.
+    `database` keeps its state in a file, which makes it one's own: no address is looked for then. Raises Unavailable,
+    with the remedy, when none can be had.
     """
     known = address or Options.from_env().temporal_address
-    if known:
+    if known and database is None:
         yield known
         return
-    server = await _start(database, say)
+    server = await _start(database, port, say)
     try:
         yield server.client.service_client.config.target_host
     finally:
@@ -70,21 +71,21 @@ async def settle() -> None:
     await asyncio.sleep(0.5)
 
 
-async def _start(database: Path | None, say: Say) -> "WorkflowEnvironment":
+async def _start(database: Path | None, port: int | None, say: Say) -> "WorkflowEnvironment":
     tried: list[str] = []
     for binary in filter(None, (shutil.which("temporal"), kept_binary())):
         try:
-            return await _launch(binary, database)
+            return await _launch(binary, database, port)
         except RuntimeError as error:
             tried.append(f"{binary}: {error}")
     try:
-        return await _launch(None, database)
+        return await _launch(None, database, port)
     except RuntimeError as error:
         tried.append(f"the SDK's download: {error}")
     for go in _go_commands():
         say("Building the Temporal dev server with Go: once, a few minutes ...")
         try:
-            return await _launch(await _build(go), database)
+            return await _launch(await _build(go), database, port)
         except (RuntimeError, OSError) as error:
             tried.append(f"{go[0]} install {CLI}: {error}")
     raise Unavailable(
@@ -93,13 +94,14 @@ async def _start(database: Path | None, say: Say) -> "WorkflowEnvironment":
     )
 
 
-async def _launch(binary: str | None, database: Path | None) -> "WorkflowEnvironment":
+async def _launch(binary: str | None, database: Path | None, port: int | None) -> "WorkflowEnvironment":
     from temporalio.testing import WorkflowEnvironment
 
     folder = _cache()
     folder.mkdir(parents=True, exist_ok=True)
     with _no_banner():
         return await WorkflowEnvironment.start_local(
+            port=port,
             dev_server_existing_path=binary,
             download_dest_dir=str(folder),
             dev_server_database_filename=str(database) if database else None,

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -141,9 +140,10 @@ class Owner:
             if connection.suspect:
                 connection.suspect = False
                 await self._probe(client)
-            idle_left = math.inf
+            # Calls do not wake this task, so that they cost nothing here: it looks again when the time may be up.
+            idle_left = connection.limits.idle_ttl_s
             if not connection.users:
-                idle_left = connection.last_used + connection.limits.idle_ttl_s - anyio.current_time()
+                idle_left += connection.last_used - anyio.current_time()
                 if connection.retired or idle_left <= 0:
                     connection.retired = True
                     return

@@ -48,13 +48,14 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
-        text = TextContent(text=secrets.scrub_result(answered.refusal))
-        return CallToolResult(content=[text, *warnings], is_error=True)
+        refusal = TextContent(text=secrets.scrub_result(answered.refusal))
+        return CallToolResult(content=[refusal, *warnings], is_error=True)
     blocks: list[ContentBlock] = []
     for block in result.content:
         if block.type == "text":
-            block = block.model_copy(update={"text": cut(secrets.scrub_result(block.text), max(0, left))[0]})
-            left -= count_tokens(block.text)
+            text, _, tokens = _cut(secrets.scrub_result(block.text), max(0, left))
+            left -= tokens
+            block = TextContent(text=text, annotations=block.annotations)
         blocks.append(block)
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
@@ -68,7 +69,9 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
 
 def _fits(value: Any, max_tokens: int) -> bool:
     written = compact(value)
-    return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
+    # No character counts for more than two tokens or, in the mean, less than an eighth: most need no counting.
+    short, long = len(written) * 2 <= max_tokens, len(written) // 8 > max_tokens
+    return short or (not long and count_tokens(written) <= max_tokens)
 
 
 def plain_result(
@@ -80,14 +83,16 @@ def plain_result(
     warnings: tuple[str, ...] = (),
 ) -> ToolResult:
     """A ToolResult of this text, without secrets, within the limit (cut and marked)."""
-    shown, truncated = cut(secrets.scrub_result(text), max_tokens)
-    return ToolResult(
-        text=shown,
-        is_error=is_error,
-        truncated=truncated,
-        tokens=count_tokens(shown),
-        warnings=warnings,
-    )
+    shown, truncated, tokens = _cut(secrets.scrub_result(text), max_tokens)
+    return ToolResult(text=shown, is_error=is_error, truncated=truncated, tokens=tokens, warnings=warnings)
+
+
+def _cut(text: str, limit: int) -> tuple[str, bool, int]:
+    """The text within the limit, whether it was cut, and its tokens, counted once where it fits."""
+    if len(text) // 8 <= limit and (tokens := count_tokens(text)) <= limit:
+        return text, False, tokens
+    shown, truncated = cut(text, limit)
+    return shown, truncated, count_tokens(shown)
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:

@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from orchestrator import names
 from orchestrator.plans import Limits, Progress, RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
+from orchestrator.workflows.routing import RouteWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
@@ -223,4 +224,5 @@ STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent 
 
 @pytest.mark.parametrize("name", STORED)
 async def test_stored_histories_still_replay(name: str) -> None:
-    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow])
+    """Recorded by `python -m tests.record_histories`; one that fails means that running workflows would break."""
+    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow, RouteWorkflow])

@@ -1,0 +1,45 @@
+"""A worker process that its test kills: each call of a tool is noted in a file as it begins and as it ends."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from temporalio.client import Client
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.executors import Executor
+from orchestrator.plans import ToolCall, ToolResult
+from orchestrator.plugin import OrchestratorPlugin
+from tests.decisions import ALL
+from tests.temporal import working
+
+
+class Noted(Executor):
+    """Takes a moment, and writes `begin|end KEY TOOL TIME` before and after it."""
+
+    def __init__(self, log: Path, seconds: float) -> None:
+        self.log, self.seconds = log, seconds
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        self._note("begin", call)
+        await asyncio.sleep(self.seconds)
+        self._note("end", call)
+        return ToolResult(text=f"{call.tool.name} done")
+
+    def _note(self, what: str, call: ToolCall) -> None:
+        with self.log.open("a") as log:
+            log.write(f"{what} {call.idempotency_key} {call.tool.name} {time.time()}\n")
+
+
+async def main(address: str, task_queue: str, log: str, seconds: str) -> None:
+    noted = Noted(Path(log), float(seconds))
+    plugin = OrchestratorPlugin(catalogue=Catalogue(ALL), executors={"files:*": noted, "notes:*": noted})
+    client = await Client.connect(address, plugins=[plugin])
+    async with working(client, task_queue):
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""The README's code blocks run as they stand."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def _run(code: str, folder: Path) -> str:
+    script = folder / "readme.py"
+    script.write_text(code, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_readme_has_a_prepass_and_a_workflow_and_both_are_short() -> None:
+    prepass, workflow = ([line for line in block.splitlines() if line.strip()] for block in BLOCKS)
+    assert len(prepass) <= 11
+    assert len(workflow) <= 20
+
+
+def test_the_prepass_prints_a_decision(tmp_path: Path) -> None:
+    printed = _run(BLOCKS[0], tmp_path)
+    assert "stripe:refund_charge" in printed
+    assert "10 tools" in printed
+
+
+def _sync(store: Path) -> None:
+    command = ["-m", "orchestrator", "tools", "sync", "--config", "examples/mcp.json", "--store", str(store)]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        [sys.executable, *command, "--organization", "acme"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+async def test_the_workflow_carries_out_its_task(tmp_path: Path, temporal_address: str) -> None:
+    store = tmp_path / "tools"
+    await asyncio.to_thread(_sync, store)
+    code = BLOCKS[1].replace("localhost:7233", temporal_address).replace('store="tools"', f"store={str(store)!r}")
+    assert '"words": ' in await asyncio.to_thread(_run, code, tmp_path)

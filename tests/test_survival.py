@@ -1,0 +1,153 @@
+import asyncio
+import random
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+
+from orchestrator import names
+from orchestrator.devserver import dev_server
+from orchestrator.plans import RunRequest, RunResult, StepStatus
+from orchestrator.workflows.execution import RunWorkflow
+from tests.running import TENANT
+from tests.temporal import replays
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass
+class Site:
+    """Where workers of one test come and go: the server, the queue, and the file that their calls are noted in."""
+
+    address: str
+    task_queue: str
+    log: Path
+    seconds: float = 0.3
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A worker process; killed with SIGKILL at the end of the block."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.survival_worker"),
+            *(self.address, self.task_queue, str(self.log), str(self.seconds)),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+        )
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(60):
+                assert await process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    async def start(self, client: Client, task: str) -> WorkflowHandle[Any, RunResult]:
+        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, call_timeout_s=20.0)
+        return await client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
+        )
+
+    def calls(self, handle: WorkflowHandle[Any, RunResult]) -> list[tuple[str, str, float]]:
+        """This run's notes in order: begin or end, the step's id, when."""
+        lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return [(what, key.split(":")[2], float(at)) for what, key, _, at in lines if key.startswith(f"{handle.id}:")]
+
+    async def begun(self, handle: WorkflowHandle[Any, RunResult], step: str) -> None:
+        async with asyncio.timeout(60):
+            while not any(what == "begin" and found == step for what, found, _ in self.calls(handle)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def site(temporal_address: str, task_queue: str, tmp_path: Path) -> Site:
+    return Site(temporal_address, task_queue, tmp_path / "calls.txt")
+
+
+def begins(calls: list[tuple[str, str, float]]) -> Counter[str]:
+    return Counter(step for what, step, _ in calls if what == "begin")
+
+
+async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site: Site) -> None:
+    client = await Client.connect(site.address)
+    site.seconds = 1.0
+    async with site.worker():
+        handle = await site.start(client, "Read the file a.txt, then read the file b.txt, then read the file c.txt")
+        await site.begun(handle, "s2")
+    async with site.worker():
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [step.status for step in result.steps] == [StepStatus.DONE] * 3
+    assert begins(site.calls(handle)) == {"s1": 1, "s2": 2, "s3": 1}
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site: Site) -> None:
+    client = await Client.connect(site.address)
+    site.seconds = 2.0
+    task = "Read the file a.txt, then add a note titled 'x', then read the file b.txt"
+    async with site.worker():
+        handle = await site.start(client, task)
+        await site.begun(handle, "s2")
+    async with site.worker():
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [step.status for step in result.steps] == [
+        StepStatus.DONE,
+        StepStatus.OUTCOME_UNKNOWN,
+        StepStatus.SKIPPED,
+    ]
+    assert begins(site.calls(handle)) == {"s1": 1, "s2": 1}
+    assert "took effect" in result.steps[1].reason
+
+
+@pytest.mark.timeout(400)
+async def test_twenty_kills_at_random_points_repeat_no_finished_step(site: Site) -> None:
+    client = await Client.connect(site.address)
+    chance = random.Random(7)
+    task = "Read the file a.txt, then add a note titled 'x', then read the file b.txt, then read the file c.txt"
+    handles = [await site.start(client, task) for _ in range(12)]
+    for number in range(20):
+        async with site.worker():
+            await asyncio.sleep(chance.uniform(0.05, 1.2))
+        if number % 2 == 1:
+            handles.append(await site.start(client, task))
+    async with site.worker():
+        results = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 120)
+    noted = Counter(what for handle in handles for what, _, _ in site.calls(handle))
+    assert noted["begin"] > noted["end"], "no kill hit a call"
+    for handle, result in zip(handles, results, strict=True):
+        _nothing_finished_ran_again(site.calls(handle), result)
+
+
+def _nothing_finished_ran_again(calls: list[tuple[str, str, float]], result: RunResult) -> None:
+    assert all(
+        step.status in (StepStatus.DONE, StepStatus.OUTCOME_UNKNOWN, StepStatus.SKIPPED) for step in result.steps
+    )
+    assert begins(calls)["s2"] <= 1  # a note is written once, or not known to be written
+    unknown = result.steps[1].status is StepStatus.OUTCOME_UNKNOWN
+    assert (result.steps[3].status is StepStatus.SKIPPED) == unknown
+    order = [step for what, step, _ in calls if what == "begin"]
+    assert order == sorted(order)  # once a step has begun, those before it had finished, and none began again
+
+
+async def test_a_server_that_restarts_on_its_database_goes_on(tmp_path: Path, task_queue: str) -> None:
+    database = tmp_path / "temporal.db"
+    async with dev_server(database=database) as address:
+        site = Site(address, task_queue, tmp_path / "calls.txt", seconds=1.0)
+        client = await Client.connect(address)
+        async with site.worker():
+            handle = await site.start(client, "Read the file a.txt, then read the file b.txt")
+            await site.begun(handle, "s2")
+    async with dev_server(database=database, port=int(address.rpartition(":")[2])), site.worker():
+        client = await Client.connect(address)
+        again = client.get_workflow_handle(handle.id, result_type=RunResult)
+        result = await asyncio.wait_for(again.result(), 60)
+    assert [step.status for step in result.steps] == [StepStatus.DONE] * 2
+    assert begins(site.calls(again))["s1"] == 1
