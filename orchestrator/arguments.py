@@ -11,25 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.pieces import Piece, pieces
 from orchestrator.text import split_words, stem
-
-_QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
-_KINDS: dict[str, re.Pattern[str]] = {
-    "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),
-    "email": re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
-    "datetime": re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?!\w)"),
-    "date": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
-    "time": re.compile(r"\b(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\b"),
-    "zone": re.compile(
-        r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)"
-        r"/[A-Za-z_+\-0-9]+(?:/[A-Za-z_]+)?\b|\bUTC\b|\bGMT\b"
-    ),
-    "path": re.compile(
-        r"(?<![\w/.~])(?:(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)*/?|(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,5})(?<![.])"
-    ),
-    "number": re.compile(r"(?<![\w.,/:-])-?\d+(?:\.\d+)?(?![\w/:-]|[.,]\d)"),
-}
-"""In the order in which they claim their part of the text: a path inside a URL is no path."""
 
 _BY_FORMAT = {
     "uri": "url",
@@ -63,16 +46,6 @@ class Extraction:
     values: dict[str, Any]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A piece of the text: its kind, where it starts, its value, and the words just before it."""
-
-    kind: str
-    start: int
-    value: str
-    before: tuple[str, ...]
 
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
@@ -112,7 +85,7 @@ class _Reader:
         self.text = text
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
-        self._candidates = _candidates(text)
+        self._pieces = pieces(text)
 
     def take(self, name: str, value: Any, note: str) -> bool:
         """Keeps a value that fits the parameter's schema."""
@@ -133,11 +106,11 @@ class _Reader:
             return
         own = set(split_plain(name)[-1:]) | _SAME_AS.get(split_plain(name)[-1], set())
         stems = {stem(word) or word for word in own}
-        for candidate in list(self._candidates):
+        for candidate in list(self._pieces):
             last = candidate.before[-1] if candidate.before else ""
             if candidate.kind in _read_as(schema, name) and last and (stem(last) or last) in stems:
                 if self.take(name, _typed(candidate.value, schema), "named in the text"):
-                    self._candidates.remove(candidate)
+                    self._pieces.remove(candidate)
                 return
 
     def by_kind(self, name: str) -> None:
@@ -145,7 +118,7 @@ class _Reader:
         kind = _kind(name, self.properties[name])
         if not kind:
             return
-        found = [c for c in self._candidates if c.kind == kind]
+        found = [c for c in self._pieces if c.kind == kind]
         rivals = [n for n in self.properties if n in self.required and n not in self.values and n != name]
         alone = not any(_kind(rival, self.properties[rival]) == kind for rival in rivals)
         if self.properties[name].get("type") == "array":
@@ -180,43 +153,20 @@ class _Reader:
             for n in self.required
             if n not in self.values and set(_read_as(self.properties.get(n, {}), n)) & set(kinds)
         ]
-        found = [c for c in self._candidates if c.kind in kinds]
+        found = [c for c in self._pieces if c.kind in kinds]
         if self.properties[name].get("type") == "array" and left == [name] and found:
             self._take_all(name, found)
         elif left == [name] and len(found) == 1:
             self._take(name, found[0], f"the only {found[0].kind} value left in the text")
 
-    def _take(self, name: str, candidate: _Candidate, note: str) -> None:
+    def _take(self, name: str, candidate: Piece, note: str) -> None:
         if self.take(name, _typed(candidate.value, self.properties[name]), note):
-            self._candidates.remove(candidate)
+            self._pieces.remove(candidate)
 
-    def _take_all(self, name: str, found: list[_Candidate]) -> None:
+    def _take_all(self, name: str, found: list[Piece]) -> None:
         items = _plain(self.properties[name].get("items"))
         if self.take(name, [_typed(c.value, items) for c in found], "all of its kind in the text"):
-            self._candidates = [c for c in self._candidates if c not in found]
-
-
-def _candidates(text: str) -> list[_Candidate]:
-    """Typed pieces of the text; a quoted piece is of the kind that it is wholly made of, else plain `quoted`."""
-    found: list[_Candidate] = []
-    rest = text
-    for match in _QUOTED.finditer(text):
-        value = next(group for group in match.groups() if group is not None)
-        kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
-        found.append(
-            _Candidate("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start()))
-        )
-        rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
-    for kind, pattern in _KINDS.items():
-        for match in pattern.finditer(rest):
-            found.append(_Candidate(kind, match.start(), match.group(), _before(text, match.start())))
-            rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
-    return sorted(found, key=lambda candidate: candidate.start)
-
-
-def _before(text: str, position: int) -> tuple[str, ...]:
-    """The last two words before a position, lower-case."""
-    return tuple(word.lower() for word in re.findall(r"\w+", text[max(0, position - 60) : position])[-2:])
+            self._pieces = [c for c in self._pieces if c not in found]
 
 
 def split_plain(name: str) -> list[str]:
@@ -265,7 +215,7 @@ def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return (kind, "quoted") if kind in ("", "path") else (kind,)
 
 
-def _points_to(name: str, candidate: _Candidate) -> bool:
+def _points_to(name: str, candidate: Piece) -> bool:
     """Whether the word before the candidate says what the parameter's name says: from and source, to and target."""
     words, before = set(split_plain(name)), set(candidate.before[-1:])
     return bool((words & _FROM and before & {"from"}) or (words & _TO and before & {"to", "into", "in"}))

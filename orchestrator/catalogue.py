@@ -13,6 +13,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.models import Annotations, CatalogueVersion, Kind, Tool
 
+MAX_DEPTH = 64
+"""Levels of objects and lists within one tool."""
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
@@ -64,29 +66,21 @@ class Catalogue:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
 
-def _plain_text(value: Any) -> Any:
-    """None as "", and lone surrogates (legal in JSON, illegal in UTF-8) replaced."""
-    if value is None:
-        return ""
-    return _SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value
-
-
-def _clean_json(value: Any) -> Any:
-    """The same JSON value with every text cleaned."""
+def _clean(value: Any, depth: int = 0) -> Any:
+    """The same JSON value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
     if isinstance(value, str):
-        return _plain_text(value)
+        return _SURROGATES.sub("\ufffd", value)
+    if depth > MAX_DEPTH:
+        raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
     if isinstance(value, list):
-        return [_clean_json(item) for item in value]
+        return [_clean(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_plain_text(key): _clean_json(item) for key, item in value.items()}
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
     return value
 
 
 def _label_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float | bool) else _plain_text(value)
-
-
-Text = Annotated[str, BeforeValidator(_plain_text)]
+    return str(value) if isinstance(value, int | float) else value
 
 
 class _Hints(BaseModel):
@@ -109,20 +103,22 @@ class _Record(BaseModel):
     """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`)."""
 
     model_config = ConfigDict(extra="ignore")
-    server: Text = ""
-    name: Annotated[Text, Field(min_length=1)]
-    description: Text = ""
-    input_schema: Annotated[dict[str, Any] | None, BeforeValidator(_clean_json)] = Field(
+    server: str = ""
+    name: Annotated[str, Field(min_length=1)]
+    description: str = ""
+    input_schema: dict[str, Any] | None = Field(
         None, validation_alias=AliasChoices("input_schema", "inputSchema", "parameters")
     )
     kind: Kind = Kind.MCP
-    keywords: tuple[Text, ...] = ()
+    keywords: tuple[str, ...] = ()
     labels: dict[str, Annotated[str, BeforeValidator(_label_text)]] = Field(default_factory=dict)
     annotations: _Hints | None = None
 
 
 def tool_from(record: Any) -> Tool:
     """A Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
+    if isinstance(record, Mapping):  # A field of null says nothing.
+        record = {name: _clean(value) for name, value in record.items() if value is not None}
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
@@ -175,6 +171,15 @@ def read_tools(path: str | Path) -> list[Tool]:
     return list(_read_json(path, text) if path.suffix == ".json" else _read_lines(path, text))
 
 
+def _decode(text: str) -> Any:
+    """JSON alone: Python would also take NaN and the infinities, which no model's endpoint does."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON number")
+
+    return json.loads(text, parse_constant=refuse)
+
+
 def _read_lines(path: Path, text: str) -> Iterator[Tool]:
     first_seen: dict[str, tuple[int, str]] = {}
     # Only "\n" ends a line: JSON texts may hold U+2028 and its like, at which splitlines() would cut.
@@ -182,8 +187,8 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
         if not line.strip():
             continue
         try:
-            tool = tool_from(json.loads(line))
-        except (json.JSONDecodeError, RecursionError) as error:
+            tool = tool_from(_decode(line))
+        except (ValueError, RecursionError) as error:
             raise InvalidCatalogue(f"{path}:{number}: not JSON ({error}); give one JSON object a line") from None
         except InvalidCatalogue as error:
             raise InvalidCatalogue(f"{path}:{number}: {error}") from None
@@ -199,13 +204,13 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
 
 def _read_json(path: Path, text: str) -> Iterator[Tool]:
     try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        value = _decode(text)
+    except (ValueError, RecursionError) as error:
         raise InvalidCatalogue(f"{path}: not JSON ({error})") from None
     records = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(records, list):
         raise InvalidCatalogue(f'{path}: give a JSON list of tools, or an object with the list under "tools"')
-    for number, record in enumerate(records):
+    for number, record in enumerate(records, start=1):
         try:
             yield tool_from(record)
         except InvalidCatalogue as error:

@@ -89,7 +89,9 @@ class Connection:
             self.wake.set()
 
     def opened(self, client: "Client", tools: tuple[Tool, ...]) -> None:
-        """Ready: everyone who waits may call."""
+        """Ready: everyone who waits may call. Too late when it has failed already."""
+        if self.settled.is_set():
+            return
         self.tools = {tool.name: tool for tool in tools}
         self.last_used = asyncio.get_running_loop().time()
         self._client = client
@@ -100,6 +102,15 @@ class Connection:
         if not self.settled.is_set():
             self.error = error
             self._settle()
+
+    async def until_settled(self, deadline: float | None) -> None:
+        """Waits until it is ready or has failed; ServerUnavailable when the deadline, in the loop's time, passes."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.settled.wait()
+        except TimeoutError:
+            name = self.spec.name
+            raise ServerUnavailable(f"server {name!r} was not connected within the deadline") from None
 
     def _settle(self) -> None:
         self.opening = False

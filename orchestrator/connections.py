@@ -212,17 +212,15 @@ class Connections:
         """A ready connection that does not close meanwhile. All who come while it opens wait for the same one."""
         connection = self._join(self._server(server))
         try:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await connection.settled.wait()
-            except TimeoutError:
-                raise ServerUnavailable(f"server {server!r} was not connected within the deadline") from None
+            if not connection.settled.is_set():
+                await connection.until_settled(deadline)
             if connection.error is not None:
                 raise type(connection.error)(*connection.error.args)
             yield connection
         finally:
             connection.leave()
-            self._evict_if_starved()
+            if self._starved:
+                self._evict_one()
 
     def _join(self, server: Server) -> Connection:
         """Counts the caller in at once: nothing may close the connection between finding and using it."""
@@ -277,7 +275,7 @@ class Connections:
         """One of the places for open connections; if all are taken, the one idle for longest gives way."""
         self._starved += 1
         try:
-            self._evict_if_starved()
+            self._evict_one()
             await self._slots.acquire()
         finally:
             self._starved -= 1
@@ -286,7 +284,8 @@ class Connections:
         finally:
             self._slots.release()
 
-    def _evict_if_starved(self) -> None:
+    def _evict_one(self) -> None:
+        """Retires the one idle for longest, if every place is taken and nobody is on the way out for us."""
         leaving = sum(connection.retired for connection in self._owners.values())
         idle = [c for c in self._owners.values() if c.was_ready and c.usable and not c.users]
         if self._slots.locked() and leaving < self._starved and idle:

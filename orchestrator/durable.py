@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from orchestrator import errors, names
 from orchestrator.errors import OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
 from orchestrator.held import as_result, check_size, hold_roughly
 from orchestrator.models import Kind
+from orchestrator.payloads import read
 from orchestrator.plans import RunRequest, ToolCall, ToolResult
 
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
@@ -67,8 +68,7 @@ async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> Too
         "summary": call.tool.key[:200],
         **config,
     }
-    result: ToolResult = await workflow.execute_activity(names.CALL_TOOL, call, result_type=ToolResult, **settings)
-    return result
+    return read(await workflow.execute_activity(names.CALL_TOOL, call, result_type=RawValue, **settings), ToolResult)
 
 
 async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:

@@ -118,7 +118,8 @@ def read_queries(path: Path) -> list[Query]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: cannot be read ({error}); {form}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{path}: cannot be read ({reason}); {form}") from None
     queries: dict[str, Query] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -139,9 +140,7 @@ def read_queries(path: Path) -> list[Query]:
 
 
 def _query(line: _Line, number: int) -> Query:
-    return Query(
-        id=line.id or str(number), text=line.query, relevant=frozenset(line.relevant), category=line.category
-    )
+    return Query(id=line.id or str(number), text=line.query, relevant=frozenset(line.relevant), category=line.category)
 
 
 async def answer_all(
@@ -184,7 +183,10 @@ async def answer_all(
 
 
 def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:
-    """The JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over the queries that have relevant tools."""
+    """The JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over the queries that have relevant tools.
+
+    What is right is judged by `Query.relevant`; a query without any counts for the confidence alone, as never right.
+    """
     keys = _at_level(level, [tool.key for tool in found.catalogue])
     passed = [answer.ms for answer in answers if not answer.semantic_ran]
     went_on = [answer.ms for answer in answers if answer.semantic_ran]
@@ -238,9 +240,7 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
     }
 
 
-def by_category(
-    found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level
-) -> dict[str, dict[str, Any]]:
+def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level) -> dict[str, dict[str, Any]]:
     """`quality` and the number of queries of each category, in the order of the file."""
     known = frozenset(_at_level(level, [tool.key for tool in found.catalogue]))
     groups: dict[str, list[Answer]] = {}

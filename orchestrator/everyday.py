@@ -1,26 +1,76 @@
-"""English words that servers are named by. As a plain word after "with" or "from" they name no server."""
+"""Everyday English: words that servers are named by, and words that a task begins with."""
 
 EVERYDAY = frozenset(
-    """account accounts address ads agent agents ai alarm alert alerts analysis analytics app apps archive art article
-    articles assistant audio auth backup bank base blog board book booking books bot box brave browser business cache
-    calculator calendar camera cards cat chart charts chat chess city clock cloud code color colors company compass
-    computer contact contacts content context control convert converter copy country crypto currency dashboard data
-    database date dates deep desktop design developer dictionary direct directory discovery docs document documents
-    doc domain download drawing drive echo edge editor education email emails energy engine event events everything
-    exa excel exchange explorer fashion feed fetch file files filesystem filter finance financial find fitness flight
-    flights flow focus food forecast form forms free fun game games gateway geography git gold graph graphics group
-    health help hello history holiday home hotel house human hub idea image images inbox index info information insight
-    jobs json knowledge language law learning library light link links list local location log logic logo logs lyrics
-    mail manager map maps market math maths medical meeting memory menu message messages metrics mind mirror mobile
-    model monitor moon movie movies music name names nano network news note notes notification number numbers office
-    open orders order page pages paper paperwork papers password path pay payment payments pdf people phone photo
-    photos picture pixel places plan planner play playground podcast poem point points poll post power prices product
-    products profile project projects prompt python quotes random random reader reason recipe recipes remote report
-    research resource robot rss run safe sales scholar school science screen script search security sequential shell
-    shop shopping simple sky slides sms social solver song space speech sports spotlight sql stack star stock stocks
-    storage store stories story stream student study style summary support system table task tasks team template
-    terminal test text think thinking ticket tickets time timer timezone today todo token tools topic trade traffic
-    train transcript translate translation translator travel trends trip unit units universal user users utility vault
-    vector video videos view vision voice wallet watch water wave weather web website wiki wind windows word words work
-    workflow workspace world write writer yoga zip zoom""".split()
+    """account accounts add address adjust ads africa agent agents ai aim air alarm alert alerts algorithms amber
+    america analysis analytics anchor animal animation app apple apps april arabic archive arrow art article
+    articles asia assistant astronomy atlas attack audio august aurora auth aviation backup ballet bank base
+    baseball basketball beacon bear bee bets biology bird blog bloom board book booking books bored bot box boxing
+    brave bridge bright browser business butterfly cache calculator calendar camera canvas canyon captcha cards
+    castle cat catalog catering cedar channel channels chart charts chat chemistry chess china chinese city clarity
+    clay clear clock cloud cloudy cocktails code coin color colorful colors comet command commands commodities
+    company compass computer contact contacts content context continue control convert converter cook copy coral
+    country crane cricket crypto crystal currency customer customers cybersecurity cycling danish dashboard data
+    database date dates dawn day days december deep delete demo desert design desktop developer diamond dictionary
+    diff direct directory discovery doc docs document documents dog dogs dolphin domain download dragon drawing
+    drive dutch eagle ear earth echo economics edge edit editing editor education elephant email emails ember energy
+    engine english ethics europe event events everything exa excel exchange execute explorer falcon fashion february
+    feed fetch file files filesystem film films filter finance financial find fire fish fitness flame flight flights
+    flow flower focus food football forecast forest form forms fox france free french friday frog fruit fun funds
+    galaxy game games gaming garden gateway gem genetics geography geology german germany ghost git glass gold graph
+    graphics green grid group guide harbor hashtag hawk health hello help hex hindi history hockey holiday home
+    honey horizon hotel house hub human ice idea image images inbox index india info information insight installer
+    insurance intent interactive internet investing iron island italian italy ivy jade january japan japanese jobs
+    jokes journalism json july june jungle keep key kitchen knowledge korean lake language languages law leaf
+    learning ledger library light linguistics link links lion list local location log logic logo logs london lotus
+    lyrics machine mail manager mango map maple maps marble march market marketing mars math mathematics maths
+    medical medicine meeting meme memes memory menu mercury message messages metrics mind mint mirror mobile model
+    monday monitor month moon moss mountain movie movies music name names nano nest network networks news north
+    norwegian note notes notification november number numbers nursing oak ocean october office olive onyx open
+    optimization orange orbit order orders outline owl page pages painting panda paper papers paperwork paris
+    password path patient patients pay payment payments pdf peach pearl penguin people perspective pharmacy
+    philosophy phoenix phone photo photography photos physics picture pine pixel places plan plane planet planner
+    play playground pocket podcast poem poetry point points polish poll portuguese post power predict price prices
+    prism private product products profile project projects prompt psychology publicity pulse pump python quartz
+    quotes rabbit railway rain ramp random raven reader reason recipe recipes red reference religion remote report
+    research resource restart river robot robotics rock rocket romance rose rss ruby run russian safe sales saturday
+    saturn scholar school science screen screenshot script sculpture sea search security seed september sequential
+    server set shadow shark shell shop shopping signal silver simple skincare sky sleep slides sms snow soccer
+    social solar solver song south space spain spanish spark speech spider sports spotlight spreadsheet spreadsheets
+    spring sql square stack star statistics steel stock stocks stone storage store stories storm story storytelling
+    stream student study style subway summary summer sun sunday support swan swedish swift swimming syntax system
+    table target task tasks team teams television template tennis terminal test text thing things think thinking
+    thunder thursday ticket tickets tiger time timer timezone today todo together token tools topic tower trade
+    traffic train transcript translate translation translator travel tree trends trip tuesday turkish turtle twist
+    typography unit units unity universal user users utility validation vault vector vehicle vehicles venus video
+    videos view vision voice volatility wait wallet watch water wave weather web webhook website wednesday week
+    weightlifting whale wiki wind windows winter wire wolf word words work workflow workspace world write writer
+    year yoga zebra zen zero zip zodiac zoom""".split()
 )
+"""As a plain word after "with" or "from" they name no server."""
+
+ACTIONS = frozenset(
+    """access add adjust allocate analyse analyze announce append apply approve archive arrange ask assess assign
+    attach begin block build buy calculate cancel categorize choose classify clean clear close collect combine
+    compare compile compose compute conduct configure confirm connect convert correct create decode decrypt define
+    delete deploy describe detect determine disable display download edit enable encode encrypt ensure estimate
+    evaluate execute explain extract fetch fill find finish fix format forward gather generate get give grant hide
+    identify inform insert inspect install invite join keep learn let locate look lookup make mark measure merge
+    modify move mute navigate notify obtain open organize pause pay perform pick predict prepare produce provide
+    publish purchase put read recommend recover reduce register reject remember remind remove rename renew reopen
+    replace reply reserve reset resize resolve restart restore resume retrieve revoke rewrite save scrape see select
+    sell send set show simulate solve split submit subscribe suggest summarise summarize sync take tell transcribe
+    translate turn unsubscribe upload use validate verify visualize wait warn withdraw write""".split()
+)
+"""Verbs that a task begins with and that are hardly ever the name of a thing."""
+
+ACTIONS_OR_THINGS = frozenset(
+    """alert answer back backup balance bill book bookmark branch call change charge chart chat check comment commit
+    copy count cut deposit design document draft draw drive email escalate exchange export fax file filter flag fly
+    graph group guess head highlight host import invoice label launch lease like link list load lock log mail map
+    match message monitor name note order outline park photograph pin ping place plan play plot poll post press
+    price print process profile program pull push query quote rank rate record refund rent report request research
+    return review ring roll route run sample scan schedule score screenshot search share ship shop sign sketch sort
+    spell stage start stop store stream study switch tag test text time track trade train transfer travel trigger
+    tweet type update upgrade view visit vote watch weigh work zip""".split()
+)
+"""Words that begin a task only when an object follows: "order the parts", but not "order history"."""

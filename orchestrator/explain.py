@@ -8,10 +8,12 @@ from orchestrator.index import Index
 from orchestrator.models import Match, Rejected, Tool
 from orchestrator.stages.keyword import FIELDS
 from orchestrator.stages.understand import Understood
-from orchestrator.text import surfaces
 
 MAX_REJECTED = 20
 _SHOWN_WORDS = 6
+_BY_STRENGTH = ("name", "server", "keywords", "description", "parameters")
+_STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "") for bits in range(1 << len(FIELDS))]
+"""The field to name for each combination of fields' bits."""
 
 
 def words_in(index: Index, understood: Understood, positions: Sequence[int]) -> list[dict[str, tuple[str, ...]]]:
@@ -20,18 +22,12 @@ def words_in(index: Index, understood: Understood, positions: Sequence[int]) -> 
     postings = index.keyword.postings
     if postings is None or not positions:
         return [{} for _ in positions]
-    shown = surfaces(understood.text)
     chosen = np.array(positions, np.int64)
     for term in sorted(understood.terms, key=lambda term: -postings.idf.get(term, 0.0)):
         for words, bits in zip(found, postings.holding(term, chosen).tolist(), strict=True):
             if bits:
-                words.setdefault(_strongest(bits), []).append(shown.get(term, term))
+                words.setdefault(_STRONGEST[bits], []).append(understood.words[term])
     return [{field: tuple(words) for field, words in row.items()} for row in found]
-
-
-def _strongest(bits: int) -> str:
-    order = ("name", "server", "keywords", "description", "parameters")
-    return next(field for field in order if bits & 1 << FIELDS.index(field))
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
@@ -48,18 +44,18 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
 def lacking(understood: Understood, words: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The query's words that the tool says nowhere."""
     said = {word for found in words.values() for word in found}
-    shown = surfaces(understood.text)
-    return tuple(word for term in understood.terms if (word := shown.get(term, term)) not in said)
+    return tuple(understood.words[term] for term in understood.terms if understood.words[term] not in said)
 
 
-def beyond_limit(match: Match, understood: Understood, last: Match | None, limit: int) -> Rejected:
-    """Why a candidate that scored did not make the answer: what it lacks that the last match has."""
+def beyond_limit(matches: Sequence[Match], understood: Understood, last: Match | None, limit: int) -> list[Rejected]:
+    """Why candidates that scored did not make the answer: what they lack that the last match has."""
     has = {word for found in (last.words if last else {}).values() for word in found}
-    lacks = [word for word in lacking(understood, match.words) if word in has]
-    reason = f"score {match.score:.2f}, below the {limit} matches"
-    if lacks:
-        reason += f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}"
-    return Rejected(tool=match.tool.key, why=reason)
+    rejected = []
+    for match in matches[:MAX_REJECTED]:
+        lacks = [word for word in lacking(understood, match.words) if word in has][:_SHOWN_WORDS]
+        more = f"; lacks {', '.join(lacks)}" if lacks else ""
+        rejected.append(Rejected(tool=match.tool.key, why=f"score {match.score:.2f}, below the {limit} matches{more}"))
+    return rejected
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:

@@ -17,7 +17,11 @@ from orchestrator.models import Tool
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
 
-EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+_PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
+_PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
+_HASHED = re.compile(r"_[0-9a-f]{8}$")
+_REFUSED = ("anyOf", "oneOf", "allOf", "not", "enum", "const")
+"""What OpenAI and Anthropic refuse at the top of a schema; the arguments are held to it all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,29 +41,33 @@ def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
 
 
 def exported_name(tool: Tool, provider: Provider = "openai") -> str:
-    """A legal, unique name: `server_name`, with a hash of the key whenever characters had to give way."""
-    allowed, length = (r"[^A-Za-z0-9._-]", 128) if provider == "mcp" else (r"[^A-Za-z0-9_-]", 64)
+    """A legal name that no other tool gets: `server__name`, with a hash of the key where that alone would not do."""
+    forbidden, length = _PLAIN.get(provider, _PLAIN_ELSE)
     plain = f"{tool.server}__{tool.name}" if tool.server else tool.name
-    safe = re.sub(allowed, "_", plain)
-    if safe == plain and len(safe) <= length and "__" not in tool.server and "__" not in tool.name:
+    safe = re.sub(forbidden, "_", plain)
+    # Only if the first "__" is the separator, and no hash seems to follow, can nothing else have this name.
+    unmistakable = plain.find("__") == (len(tool.server) if tool.server else -1) and not tool.name.startswith("_")
+    if safe == plain and len(safe) <= length and unmistakable and not _HASHED.search(safe):
         return safe
     digest = hashlib.sha256(tool.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{safe[: length - 9]}_{digest}"
 
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
-    schema = parameters(tool)
+    if provider == "mcp":
+        return {"name": name, "description": tool.description, "inputSchema": parameters(tool)}
+    schema = {key: value for key, value in parameters(tool).items() if key not in _REFUSED}
     if provider == "anthropic":
         return {"name": name, "description": tool.description, "input_schema": schema}
-    if provider == "mcp":
-        return {"name": name, "description": tool.description, "inputSchema": schema}
     function = {"name": name, "description": tool.description, "parameters": schema, "strict": False}
     return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
 
 
 def parameters(tool: Tool) -> dict[str, Any]:
     """The tool's input schema as every provider wants it: of type object, with properties."""
-    return {**EMPTY_SCHEMA, **(tool.input_schema or {})}
+    schema = tool.input_schema or {}
+    properties = schema.get("properties")
+    return {**schema, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
 
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
@@ -78,7 +86,7 @@ def _read_call(call: Any) -> tuple[str, Any, str]:
     name = _get(inner, "name")
     if not isinstance(name, str):
         raise InvalidInput(f"not a tool call: {call!r}; give the call with its name and its arguments")
-    arguments = next((v for key in ("arguments", "input") if (v := _get(inner, key)) is not None), {})
+    arguments: Any = next((v for key in ("arguments", "input") if (v := _get(inner, key)) is not None), {})
     return name, arguments, str(_get(call, "call_id") or _get(call, "id") or "")
 
 
@@ -88,26 +96,34 @@ def _get(record: Any, key: str) -> Any:
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments."""
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
-        except json.JSONDecodeError as error:
-            raise InvalidArguments(f"{tool.key}: arguments are not JSON ({error}): {arguments[:200]!r}") from error
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(f"{tool.key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"{tool.key}: arguments are {type(arguments).__name__}, not an object")
+    if problems := _problems(tool, dict(arguments)):
+        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}")
+    return dict(arguments)
+
+
+def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+    """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments."""
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
     schema = parameters(tool)
     try:
         validator = validator_for(schema)
         validator.check_schema(schema)
-        problems = sorted(
-            validator(schema).iter_errors(dict(arguments)), key=lambda problem: list(problem.absolute_path)
-        )
+        # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
+        found = sorted(validator(schema, registry=Registry()).iter_errors(arguments), key=lambda p: p.json_path)
     except SchemaError as error:
-        raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from error
-    if problems:
-        where = "; ".join(f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in problems[:5])
-        raise InvalidArguments(f"{tool.key}: {where[:1000]}")
-    return dict(arguments)
+        raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from None
+    except (Unresolvable, RecursionError) as error:
+        reason = str(error) or "it refers to itself without end"
+        raise InvalidArguments(f"{tool.key}: its own input schema cannot be used ({reason}); fix the tool") from None
+    return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]

@@ -1,6 +1,5 @@
 """The Index: one tenant's catalogue, ready to be searched. Built once a catalogue version, then only read."""
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -17,8 +16,6 @@ from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.text import card, terms
 from orchestrator.tokens import compact, count_each
 
-_LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
-
 
 class Index:
     """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use."""
@@ -31,10 +28,7 @@ class Index:
     ) -> None:
         self.catalogue = catalogue
         self.keyword = KeywordIndex(catalogue.tools)
-        self.servers = ServerIndex(
-            (server for server in self.keyword.servers if server),
-            {word for tool in catalogue for word in _LOWER_WORD.findall(tool.description)},
-        )
+        self.servers = ServerIndex.of(catalogue)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self._names_of())
         self._semantic = SemanticIndex(catalogue.tools, vectors) if vectors is not None else None
 

@@ -54,8 +54,8 @@ class Options:
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
         """The environment's settings, then those given by name (None is "not given")."""
-        found = {name: environ[variable] for name, variable in _VARIABLES.items() if environ.get(variable)}
-        return replace(cls(), **found, **{name: value for name, value in given.items() if value is not None})
+        found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
+        return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
 _VARIABLES = {

@@ -53,7 +53,7 @@ class Outcome:
             hits = self.index.always.match(clause.text)
             open_clauses += not any(hit.settles for hit in hits)
             for hit in hits:
-                score = 1.0 if hit.settles else ASKED_CLEARLY if " " in hit.phrase else ASKED_LOOSELY
+                score = 1.0 if hit.settles else ASKED_CLEARLY if hit.clear else ASKED_LOOSELY
                 if score > self.always.get(hit.tool, (0.0, ""))[0]:
                     self.always[hit.tool] = (score, hit.phrase)
         self.settled = bool(self.always) and not open_clauses
@@ -232,21 +232,16 @@ def _by_standing(outcome: Outcome) -> _Ranked:
 def _matches(outcome: Outcome, ranked: _Ranked, stage: Stage) -> list[Match]:
     """Matches for the limit and for what may be told of the rejected, in order; marked low where nothing fits."""
     low = "low: " if stage is Stage.NONE else ""
-    shown = ranked.positions[: outcome.request.limit + explain.MAX_REJECTED]
+    limit = outcome.request.limit
+    shown = ranked.positions[: limit + explain.MAX_REJECTED]
     words = explain.words_in(outcome.index, outcome.understood, shown)
     matches = []
-    for position, own in zip(shown, words, strict=True):
+    for rank, (position, own) in enumerate(zip(shown, words, strict=True)):
         tool = outcome.index.catalogue.tools[position]
         evidence = ranked.evidence[position]
-        matches.append(
-            Match(
-                tool=tool,
-                score=ranked.scores[position],
-                evidence=evidence,
-                why=low + explain.why(evidence, own, _notes(outcome, position, tool, evidence)),
-                words=own,
-            )
-        )
+        # Those beyond the limit only become reasons of rejection: theirs are made of the words alone.
+        why = low + explain.why(evidence, own, _notes(outcome, position, tool, evidence)) if rank < limit else ""
+        matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=own))
     return matches
 
 
@@ -300,7 +295,7 @@ def _rejected(
         said = next(m.said for m in outcome.explicit.mentions if m.server == server)
         reasons += explain.left_out([tool for tool in outcome.index.catalogue if tool.server == server], said)
     last = kept[-1] if kept else None
-    reasons += [explain.beyond_limit(match, outcome.understood, last, limit) for match in candidates[limit:]]
+    reasons += explain.beyond_limit(candidates[limit:], outcome.understood, last, limit)
     return tuple(reasons[: explain.MAX_REJECTED])
 
 

@@ -58,6 +58,8 @@ class Owner:
         try:
             launch = connection.spec.launch(environ)
             connection.secrets = launch.secrets
+            if connection.death:
+                return
             with self._scope:
                 async with self._slot:
                     # The wait for a place must not use up the server's own time.

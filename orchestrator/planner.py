@@ -24,6 +24,8 @@ MAX_STEPS = 20
 RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 
+UNNAMED = 0.7
+"""The confidence that a call needs when its tool was found by meaning alone."""
 CLOSE = 0.4
 """The share of the first match's score that a second one needs to take its place."""
 
@@ -46,10 +48,11 @@ def plan(request: PlanRequest) -> Plan:
     decision = request.decision
     if decision.stage is Stage.NONE or not decision.matches:
         return _finish(request, (), ("no tool is good enough for this task; nothing is called",))
-    if decision.confidence < request.min_confidence:
+    needed = _needed(request)
+    if decision.confidence < needed:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
-        return _finish(request, (), (f"{sure} (needed: {request.min_confidence:.0%}); nothing is called",))
+        return _finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(decision, request.arguments)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
@@ -58,10 +61,17 @@ def plan(request: PlanRequest) -> Plan:
     return _finish(request, _steps(bound, request.arguments), tuple(reasons))
 
 
+def _needed(request: PlanRequest) -> float:
+    """How sure routing must be before anything is called: surer where no word of the task led to the best match."""
+    words = any(request.decision.matches[0].words.values())
+    return request.min_confidence if words else max(request.min_confidence, UNNAMED)
+
+
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     """The first plan, its unbound steps bound to the matches of one further Decision where they fit it."""
     steps: list[Step] = []
-    weak = request.decision.stage is Stage.NONE or request.decision.confidence < request.min_confidence
+    further = request.decision
+    weak = further.stage is Stage.NONE or not further.matches or further.confidence < _needed(request)
     for step in first.steps:
         best = None if step.tool or weak else _best(Part(step.task), request.decision.matches, request.arguments)
         if best is None:

@@ -1,8 +1,8 @@
 """Words: how a text becomes the terms that are indexed and searched, for tools and queries alike.
 
 Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
-Scripts without spaces between words give character pairs. Words are stemmed with Snowball's English stemmer, which
-leaves other scripts as they are.
+Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script:
+Latin words as English, Cyrillic ones as Russian, and so on.
 """
 
 import re
@@ -20,7 +20,14 @@ _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+[a
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
-_STEMMER = Stemmer.Stemmer("english")
+_ENGLISH = Stemmer.Stemmer("english")
+_OF_SCRIPT = {
+    "CYRILLIC": Stemmer.Stemmer("russian"),
+    "ARABIC": Stemmer.Stemmer("arabic"),
+    "GREEK": Stemmer.Stemmer("greek"),
+    "ARMENIAN": Stemmer.Stemmer("armenian"),
+}
+"""Snowball's stemmers for scripts that one of its languages stands for. Marks are dropped before; those bear it."""
 
 STOP_WORDS = frozenset(
     """a about above after again all also am an and any are as at be because been before being between both but by can
@@ -32,6 +39,13 @@ STOP_WORDS = frozenset(
 )
 """Words that name no tool. Left out of tools and queries; "not" and "without" are read by `understand`, not here."""
 
+_MARKS = frozenset(("Mn", "Mc", "Me", "Cf"))
+_SHORT_I = "\ue000"
+"""Stands in for the Cyrillic short i while marks are dropped: it is a letter of its own, and the stemmer needs it."""
+
+MAX_PARTS = 8
+"""An identifier of more parts is no name but noise (base64, a hash)."""
+
 Field = tuple[str, str]
 """A field's name (server, name, keywords, description, parameters) and its text."""
 
@@ -39,14 +53,6 @@ Field = tuple[str, str]
 def terms(text: str) -> list[str]:
     """The stemmed terms of a text in order, stop words left out."""
     return [term for word in split_words(text) if (term := stem(word))]
-
-
-def surfaces(text: str) -> dict[str, str]:
-    """Each stemmed term of a text and the first word that it came from: what a person is shown."""
-    found: dict[str, str] = {}
-    for word in split_words(text):
-        found.setdefault(stem(word), word)
-    return found
 
 
 def split_words(text: str) -> Iterator[str]:
@@ -58,18 +64,22 @@ def split_words(text: str) -> Iterator[str]:
         if not word.isascii() and _UNSPACED.search(word):
             yield from _unspaced(word)
             continue
-        word = re.split(r"['’]", word, maxsplit=1)[0]
-        if not (word.islower() or word.istitle() or word.isdigit()):
-            parts = _CAMEL.findall(word)
-            if 1 < len(parts) <= 8:
-                yield from (part.lower() for part in parts)
+        if "'" in word or "’" in word:
+            word = word.replace("’", "'").partition("'")[0]
+        if word.islower():
+            yield word
+            continue
+        parts = () if word.istitle() or word.isdigit() else _CAMEL.findall(word)
+        if 1 < len(parts) <= MAX_PARTS:
+            yield from (part.lower() for part in parts)
         yield word.lower()
 
 
 def _without_marks(text: str) -> str:
-    """Compatibility forms made plain and accents and vowel signs dropped, alike in tools and queries."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    return unicodedata.normalize("NFC", "".join(char for char in decomposed if unicodedata.category(char)[0] != "M"))
+    """Compatibility forms made plain; accents, vowel signs and invisible signs dropped, alike in tools and queries."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("й", _SHORT_I).replace("Й", _SHORT_I))
+    plain = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
+    return unicodedata.normalize("NFC", plain).replace(_SHORT_I, "й")
 
 
 def _unspaced(word: str) -> Iterator[str]:
@@ -88,7 +98,10 @@ def _unspaced(word: str) -> Iterator[str]:
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """The stem of a lower-case word, "" for a stop word."""
-    return "" if word in STOP_WORDS else str(_STEMMER.stemWord(word))
+    if word in STOP_WORDS:
+        return ""
+    stemmer = _ENGLISH if word.isascii() else _OF_SCRIPT.get(unicodedata.name(word[0], "").partition(" ")[0], _ENGLISH)
+    return str(stemmer.stemWord(word))
 
 
 def fields(tool: Tool) -> list[Field]:

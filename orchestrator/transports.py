@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import shutil
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
@@ -105,7 +108,7 @@ async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> As
     from mcp import StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(
-        command=launch.command,
+        command=_found(launch),
         args=list(launch.args),
         env=launch.env,
         cwd=launch.cwd,
@@ -133,3 +136,12 @@ async def http(launch: Launch, ended: Callable[[], None]) -> AsyncIterator["Tran
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
     ):
         yield _Watched(read, ended), write
+
+
+def _found(launch: Launch) -> str:
+    """The command; a server that is installed beside toolroute is found without its folder being on the PATH."""
+    beside = Path(sys.executable).parent / launch.command
+    search = launch.env.get("PATH") or os.defpath if "PATH" in launch.env else None
+    if os.sep in launch.command or shutil.which(launch.command, path=search) or not beside.is_file():
+        return launch.command
+    return str(beside)

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Unpack
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.decision import Decision
@@ -20,13 +21,14 @@ from orchestrator.durable import RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.held import check_size
 from orchestrator.models import RouteRequest
+from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
 from orchestrator.running import Run
 
 __all__ = ["ToolRouter"]
 
 Config = workflow.ActivityConfig
-_DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETRY)
+DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETRY)
 
 
 class ToolRouter:
@@ -46,8 +48,8 @@ class ToolRouter:
         call_options: Config | None = None,
     ) -> None:
         self.tenant = tenant
-        self._route: Config = {**_DEFAULT, **(route_options or {})}
-        self._plan: Config = {**_DEFAULT, **(plan_options or {})}
+        self._route: Config = {**DEFAULT, **(route_options or {})}
+        self._plan: Config = {**DEFAULT, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
         self._calls = 0
         self._run: Run | None = None
@@ -58,8 +60,7 @@ class ToolRouter:
             request = RouteRequest(query=request, tenant=self.tenant)
         _held("the query and its conversation", [request.query, [turn.text for turn in request.conversation]])
         config: Config = {**self._route, "summary": request.query[:120], **options}
-        decision: Decision = await workflow.execute_activity(names.ROUTE, request, result_type=Decision, **config)
-        return decision
+        return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 
     async def plan(
         self,
@@ -81,8 +82,7 @@ class ToolRouter:
             min_confidence=min_confidence,
         )
         config: Config = {**self._plan, **options}
-        plan: Plan = await workflow.execute_activity(names.PLAN, request, result_type=Plan, **config)
-        return plan
+        return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)
 
     async def call(
         self,

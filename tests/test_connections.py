@@ -151,6 +151,15 @@ async def test_closing_ends_a_call_in_flight_as_unknown() -> None:
         await servers.call("plain:pid")
 
 
+async def test_closing_before_a_connection_has_begun_starts_no_process(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    servers = Connections(config(it={"command": "touch", "args": [str(started)]}))
+    servers.warm(["it"])
+    await servers.close()
+    assert owners() == []
+    assert not started.exists()
+
+
 async def test_a_tools_own_error_is_a_result() -> None:
     async with Connections(config(plain=LIBRARY, time=TIME)) as servers:
         assert (await servers.call("plain:fail")).is_error

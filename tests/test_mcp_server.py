@@ -106,9 +106,11 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
             result = await client.call_tool("call_tool", {"tool": best["tool"], "arguments": given})
             assert not result.is_error
             assert "21:00" in text_of(result)
+            pid = text_of(await client.call_tool("call_tool", {"tool": "quick:pid"}))
             wrong = await client.call_tool("call_tool", {"tool": best["tool"], "arguments": {}})
             assert wrong.is_error
             assert "InvalidArguments" in text_of(wrong)
+    await until(lambda: not alive(pid))
     assert "quick: 8 tools stored" in (tmp_path / "stderr").read_text()
 
 
@@ -158,12 +160,25 @@ async def test_without_a_tokens_file_a_new_token_is_told(file: Path, tmp_path: P
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await served.search("org:1", "add two numbers", 3, RouteHint.AUTO)
-        assert served._router.store is not None
-        await asyncio.to_thread(served._router.store.replace_server, "org:1", "quick", [])
+        await asyncio.to_thread(served._store.replace_server, "org:1", "quick", [])
         with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
             await served.call("org:1", "quick:add", {"a": 1, "b": 2})
         assert text_of(await served.call("org:2", "quick:add", {"a": 1, "b": 2})) == "3"
     assert owners() == []
+
+
+async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        for tenant in ("org:1", "user:1"):
+            await served.search(tenant, "anything", 1, RouteHint.AUTO)
+        private = Tool(server="time", name="payroll", description="Show the payroll of the company")
+        await asyncio.to_thread(served._store.replace_server, "org:1", "time", [private])
+        found = await served.search("org:1", "show the payroll", 3, RouteHint.AUTO)
+        assert found["matches"][0]["tool"] == "time:payroll"
+        other = await served.search("user:1", "show the payroll", 50, RouteHint.SEMANTIC)
+        assert "time:payroll" not in {match["tool"] for match in other["matches"]}
+        with pytest.raises(UnknownTool, match="no tool 'time:payroll'"):
+            await served.call("user:1", "time:payroll", {})
 
 
 async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path) -> None:

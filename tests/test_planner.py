@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.arguments import extract
-from orchestrator.models import Stage
+from orchestrator.models import Match, Stage
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.seams import cut_task
@@ -72,11 +72,18 @@ def test_nothing_good_enough_plans_nothing() -> None:
 
 
 def test_a_weak_decision_plans_nothing_and_says_how_sure_it_is() -> None:
-    weak = replace(decision("hum a tune"), confidence=0.2)
+    best = Match(tool=READ, score=0.9, words={"name": ("file",)})
+    weak = replace(decision("hum a file"), confidence=0.2, matches=(best,))
     made = plan(PlanRequest(decision=weak))
     assert made.steps == ()
     assert "only 20% sure (needed: 30%)" in made.reasons[0]
     assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
+
+
+def test_a_tool_that_no_word_of_the_task_names_is_called_only_when_routing_is_sure() -> None:
+    by_meaning = replace(decision("hum a tune"), confidence=0.6)
+    assert "(needed: 70%)" in plan(PlanRequest(decision=by_meaning)).reasons[0]
+    assert plan(PlanRequest(decision=replace(by_meaning, confidence=0.8))).steps
 
 
 def test_a_close_second_whose_arguments_are_all_there_goes_first() -> None:

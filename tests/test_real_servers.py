@@ -33,6 +33,12 @@ async def test_the_python_registrys_servers(tmp_path: Path) -> None:
     assert owners() == []
 
 
+async def test_a_server_installed_beside_toolroute_is_found_without_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    async with Connections(config(time={"command": "mcp-server-time"})) as connections:
+        assert len(await connections.tools("time")) == 2
+
+
 @needs_node
 async def test_the_npm_registrys_servers(tmp_path: Path) -> None:
     notes = tmp_path / "memory.json"

@@ -53,6 +53,7 @@ class Example:
     query: list[float]
     overlap: NDArray[np.bool_]
     relevant: NDArray[np.bool_]
+    gold: int
 
 
 @dataclass(slots=True)
@@ -85,7 +86,9 @@ def collect(folder: Path, embedder: Embedder) -> Collected:
         keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
         relevant = np.isin(keys, record["relevant"])
         words, meaning = found.rows[:, : len(KEYWORD)], found.rows[:, len(KEYWORD) :]
-        collected.examples.append(Example(words, meaning, found.query, found.overlap, relevant))
+        collected.examples.append(
+            Example(words, meaning, found.query, found.overlap, relevant, len(set(record["relevant"])))
+        )
     return collected
 
 

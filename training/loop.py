@@ -1,7 +1,6 @@
 """The training loop: one contrastive batch of one family and one batch of teacher texts a step."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +10,12 @@ from training.losses import contrastive, similarities, through_unit, towards, un
 from training.optimiser import RowAdam
 from training.pairs import Family
 
+REPORT_EVERY = 200  # steps
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    steps: int = 4000
+    steps: int = 5000
     batch: int = 768  # pairs
     taught: int = 512  # teacher texts
     foreign: float = 0.3  # share of translations among them
@@ -48,55 +49,52 @@ class Taught:
         return self.texts[chosen], self.rows[chosen]
 
 
-def thin(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) -> sparse.csr_matrix:
-    """A copy without a random share of its tokens."""
-    bag.data *= rng.random(len(bag.data)) >= dropout
-    return bag
+def thinned(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_matrix]:
+    """The tokens that occur [R] and the bags over those alone [B, R], without a random share of the occurrences."""
+    tokens, places = np.unique(bag.indices, return_inverse=True)
+    counts = bag.data * (rng.random(len(bag.data)) >= dropout)
+    return tokens, sparse.csr_matrix((counts, places.astype(np.int32), bag.indptr), (bag.shape[0], len(tokens)))
+
+
+def gradient(
+    z: np.ndarray, same: np.ndarray, full: np.ndarray, projected: np.ndarray, settings: Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """The three losses [3] and the gradient at z: n anchors, their n positives, then the lesson; same [n, n]."""
+    n = len(same)
+    dz = np.zeros_like(z)
+    contrast, dz[:n], dz[n : 2 * n] = contrastive(z[:n], z[n : 2 * n], same, settings.scale)
+    apart, pull = towards(z[2 * n :], projected)
+    shape, push = similarities(z[2 * n :], full)
+    dz[2 * n :] = settings.towards * pull + settings.similarities * push
+    return np.array([contrast, apart, shape]), dz
 
 
 def train(
-    matrix: np.ndarray,
-    bags: sparse.csr_matrix,
-    families: list[Family],
-    taught: Taught,
-    settings: Settings,
-    report: Callable[[int, np.ndarray], None] | None = None,
-) -> np.ndarray:
+    matrix: np.ndarray, bags: sparse.csr_matrix, families: list[Family], taught: Taught, settings: Settings
+) -> None:
     """Trains matrix [V, D] in place; bags [N, V] holds the bags of all texts by number."""
     rng = np.random.default_rng(settings.seed)
     adam = RowAdam(matrix)
-    shares = np.array([f.share for f in families])
-    sums = np.zeros(3)
-    began = time.monotonic()
+    shares = np.array([family.share for family in families])
+    sums, began = np.zeros(3), time.monotonic()
     for step in range(settings.steps):
         family = families[rng.choice(len(families), p=shares / shares.sum())]
         chosen = rng.choice(len(family.left), min(settings.batch, len(family.left)), replace=False)
         left, right, key = family.left[chosen], family.right[chosen], family.key[chosen]
-        lesson, rows = taught.draw(rng, settings.taught, settings.foreign)
-        texts = np.concatenate([left, right, lesson])
-        bag = thin(bags[texts], settings.dropout, rng)
-        tokens, places = np.unique(bag.indices, return_inverse=True)
-        bag = sparse.csr_matrix((bag.data, places.astype(np.int32), bag.indptr), (len(texts), len(tokens)))
-        z, length = unit(bag @ matrix[tokens])
-
-        n = len(chosen)
         same = (key[:, None] == key) | (right[:, None] == right) | (left[:, None] == left)
-        dz = np.zeros_like(z)
-        loss, dz[:n], dz[n : 2 * n] = contrastive(z[:n], z[n : 2 * n], same, settings.scale)
-        apart, pull = towards(z[2 * n :], taught.projected[rows])
-        shape, push = similarities(z[2 * n :], taught.full[rows])
-        dz[2 * n :] = settings.towards * pull + settings.similarities * push
+        lesson, rows = taught.draw(rng, settings.taught, settings.foreign)
+        tokens, bag = thinned(bags[np.concatenate([left, right, lesson])], settings.dropout, rng)
+        z, length = unit(bag @ matrix[tokens])
+        losses, dz = gradient(z, same, taught.full[rows], taught.projected[rows], settings)
         rate = settings.rate * min((step + 1) / settings.warm_up, 1 - step / settings.steps)
         adam.step(tokens, bag.T @ through_unit(z, length, dz), rate)
+        sums += losses
+        if (step + 1) % REPORT_EVERY == 0:
+            _report(step + 1, sums / REPORT_EVERY, time.monotonic() - began)
+            sums = np.zeros(3)
 
-        sums += loss, apart, shape
-        if (step + 1) % 200 == 0:
-            means, sums = sums / 200, np.zeros(3)
-            print(
-                f"step {step + 1:5d}  contrastive {means[0]:.3f}  towards {means[1]:.3f}  "
-                f"similarities {means[2]:.4f}  {time.monotonic() - began:.0f} s",
-                flush=True,
-            )
-        if report and (step + 1) % 1000 == 0:
-            report(step + 1, matrix)
-    return matrix
+
+def _report(step: int, losses: np.ndarray, seconds: float) -> None:
+    names = ("contrastive", "towards", "similarities")
+    means = "  ".join(f"{name} {loss:.4f}" for name, loss in zip(names, losses, strict=True))
+    print(f"step {step:5d}  {means}  {seconds:.0f} s", flush=True)

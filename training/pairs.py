@@ -100,7 +100,7 @@ def of_words(data: Path) -> Iterator[Pair]:
         for example in row["examples"][:1]:
             yield example, f"{members[0]}: {definition}", key
         for hypernym in row["hypernyms"][:1]:
-            yield f"{members[0]}: {definition}", hypernym if isinstance(hypernym, str) else hypernym[0], str(hypernym)
+            yield f"{members[0]}: {definition}", hypernym, hypernym
 
 
 def of_apis(data: Path) -> Iterator[Pair]:

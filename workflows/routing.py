@@ -1,17 +1,17 @@
 """The workflow `toolroute.route`: for clients, in any language, that only want a Decision."""
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 from orchestrator import names
-from orchestrator.decision import Decision
-from orchestrator.models import RouteRequest
-from orchestrator.workflow import ToolRouter
+from orchestrator.workflow import DEFAULT
 
 
 @workflow.defn(name=names.ROUTE)
 class RouteWorkflow:
-    """RouteRequest -> Decision."""
+    """RouteRequest -> Decision, both handed through unread: reading them here would double the cost of the workflow."""
 
     @workflow.run
-    async def run(self, request: RouteRequest) -> Decision:
-        return await ToolRouter().route(request)
+    async def run(self, request: RawValue) -> RawValue:
+        decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **DEFAULT)
+        return decision

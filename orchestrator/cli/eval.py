@@ -13,6 +13,9 @@ from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all,
 from orchestrator.options import Options
 from orchestrator.router import Router
 
+SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
+"""The measures of the table; `-o json` has all."""
+
 
 @click.command("eval")
 @click.argument("folder", type=click.Path(path_type=Path))
@@ -76,7 +79,9 @@ def _note_unknown(found: QuerySet) -> None:
     """Tells on standard error of relevant keys that the catalogue lacks: they can never be found."""
     unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
     if unknown:
-        click.echo(f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}", err=True)
+        click.echo(
+            f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}", err=True
+        )
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:
@@ -96,23 +101,23 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     out = console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
-    for column in ("queries", *result["metrics"], "ece", "resolved", "precision"):
+    table.columns[0].no_wrap = True
+    for column in ("queries", *SHOWN, "ece", "resolved", "precision"):
         table.add_column(column, justify="right")
     for name, row in {result["set"]: result, **groups}.items():
         sure = row["confidence"]
-        figures = [*row["metrics"].values(), sure["ece"], sure["resolved"], sure["precision"]]
+        figures = [*(row["metrics"][measure] for measure in SHOWN), sure["ece"], sure["resolved"], sure["precision"]]
         table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(_figure(value) for value in figures))
     out.print(table)
-    ceiling, tokens, times = result["ceiling"], result["tokens"], result["latency_ms"]
-    out.print(
-        Text(
-            f"{result['tools']:,} tools; best recall possible {ceiling['recall@5']:.3f} at 5, {ceiling['recall@10']:.3f} "
-            f"at 10; the semantic leg ran for {result['semantic_share']:.0%}\n"
-            f"tokens {tokens['before']:,} -> {tokens['after_mean']:,.0f} in the mean; milliseconds p50 / p95 / p99: "
-            + ", ".join(f"{name} {_times(values)}" for name, values in times.items()),
-            style="dim",
-        )
+    tokens, times = result["tokens"], result["latency_ms"]
+    best = ", ".join(f"{name} {value:.3f}" for name, value in result["ceiling"].items())
+    lines = (
+        f"{result['tools']:,} tools; the best that any order can reach: {best}",
+        f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
+        f"the semantic leg ran for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: "
+        + ", ".join(f"{name} {_times(values)}" for name, values in times.items()),
     )
+    out.print(Text("\n".join(lines), style="dim"))
 
 
 def _figure(value: float | None) -> str:

@@ -24,6 +24,8 @@ def show_plan(decision: Decision, plan: Plan) -> None:
     show_decision(decision, matches=3, to=out)
     out.print()
     _print_steps(out, plan, {})
+    if not plan.steps:
+        out.print(Text("; ".join(plan.reasons), style="yellow"))
 
 
 def show_run(result: RunResult) -> None:
@@ -43,7 +45,6 @@ def show_run(result: RunResult) -> None:
 
 def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> None:
     if not plan.steps:
-        out.print(Text("; ".join(plan.reasons), style="yellow"))
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("step", "task", "tool", "with", "after", "ended" if outcomes else "lacks"):

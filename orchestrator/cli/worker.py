@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import socket
 import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds that calls get to end."
 )
+@click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 def worker(
     catalogue: Path | None,
     store: str | None,
@@ -49,6 +51,7 @@ def worker(
     cached_workflows: int,
     cached_tenants: int,
     grace: float,
+    check: bool,
 ) -> None:
     """Serve routing, planning and tool calls on a Temporal task queue.
 
@@ -57,6 +60,9 @@ def worker(
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     named = tenant_from(organization, user) if organization or user else None
     options = Options.from_env(temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants)
+
+    if check:
+        sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)
 
     async def serve() -> None:
         from orchestrator.devserver import dev_server, settle
@@ -93,6 +99,26 @@ def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **l
         deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
         **limits,  # type: ignore[arg-type]
     )
+
+
+async def _is_served(options: Options, task_queue: str) -> bool:
+    """Whether a worker of this machine (or container) has asked for work in the last minutes: a health check."""
+    from temporalio.api.enums.v1 import TaskQueueType
+    from temporalio.api.taskqueue.v1 import TaskQueue
+    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+
+    from orchestrator.devserver import settle
+
+    client = await connect(options.temporal_address or DEFAULT_ADDRESS, options.temporal_namespace, None)
+    answer = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=options.temporal_namespace,
+            task_queue=TaskQueue(name=task_queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+        )
+    )
+    await settle()
+    return any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in answer.pollers)
 
 
 async def _told_to_stop() -> None:

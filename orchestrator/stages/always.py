@@ -1,12 +1,17 @@
 """Always-available capabilities: few tools, found by phrases without a search."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.text import stem
+from orchestrator.text import STOP_WORDS, split_words, stem
 
 MAX_GAP = 2
-"""Words that may stand between two words of a phrase: "search my documents" is "search document"."""
+"""Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
+
+_NEGATIONS = frozenset("not don without never avoid".split())
+_PARTICLES = frozenset("up out in on for from with".split())
+_NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +25,34 @@ class Capability:
 DEFAULT_CAPABILITIES = (
     Capability(
         tool="workspace_rag_query",
-        phrases=("document", "knowledge", "search workspace", "find in docs", "search docs"),
+        phrases=(
+            "document",
+            "docs",
+            "knowledge",
+            "search workspace",
+            "search documents",
+            "search docs",
+            "search knowledge base",
+            "find in documents",
+            "find in docs",
+            "look in documents",
+            "look in docs",
+            "check documents",
+            "ask knowledge base",
+        ),
     ),
-    Capability(tool="web_search", phrases=("search web", "search the internet", "google", "look up", "find online")),
+    Capability(
+        tool="web_search",
+        phrases=(
+            "search web",
+            "search the internet",
+            "search online",
+            "google",
+            "look up",
+            "find online",
+            "find on web",
+        ),
+    ),
     Capability(tool="memory_recall", phrases=("what do you remember", "do you remember", "recall memory")),
     Capability(tool="ask_user", phrases=("ask me", "ask the user", "check with me")),
 )
@@ -32,12 +62,25 @@ DEFAULT_CAPABILITIES = (
 class AlwaysHit:
     """A capability that a clause asks for.
 
-    `settles` says that nothing else in the clause names another tool or server, so that no search is needed for it.
+    `settles`: nothing else in the clause names another tool or server, so that no search is needed for it.
+    `clear`: the phrase can hardly mean something else, as "google" or "look up" can.
     """
 
     tool: int
     phrase: str
     settles: bool
+    clear: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """A phrase as stems. A loose one leaves out stop words, and they fill no gap; a tight one needs every word."""
+
+    stems: tuple[str, ...]
+    text: str
+    tool: int
+    loose: bool
+    clear: bool
 
 
 class AlwaysIndex:
@@ -50,53 +93,99 @@ class AlwaysIndex:
         names_of: Mapping[str, frozenset[int]],
     ) -> None:
         self._names_of = names_of
-        by_name: dict[str, int] = {}
-        for key, position in keys.items():
-            by_name.setdefault(key.partition(":")[2], position)
-        self._phrases: list[tuple[tuple[str, ...], str, int]] = []
-        for capability in capabilities:
-            position = keys.get(capability.tool, by_name.get(capability.tool))
-            if position is not None:
-                stems = ((tuple(_stems(phrase)), phrase) for phrase in capability.phrases)
-                self._phrases.extend((words, phrase, position) for words, phrase in stems if words)
-        self.tools = tuple(dict.fromkeys(position for _, _, position in self._phrases))
+        found = [(_position(capability.tool, keys), capability) for capability in capabilities]
+        phrases = [
+            _phrase(text, position)
+            for position, capability in found
+            if position is not None
+            for text in capability.phrases
+            if any(split_words(text))
+        ]
+        self._by_first: dict[str, list[_Phrase]] = {}
+        self._own: dict[int, set[str]] = {}
+        for phrase in phrases:
+            self._by_first.setdefault(phrase.stems[0], []).append(phrase)
+            self._own.setdefault(phrase.tool, set()).update(phrase.stems)
+        self.tools = tuple(self._own)
 
     def match(self, clause: str) -> list[AlwaysHit]:
         """The capabilities that this clause asks for, each once, by its longest phrase."""
-        if not self._phrases:
+        if not self._by_first:
             return []
         words = _stems(clause)
-        hits: dict[int, AlwaysHit] = {}
-        for stems, phrase, tool in sorted(self._phrases, key=lambda entry: -len(entry[0])):
-            places = _in_order(stems, words)
-            if places is not None and tool not in hits:
-                rest = [word for place, word in enumerate(words) if place not in places and stem(word)]
-                hits[tool] = AlwaysHit(tool=tool, phrase=phrase, settles=not self._names_another(rest, tool))
-        return list(hits.values())
+        best: dict[int, tuple[_Phrase, frozenset[int]]] = {}
+        for start, word in enumerate(words):
+            for phrase in self._by_first.get(word, ()):
+                if phrase.tool in best and len(best[phrase.tool][1]) >= len(phrase.stems):
+                    continue
+                places = _places(phrase, words, start)
+                if places is not None and not self._negated(words, start, phrase.tool):
+                    best[phrase.tool] = (phrase, places)
+        return [
+            AlwaysHit(
+                tool=tool, phrase=phrase.text, clear=phrase.clear, settles=self._settles(clause, words, phrase, places)
+            )
+            for tool, (phrase, places) in best.items()
+        ]
 
-    def _names_another(self, rest: Sequence[str], tool: int) -> bool:
-        """Whether a content word outside the phrase stands in another tool's name or server."""
-        return any(self._names_of.get(word, frozenset()) - {tool} for word in rest)
+    def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
+        """Whether a negation stands before, with nothing between but stop words and the capability's own."""
+        for word in reversed(words[:start]):
+            if word in _NEGATIONS:
+                return True
+            if word not in STOP_WORDS and word not in self._own[tool]:
+                return False
+        return False
+
+    def _settles(self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
+        """Whether no content word outside the phrase stands in another tool's name or server.
+
+        Words of the capability's other phrases are its own: "search" beside "document" asks for nothing else.
+        """
+        if len(places) == 1 and phrase.stems[0] in _within_names(clause):
+            return False
+        own = self._own[phrase.tool]
+        rest = {word for place, word in enumerate(words) if place not in places and word not in own}
+        return not any(self._names_of.get(word, frozenset()) - {phrase.tool} for word in rest - STOP_WORDS)
+
+
+def _position(tool: str, keys: Mapping[str, int]) -> int | None:
+    """The tool of this key; for a bare name the built-in one, else the only one of that name."""
+    for key in (tool, f"builtin:{tool}", f":{tool}"):
+        if key in keys:
+            return keys[key]
+    named = [position for key, position in keys.items() if key.partition(":")[2] == tool]
+    return named[0] if len(named) == 1 else None
+
+
+def _phrase(text: str, tool: int) -> _Phrase:
+    words = list(split_words(text))
+    content = tuple(stemmed for word in words if (stemmed := stem(word)))
+    loose = len(content) > 1
+    stems = content if loose else tuple(_stems(text))
+    clear = sum(word not in _PARTICLES for word in words) > 1
+    return _Phrase(stems=stems, text=text, tool=tool, loose=loose, clear=clear)
 
 
 def _stems(text: str) -> list[str]:
     """Stems in order, stop words kept as they are: they may be part of a phrase."""
-    words = "".join(char if char.isalnum() else " " for char in text.lower()).split()
-    return [stem(word) or word for word in words]
+    return [stem(word) or word for word in split_words(text)]
 
 
-def _in_order(phrase: Sequence[str], words: Sequence[str]) -> set[int] | None:
-    """The places of the phrase's words, in order and with small gaps; None if they are not there."""
-    for start, word in enumerate(words):
-        if word != phrase[0]:
-            continue
-        places = [start]
-        for wanted in phrase[1:]:
-            after = range(places[-1] + 1, min(places[-1] + 2 + MAX_GAP, len(words)))
-            place = next((i for i in after if words[i] == wanted), None)
-            if place is None:
-                break
+def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int] | None:
+    """The places of the phrase's words, in order from `start` and with small gaps; None if they are not there."""
+    places, gap = [start], 0
+    for place in range(start + 1, len(words)):
+        if len(places) == len(phrase.stems) or gap > MAX_GAP:
+            break
+        if words[place] == phrase.stems[len(places)]:
             places.append(place)
-        else:
-            return set(places)
-    return None
+            gap = 0
+        elif not (phrase.loose and words[place] in STOP_WORDS):
+            gap += 1
+    return frozenset(places) if len(places) == len(phrase.stems) else None
+
+
+def _within_names(clause: str) -> frozenset[str]:
+    """Stems of capitalised words in a row: "Google" in "in Google Calendar" is part of a name."""
+    return frozenset(stem(word) for name in _NAME.findall(clause) for word in split_words(name))

@@ -1,27 +1,36 @@
 """Explicit server: "use X to", "via X", "from the X server", checked against the servers of this catalogue.
 
 In everyday sentences these forms fire often and name a server rarely ("using bullet points"). So a name that is also
-an everyday word, or a word that other servers' tools use, counts only in a strong form ("X mcp", "use X to").
+an everyday word, or a word that tools' descriptions use, counts only in a strong form ("X mcp", "use X to").
 """
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from orchestrator.everyday import EVERYDAY
-from orchestrator.text import spaced
+from orchestrator.models import Tool
+from orchestrator.spelling import Speller
+from orchestrator.text import STOP_WORDS, spaced
 
-_WORD = re.compile(r"@?[^\W_][\w.+&'/-]*[\w+]|[^\W_]", re.UNICODE)
+MAX_READ = 4_000
+"""Characters of a query in which servers are looked for; what follows is a pasted document."""
+
+_WORD = re.compile(r"@?[^\W_][\w.+&'’/-]*[\w+]|[^\W_]|,")
+_LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _GENERIC = frozenset(
     "mcp server servers api apis connector connectors integration plugin tool tools service com io".split()
 )
 _ARTICLES = frozenset("the my our your this that a an only just".split())
 _VERBS = frozenset("use using with via through ask call leverage".split())
 _PLACES = frozenset("from on in inside within by into to".split())
-_NOUNS = frozenset("mcp server connector integration plugin".split())
-_NEGATIONS = frozenset("without except excluding avoid skip not don't dont never unless instead".split())
-_STRONG_AFTER_USE = frozenset("to for and".split())
+_NOUNS = frozenset("connector integration plugin".split())
+_CUES = _NOUNS | frozenset("use using mcp server".split())
+"""A strong form has one of these, or an @."""
+_LIST = frozenset(", and or nor &".split())
+_PURPOSE = frozenset("to for".split())
 
 
 class Form(StrEnum):
@@ -58,6 +67,16 @@ class Explicit:
         return tuple(dict.fromkeys(m.server for m in self.mentions if m.negated))
 
 
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A known name in a query: words[start:end]."""
+
+    start: int
+    end: int
+    alias: str
+    corrected: bool = False
+
+
 class ServerIndex:
     """The names that one catalogue's servers go by.
 
@@ -70,83 +89,162 @@ class ServerIndex:
             for alias in aliases(server):
                 self._servers_of[alias] = (*self._servers_of.get(alias, ()), server)
         self._ordinary = frozenset(alias for alias in self._servers_of if _is_ordinary(alias, ordinary))
-        self._longest = max((len(alias.split()) for alias in self._servers_of), default=0)
-        self._near: dict[str, set[str]] = {}
+        self._longest: dict[str, int] = {}
         for alias in self._servers_of:
-            if len(alias) >= 5 and " " not in alias:
-                for variant in _deletions(alias):
-                    self._near.setdefault(variant, set()).add(alias)
+            first, *more = alias.split()
+            self._longest[first] = max(self._longest.get(first, 0), len(more) + 1)
+        self._speller = Speller(alias for alias in self._servers_of if " " not in alias)
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> Self:
+        """The index of these tools' servers."""
+        servers, ordinary = set(), set()
+        for tool in tools:
+            servers.add(tool.server)
+            ordinary.update(_LOWER_WORD.findall(tool.description))
+        return cls(sorted(servers - {""}), ordinary)
 
     def find(self, text: str) -> Explicit:
         """Every server that the text names, and the unknown ones it names in the strong form."""
-        words = [match.group() for match in _WORD.finditer(text[:4_000])]
-        lower = [word.lower().strip("'.") for word in words]
-        capital = [place > 0 and word[0].isupper() for place, word in enumerate(words)]
+        query = _Query(text[:MAX_READ])
         mentions: list[Mention] = []
         unknown: dict[str, tuple[str, ...]] = {}
         place = 0
-        while place < len(lower):
-            found = self._at(lower, capital, place) if self._servers_of else None
-            if found is not None:
-                length, new = found
-                mentions.extend(new)
-                place += length
-                continue
-            if (name := _unknown_name(lower, place)) and not self._servers_of.get(name):
-                near = sorted(self._neighbours(name))
-                if near or _looks_like_a_name(words[place]):
-                    unknown[words[place]] = tuple(server for alias in near for server in self._servers_of[alias])[:3]
-            place += 1
+        while place < len(query.words):
+            names = self._names_at(query, place)
+            found = [mention for name in names for mention in self._mentions(query, name, names)]
+            mentions.extend(found)
+            if not found and query.has_cue and (said := self._unknown_at(query, place)):
+                unknown[said] = self._near(said)
+            place = names[-1].end if found else place + 1
         return Explicit(mentions=tuple(mentions), unknown=unknown)
 
-    def _at(self, words: Sequence[str], capital: Sequence[bool], place: int) -> tuple[int, list[Mention]] | None:
-        """The longest known name that starts here in a form that counts: its length in words and its mentions."""
-        for length in range(min(self._longest, len(words) - place), 0, -1):
-            said = " ".join(words[place : place + length]).lstrip("@")
-            alias, corrected = said, False
-            if alias not in self._servers_of:
-                near = self._neighbours(said) if length == 1 else set()
-                if len(near) != 1:
-                    continue
-                alias, corrected = near.pop(), True
-            form = self._form(words, place, length, alias, named=capital[place], corrected=corrected)
-            if form is not None:
-                negated = _negated(words, place)
-                return length, [
-                    Mention(server=server, said=said, form=form, negated=negated, corrected=corrected)
-                    for server in self._servers_of[alias]
-                ]
+    def _names_at(self, query: "_Query", place: int) -> list[_Name]:
+        """The known name that starts here, and those listed after it ("slack, jira and github")."""
+        name = self._known_at(query, place) or (self._misspelt_at(query, place) if query.has_cue else None)
+        names = [name] if name else []
+        while name:
+            after = query.after_list_mark(name.end)
+            name = self._known_at(query, after) if after > name.end else None
+            names += [name] if name else []
+        return names
+
+    def _known_at(self, query: "_Query", place: int) -> _Name | None:
+        """The longest known name that starts here."""
+        longest = self._longest.get(query.word(place).lstrip("@"), 0)
+        for end in range(min(place + longest, len(query.words)), place, -1):
+            alias = " ".join(query.words[place:end]).lstrip("@")
+            if alias in self._servers_of:
+                return _Name(place, end, alias)
         return None
 
-    def _form(
-        self, words: Sequence[str], place: int, length: int, alias: str, *, named: bool, corrected: bool
-    ) -> Form | None:
-        """How clearly these words name the server; None if they more likely don't. `named`: written as a name is."""
-        before = _before(words, place)
-        after = words[place + length] if place + length < len(words) else ""
-        ordinary = alias in self._ordinary
-        if words[place].startswith("@") or (after in _NOUNS and (after != "server" or before in _VERBS | {"from"})):
-            return Form.STRONG
-        if before in ("use", "using") and after in _STRONG_AFTER_USE and not (ordinary and after == "and"):
-            return Form.STRONG
-        if ordinary or corrected or len(alias) < 3:
+    def _misspelt_at(self, query: "_Query", place: int) -> _Name | None:
+        """A word that stands in a strong form and is one slip away from just one name."""
+        word = query.word(place)
+        if word in EVERYDAY or word in STOP_WORDS or not query.is_strong(place, place + 1, ordinary=False):
             return None
-        if before in _VERBS | _NEGATIONS or (before in _PLACES and named):
+        near = self._speller.near(word.lstrip("@"))
+        return _Name(place, place + 1, near[0], corrected=True) if len(near) == 1 else None
+
+    def _mentions(self, query: "_Query", name: _Name, listed: Sequence[_Name]) -> list[Mention]:
+        form = self._form(query, name, listed)
+        if form is None:
+            return []
+        said = " ".join(query.words[name.start : name.end]).lstrip("@")
+        negated = query.is_negated(listed[0].start)
+        return [
+            Mention(server=server, said=said, form=form, negated=negated, corrected=name.corrected)
+            for server in self._servers_of[name.alias]
+        ]
+
+    def _form(self, query: "_Query", name: _Name, listed: Sequence[_Name]) -> Form | None:
+        """How clearly these words name the server; None if they more likely don't. A list is read as one name."""
+        start, end = listed[0].start, listed[-1].end
+        ordinary = name.alias in self._ordinary
+        if query.is_strong(name.start, name.end, ordinary=ordinary) or query.is_strong(start, end, ordinary=ordinary):
+            return Form.STRONG
+        if ordinary or name.corrected or len(name.alias) < 3:
+            return None
+        before = query.before(start)
+        negated = query.is_negated(start)
+        if before in _VERBS or negated or (before in _PLACES and query.capital[name.start]):
             return Form.WEAK
         return None
 
-    def _neighbours(self, said: str) -> set[str]:
-        """Known names at one edit or one swap of neighbours from a word of five letters or more."""
-        if len(said) < 5:
-            return set()
-        return {
-            alias for variant in _deletions(said) for alias in self._near.get(variant, ()) if _one_edit(said, alias)
-        }
+    def _unknown_at(self, query: "_Query", place: int) -> str | None:
+        """A word that stands where a name stands in the strong form and looks like one, as it was written."""
+        word, after = query.word(place), query.word(place + 1)
+        if len(word) < 3 or not word[0].isalpha() or word in STOP_WORDS or word in _GENERIC or word in self._servers_of:
+            return None
+        if not query.is_strong(place, place + 1, ordinary=True):
+            return None
+        if word in EVERYDAY and not (after == "mcp" and query.before(place) in _VERBS):
+            return None
+        written_as_a_name = query.capital[place] or after in ("mcp", "server")
+        return query.said[place] if written_as_a_name or self._speller.near(word) else None
+
+    def _near(self, said: str) -> tuple[str, ...]:
+        servers = (server for alias in self._speller.near(said.lower()) for server in self._servers_of[alias])
+        return tuple(dict.fromkeys(servers))[:3]
+
+
+class _Query:
+    """A query's words, as said and in lower case, commas among them, and what stands around a place."""
+
+    def __init__(self, text: str) -> None:
+        self.said = _WORD.findall(text)
+        self.words = [word.lower().strip("'’.") or "." for word in self.said]
+        self.capital = [place > 0 and word[0].isupper() for place, word in enumerate(self.said)]
+        self.has_cue = any(word in _CUES for word in self.words)
+
+    def word(self, place: int) -> str:
+        """The word here, "" beyond the end."""
+        return self.words[place] if 0 <= place < len(self.words) else ""
+
+    def before(self, place: int) -> str:
+        """The nearest word before this place that is no article; over "X and" in "use X and" as well."""
+        place -= 1
+        while self.word(place) in _ARTICLES:
+            place -= 1
+        if self.word(place) in _LIST and self.word(place - 2) in _VERBS:
+            place -= 2
+        return self.word(place)
+
+    def after_list_mark(self, place: int) -> int:
+        """The place after a comma, "and", or both; the same place where there is none."""
+        while self.word(place) in _LIST:
+            place += 1
+        return place
+
+    def is_strong(self, start: int, end: int, *, ordinary: bool) -> bool:
+        """Whether words[start:end] stand as in "use X to", "X mcp", "from the X server" or "@X"."""
+        before, after = self.before(start), self.word(end)
+        if self.words[start].startswith("@") or after == "mcp":
+            return True
+        if after == "server":
+            return before in _VERBS or before == "from"
+        if after in _NOUNS:
+            return not ordinary or before in _VERBS
+        if before in ("use", "using"):
+            return after in _PURPOSE or (after == "and" and not ordinary)
+        return False
+
+    def is_negated(self, start: int) -> bool:
+        """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""
+        window = self.words[max(0, start - 4) : start]
+        return bool(_NEGATED.search(" ".join(window)))
+
+
+_NEGATED = re.compile(
+    r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|don['’]?t|instead of|rather than|other than|anything but"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )(?<!be )(?<!has )(?<!have )(?<!did )(?<!does )(?<!if )(?<!or )(?<!can )not)"
+    r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|call|touch|the|my|our|your)){0,3}$"
+)
 
 
 def _is_ordinary(alias: str, ordinary: Container[str]) -> bool:
     """Whether every word of a name is one that people use for something else."""
-    return all(word in EVERYDAY or word in ordinary for word in alias.split())
+    return all(word in EVERYDAY or word in STOP_WORDS or word in ordinary for word in alias.split())
 
 
 def aliases(server: str) -> set[str]:
@@ -157,51 +255,5 @@ def aliases(server: str) -> set[str]:
         core = [word for word in words if word not in _GENERIC]
         for form in (words, core):
             names.update((" ".join(form), "".join(form)))
-    return {name for name in names if name and name not in _GENERIC and not name.isdigit()}
-
-
-def _before(words: Sequence[str], place: int) -> str:
-    """The nearest word before this place that is no article."""
-    place -= 1
-    while place >= 0 and words[place] in _ARTICLES:
-        place -= 1
-    return words[place] if place >= 0 else ""
-
-
-def _negated(words: Sequence[str], place: int) -> bool:
-    """Whether a negation stands within the three words before."""
-    window = words[max(0, place - 3) : place]
-    return any(word in _NEGATIONS for word in window)
-
-
-def _unknown_name(words: Sequence[str], place: int) -> str | None:
-    """A word that stands where a server's name stands in the strong form, else None."""
-    word = words[place]
-    after = words[place + 1] if place + 1 < len(words) else ""
-    if word in _ARTICLES | _VERBS | _GENERIC or len(word) < 3:
-        return None
-    if after in ("mcp", "connector") or (after == "server" and _before(words, place) in _VERBS | {"from"}):
-        return word.lstrip("@")
-    return None
-
-
-def _looks_like_a_name(word: str) -> bool:
-    """Whether an unknown word looks like a product's name more than like an everyday word ("an mcp server")."""
-    return word.lower() not in EVERYDAY
-
-
-def _deletions(word: str) -> set[str]:
-    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
-
-
-def _one_edit(one: str, other: str) -> bool:
-    """Whether one insertion, deletion, change or swap of neighbours makes one word the other."""
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    a, b = one[start:], other[start:]
-    if a[1:] == b[1:] or a == b[1:] or a[1:] == b:
-        return True
-    return len(a) > 1 and len(b) > 1 and a[0] == b[1] and a[1] == b[0] and a[2:] == b[2:]
+    useless = _GENERIC | STOP_WORDS
+    return {name for name in names if name.strip() and name not in useless and not name.isdigit()}

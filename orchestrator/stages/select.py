@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.models import Match, Tool
+from orchestrator.text import terms
 
 WITHIN = 0.8
 """A runner-up is recommended beside the best when its probability is at least this share of the best's."""
+ALIKE = 0.6
+"""The share of their words that the descriptions of near-duplicates have in common."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
@@ -18,18 +21,25 @@ def spread(matches: Sequence[Match], window: int) -> list[Match]:
 
     Only reordering, and only within the window. Tools of one server are never duplicates of one another.
     """
-    seen: dict[tuple[str, str], str] = {}
+    named: dict[str, list[Tool]] = {}
     first: list[Match] = []
     again: list[Match] = []
     for match in matches[:window]:
-        twin = seen.setdefault(_likeness(match.tool), match.tool.server)
-        (first if twin == match.tool.server else again).append(match)
+        namesakes = named.setdefault("".join(filter(str.isalnum, match.tool.name.lower())), [])
+        if any(_say_the_same(match.tool, namesake) for namesake in namesakes):
+            again.append(match)
+        else:
+            namesakes.append(match.tool)
+            first.append(match)
     return [*first, *again, *matches[window:]]
 
 
-def _likeness(tool: Tool) -> tuple[str, str]:
-    """Equal for tools that say the same: the name's and the description's letters."""
-    return re.sub(r"[\W_]+", "", tool.name.lower()), re.sub(r"\W+", "", tool.description.lower())[:80]
+def _say_the_same(one: Tool, other: Tool) -> bool:
+    """Whether tools of the same name, on two servers, share most of their descriptions' words."""
+    if one.server == other.server:
+        return False
+    ours, theirs = set(terms(one.description)), set(terms(other.description))
+    return len(ours & theirs) >= ALIKE * len(ours | theirs)
 
 
 def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> tuple[str, ...]:
@@ -100,7 +110,8 @@ def _required_parameters(tool: Tool) -> Tool:
     """First sentence, and of the parameters only the required ones, without descriptions."""
     schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
     if schema and isinstance(schema.get("properties"), dict):
-        needed = set(schema.get("required") or ())
+        required = schema.get("required")
+        needed = required if isinstance(required, list) else []
         schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
     return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
 

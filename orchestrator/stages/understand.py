@@ -1,32 +1,64 @@
-"""Understand a query without any model: its clean text, its clauses, and the terms of each."""
+"""Understand a query without any model: its clean text, its clauses, and the terms of each.
+
+A clause has to be earned: a cut in the wrong place costs more than it gives. So a sentence is cut only where an action
+or a question begins anew ("... and send it to Ana"), never inside a list of things ("title, body and tags").
+"""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator.text import stem, terms
+from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.text import split_words, stem, terms
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2
+MAX_STOP_WORDS = 20
+MAX_CUT = 4_000
+"""A longer query is a pasted document: context, not a list of tasks."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|[\n。！？；]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_SENTENCE = re.compile(r"(?<=[.!?;])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b(?:e\.g|i\.e)\.)\s+|[\n。！？；]+|\s+[-•*]\s+")
 _JOINT = re.compile(
-    r",?\s+(?:and\s+(?:then|also|after\s+that|finally|afterwards?)|then|after\s+that|afterwards?|as\s+well\s+as|and)\s+"
-    r"|,\s*(?:finally\s+|also\s+|plus\s+)?|\s+[-•*]\s+",
+    r"\s*,\s*(?:and|then|but|plus|also)?\s+|\s+(?:and|then|but|plus|after that|afterwards)\s+", re.IGNORECASE
+)
+_SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b", re.IGNORECASE)
+_FILLER = re.compile(
+    r"(?:(?:and|then|after that|afterwards|finally|lastly|next|first(?:ly)?|second(?:ly)?|third(?:ly)?|also|please"
+    r"|kindly|just|now|so|can you|could you|would you|will you|you should|help me|let's|let me"
+    r"|i(?: also)? (?:need|want) (?:you )?to|i(?: would|'d)(?: also)? like (?:you )?to|i have to)\b[,:]?\s*)+",
     re.IGNORECASE,
+)
+_MODIFIER = re.compile(
+    r"(?:using|with|without|via|for|in|on|at|from|by|if|when|once|as|to|given|based|after|before"
+    r"|don['’]t|do not|never|use\b(?!.*\sto\s))\b",
+    re.IGNORECASE,
+)
+"""What a part begins with that says how, where or when, and so belongs to the part behind it."""
+_CONTEXT = re.compile(
+    r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|thanks|the)\b",
+    re.IGNORECASE,
+)
+_QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
+_OBJECT = re.compile(
+    r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|me|us|all|any|some|each|every"
+    r"|to|for|on|in|into|from|with|by|up|as|about|of)\b|[\"'“‘#@\d]|[A-Z]"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """A query as the legs read it. `terms` maps each stemmed term to its weight; clauses keep the query's order."""
+    """A query as the legs read it, and its clauses in order: the whole query, where it is one.
+
+    `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown.
+    """
 
     text: str
     terms: Mapping[str, float]
-    clauses: tuple["Clause", ...] = ()
+    words: Mapping[str, str]
+    clauses: tuple["Clause", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,47 +72,80 @@ class Clause:
 def understand(query: str) -> Understood:
     """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at."""
     text = clean(query)
-    clauses = split_clauses(text)
-    if len(clauses) < 2:
-        weighted = weigh(text)
-        return Understood(text=text, terms=weighted, clauses=(Clause(text=text, terms=weighted),))
-    return Understood(
-        text=text, terms=weigh(text), clauses=tuple(Clause(text=clause, terms=weigh(clause)) for clause in clauses)
-    )
+    words = _words(text)
+    whole = Clause(text=text, terms=_weights(term for term, _ in words))
+    parts = split_clauses(text)
+    clauses = tuple(Clause(text=part, terms=weigh(part)) for part in parts) if len(parts) > 1 else (whole,)
+    return Understood(text=text, terms=whole.terms, words=dict(reversed(words)), clauses=clauses)
 
 
 def clean(query: str) -> str:
-    """One line of printable text: control characters and lone surrogates become spaces, forms are composed."""
+    """Printable text: control characters and lone surrogates become spaces, forms are composed; line ends stay."""
     text = _CONTROL.sub(" ", query)
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
 def weigh(text: str) -> dict[str, float]:
-    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full.
+    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full."""
+    return _weights(term for term, _ in _words(text))
 
-    Where stop words are all there is ("who am i"), they are kept: then they are what was asked.
-    """
-    counts = Counter(terms(text)) or Counter(word.lower() for word in text.split()[:20])
-    return {term: count**0.5 for term, count in counts.items()}
+
+def _weights(found: Iterable[str]) -> dict[str, float]:
+    return {term: count**0.5 for term, count in Counter(found).items()}
+
+
+def _words(text: str) -> list[tuple[str, str]]:
+    """The text's terms, each with its word. Where stop words are all there is ("who am i"), they are what was asked."""
+    words = list(split_words(text))
+    found = [(term, word) for word in words if (term := stem(word))]
+    return found or [(word, word) for word in words[:MAX_STOP_WORDS]]
 
 
 def split_clauses(text: str) -> list[str]:
-    """The parts between sentence ends, commas and "and", as far as each has words enough to stand alone."""
-    if len(text) > 4_000:  # A pasted document is context, not a list of tasks.
+    """The parts of a query that ask for something of their own; fewer than two where nothing is worth cutting."""
+    if len(text) > MAX_CUT:
         return [text]
-    clauses: list[str] = []
-    for sentence in _SENTENCE.split(text):
-        start = len(clauses)
-        for part in _JOINT.split(sentence):
-            if _stands_alone(part) or len(clauses) == start:
-                clauses.append(part)
-            else:
-                clauses[-1] = f"{clauses[-1]}, {part}"
-    clauses = [clause.strip(" ,.;") for clause in clauses if _stands_alone(clause)]
-    return (
-        clauses if len(clauses) <= MAX_CLAUSES else [*clauses[: MAX_CLAUSES - 1], " ".join(clauses[MAX_CLAUSES - 1 :])]
-    )
+    asking = [part for part in _SENTENCE.split(text) if part and _asks(part)]
+    clauses = [clause for sentence in asking for clause in _cut(sentence)]
+    if len(clauses) > MAX_CLAUSES:
+        clauses[MAX_CLAUSES - 1 :] = [" ".join(clauses[MAX_CLAUSES - 1 :])]
+    return clauses
+
+
+def _cut(sentence: str) -> Iterator[str]:
+    """The sentence cut before each part that begins an action or a question."""
+    start = 0
+    for joint in _JOINT.finditer(sentence):
+        before, after = sentence[start : joint.start()], sentence[joint.end() :]
+        if not _MODIFIER.match(_bare(before)) and _stands_alone(before) and _begins_anew(joint.group(), after):
+            yield before.strip(" ,.;")
+            start = joint.end()
+    yield sentence[start:].strip(" ,.;")
+
+
+def _begins_anew(joint: str, part: str) -> bool:
+    """Whether an action or a question begins here. A word that may be a thing, too, needs an object behind it."""
+    word, _, rest = _bare(part).partition(" ")
+    word = word.lower().strip(",:")
+    if word in ACTIONS_OR_THINGS:
+        begins = bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part) or _OBJECT.match(rest))
+    else:
+        begins = word in ACTIONS or word in _QUESTIONS
+    return begins and _stands_alone(_JOINT.split(part, maxsplit=1)[0])
+
+
+def _bare(part: str) -> str:
+    """The part without "then", "please", "I need to" and the like before it."""
+    filler = _FILLER.match(part)
+    return part[filler.end() :] if filler else part
+
+
+def _asks(sentence: str) -> bool:
+    """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
+    if sentence.rstrip().endswith("?") or _bare(sentence).partition(" ")[0].lower() in _QUESTIONS:
+        return bool(terms(sentence))
+    return _stands_alone(sentence) and not _CONTEXT.match(_bare(sentence))
 
 
 def _stands_alone(part: str) -> bool:
-    return sum(1 for word in part.split() if stem(word.lower().strip(".,!?"))) >= MIN_CLAUSE_TERMS
+    return len(terms(part)) >= MIN_CLAUSE_TERMS

@@ -1,0 +1,26 @@
+"""Small catalogues for tests of routing, and the sample catalogue of `examples/`."""
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.models import Tool
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def tool(key: str, description: str = "", /, **given: Any) -> Tool:
+    """A tool from its key, its description, and any further field."""
+    server, _, name = key.partition(":")
+    return Tool(server=server, name=name, description=description, **given)
+
+
+def taking(*required: str, **properties: str) -> dict[str, Any]:
+    """An input schema: parameters with their descriptions, and the names of the required ones."""
+    parts = {name: {"type": "string", "description": text} for name, text in properties.items()}
+    return {"type": "object", "properties": parts, "required": list(required)}
+
+
+def sample() -> Catalogue:
+    """The catalogue of `examples/tools.jsonl`."""
+    return Catalogue.read(EXAMPLES / "tools.jsonl")

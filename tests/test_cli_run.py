@@ -1,0 +1,157 @@
+"""`toolroute run`, `plan` and `worker` as a user starts them: in processes of their own."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decisions import CONVERT, NOW, READ
+from tests.running import SERVERS
+
+
+@dataclass
+class Folder:
+    """A user's folder with a catalogue and a config, and the Temporal server that they use."""
+
+    path: Path
+    address: str
+
+    async def toolroute(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, standard output, standard error."""
+        process = await self.start(*arguments)
+        out, err = await asyncio.wait_for(process.communicate(), 90)
+        assert process.returncode is not None
+        return process.returncode, out.decode(), err.decode()
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-m", "orchestrator", *arguments)
+        return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, cwd=self.path)
+
+    async def run(self, task: str, *options: str) -> tuple[int, Any, str]:
+        shared = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
+        code, out, err = await self.toolroute("run", task, *shared, *options)
+        return code, json.loads(out) if out else None, err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, temporal_address: str) -> Folder:
+    lines = [json.dumps({"kind": str(tool.kind), **_listed(tool)}) for tool in (NOW, CONVERT, READ)]
+    (tmp_path / "tools.jsonl").write_text("\n".join(lines))
+    (tmp_path / "mcp.json").write_text(json.dumps(SERVERS))
+    return Folder(tmp_path, temporal_address)
+
+
+def _listed(tool: Any) -> dict[str, Any]:
+    wanted = ("server", "name", "description", "input_schema")
+    return {name: value for name, value in asdict(tool).items() if name in wanted}
+
+
+async def test_a_run_prints_its_json_and_nothing_else_on_standard_output(folder: Folder) -> None:
+    code, told, err = await folder.run("What is the current time in Europe/Berlin?")
+    assert code == 0, err
+    assert list(told)[:5] == ["decision", "plan", "steps", "budget", "answer"]
+    assert told["decision"]["recommended"] == ["time:get_current_time"]
+    assert [step["status"] for step in told["steps"]] == ["done"]
+    assert told["steps"][0]["tool"] == told["plan"]["steps"][0]["tool"]
+    assert json.loads(told["answer"])["timezone"] == "Europe/Berlin"
+    assert told["budget"]["settled"] > 0
+
+
+async def test_dev_starts_a_server_of_its_own(folder: Folder) -> None:
+    code, out, err = await folder.toolroute(
+        *("run", "What is the current time in UTC?", "--catalogue", "tools.jsonl", "--config", "mcp.json", "--dev")
+    )
+    assert code == 0, err
+    assert "time:get_current_time" in out
+    assert "Server:" not in out
+    assert '"timezone": "UTC"' in out
+
+
+async def test_exit_codes_tell_what_the_user_can_do(folder: Folder) -> None:
+    code, told, _ = await folder.run("What is the current time?")
+    assert code == 2
+    assert [step["status"] for step in told["steps"]] == ["needs_input"]
+    code, told, _ = await folder.run("What is the current time?", "--arg", "timezone=Asia/Tokyo")
+    assert (code, told["plan"]["steps"][0]["arguments"]) == (0, {"timezone": "Asia/Tokyo"})
+    code, told, _ = await folder.run("zzqx vrrm plonk")
+    assert (code, told["steps"]) == (3, [])
+    code, told, _ = await folder.run("Read the file a.txt")
+    assert code == 1
+    assert "no executor" in told["steps"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("run", "  "), 2, "query is empty"),
+        (("run", "x", "--arg", "novalue"), 2, "NAME=VALUE"),
+        (("run", "x", "--catalogue", "nowhere.jsonl"), 2, "does not exist"),
+        (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "--dev"),
+        (("run", "x", "--limit", "0"), 2, "limit=0"),
+    ],
+)
+async def test_what_is_wrong_is_said_with_its_remedy(
+    folder: Folder, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ended, out, err = await folder.toolroute(*arguments)
+    assert (ended, out) == (code, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+async def test_a_plan_is_shown_and_nothing_is_called(folder: Folder) -> None:
+    task = "What is the current time in Europe/Berlin, then read the file a.txt"
+    code, out, err = await folder.toolroute("plan", task, "--catalogue", "tools.jsonl", "-o", "json")
+    assert code == 0, err
+    steps = json.loads(out)["plan"]["steps"]
+    assert [step["tool"] for step in steps] == ["time:get_current_time", "files:read_file"]
+    assert steps[1]["depends_on"] == ["s1"]
+
+
+@asynccontextmanager
+async def served(folder: Folder, task_queue: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await folder.start(
+        *("worker", "--catalogue", "tools.jsonl", "--config", "mcp.json"),
+        *("--address", folder.address, "--task-queue", task_queue),
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            while b"serves" not in (line := await process.stderr.readline()):
+                assert line, "the worker ended"
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_worker_serves_its_queue_and_stops_cleanly(folder: Folder, task_queue: str) -> None:
+    check = ("worker", "--check", "--address", folder.address, "--task-queue", task_queue)
+    assert (await folder.toolroute(*check))[0] == 1
+    async with served(folder, task_queue) as worker:
+        code, told, err = await folder.run("What is the current time in UTC?", "--task-queue", task_queue)
+        assert code == 0, err
+        assert told["steps"][0]["status"] == "done"
+        assert (await folder.toolroute(*check))[0] == 0
+        worker.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.wait(), 30) == 0
+
+
+async def test_interrupting_a_run_cancels_it(folder: Folder) -> None:
+    process = await folder.start(
+        *("run", "What is the current time in UTC?", "--address", folder.address, "--task-queue", "nobody-serves-this")
+    )
+    await asyncio.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err

@@ -1,0 +1,49 @@
+"""The Python of docs/temporal.md runs, and what it names exists."""
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client
+
+from orchestrator import names
+from orchestrator.plans import StepStatus
+from orchestrator.plugin import OrchestratorPlugin
+from tests.running import plugin_over
+from tests.temporal import working
+
+TEXT = (Path(__file__).parent.parent / "docs" / "temporal.md").read_text()
+WORKFLOW, PLUGIN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+async def test_the_workflow_of_the_page_runs(
+    temporal_address: str, task_queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = _as_module(WORKFLOW, tmp_path, monkeypatch)
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[page["Desk"]]):
+        for task, answer in (("Read the file a.txt", "read_file a.txt"), ("Read the file", "1 part in the task")):
+            told = await client.execute_workflow(page["Desk"].run, task, id=uuid4().hex, task_queue=task_queue)
+            assert told == answer
+
+
+def test_the_plugin_of_the_page_can_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(_as_module(PLUGIN, tmp_path, monkeypatch)["plugin"], OrchestratorPlugin)
+
+
+def test_every_durable_name_and_status_is_on_the_page() -> None:
+    used = {names.ROUTE, names.PLAN, names.CALL_TOOL, names.CHECK_CALL, names.RUN, names.APPROVE, names.REJECT}
+    used |= {names.PROGRESS, names.IDEMPOTENCY_KEY}
+    ways = {"pending", "waiting", "running"}
+    assert all(f"`{name}`" in TEXT for name in used | {str(status) for status in StepStatus} - ways)
+
+
+def _as_module(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The code as a module that the workflow sandbox, too, can import."""
+    name = f"page_{uuid4().hex[:8]}"
+    (folder / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    return vars(importlib.import_module(name))

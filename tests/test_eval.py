@@ -1,0 +1,196 @@
+"""`toolroute eval`: the report's figures, its lines a query, and its complaints."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.evaluation import Stages, answer_all, quality, read_set, report
+from orchestrator.router import Router
+
+TOOLS = {
+    "mail": {"send_email": "Send an email to a person", "search_inbox": "Search the messages of the inbox"},
+    "weather": {"get_forecast": "The weather forecast for a city", "get_alerts": "Storm warnings for a region"},
+    "files": {"read_file": "Read the text of a file", "delete_file": "Delete a file from the disk"},
+    "music": {"play_song": "Play a song or an album", "list_playlists": "List the playlists of a listener"},
+}
+QUERIES = [
+    {"id": "q1", "query": "send an email to my boss", "relevant": ["mail:send_email"], "category": "one"},
+    {"id": "q2", "query": "weather forecast for Oslo", "relevant": ["weather:get_forecast"], "category": "one"},
+    {
+        "id": "q3",
+        "query": "read the file and email it to Ann",
+        "relevant": ["files:read_file", "mail:send_email"],
+        "category": "two",
+    },
+    {"id": "q4", "query": "put on some jazz", "relevant": ["music:play_song"], "category": "one"},
+    {"id": "q5", "query": "prove that the zeta function has no zero there", "relevant": [], "category": "none"},
+]
+MEASURES = {"recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "ndcg@10", "mrr", "hit@1"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tools = [
+        {"server": server, "name": name, "description": description, "input_schema": None}
+        for server, own in TOOLS.items()
+        for name, description in own.items()
+    ]
+    return _write(tmp_path / "small", tools=tools, queries=QUERIES)
+
+
+def _write(folder: Path, **files: list[dict[str, Any]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, lines in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["toolroute", "eval", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    return 0
+
+
+def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, folder, "-o", "json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["set"], result["tools"], result["queries"]) == ("small", 8, 5)
+    assert set(result["metrics"]) == MEASURES
+    assert set(result["ceiling"]) == {"recall@5", "recall@10"}
+    assert set(result["confidence"]) == {"ece", "gate", "resolved", "precision"}
+    assert result["confidence"]["gate"] == 0.7
+    assert 0 <= result["semantic_share"] <= 1
+    assert set(result["tokens"]) == {"before", "after_mean"}
+    assert set(result["latency_ms"]) == {"gate_open", "semantic", "all"}
+    assert set(result["latency_ms"]["all"]) == {"p50", "p95", "p99"}
+
+
+@pytest.mark.parametrize("stages", list(Stages))
+def test_each_choice_of_stages_runs_its_legs_and_finds_the_plain_ones(
+    stages: Stages, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, folder, "--stages", stages, "-o", "json") == 0
+    result = json.loads(capsys.readouterr().out)
+    share = {Stages.KEYWORD: 0.0, Stages.SEMANTIC: 1.0, Stages.HYBRID: 1.0}.get(stages, result["semantic_share"])
+    assert result["semantic_share"] == share
+    assert result["metrics"]["recall@5"] >= 0.7
+
+
+async def test_semantic_orders_by_that_legs_own_probability(folder: Path) -> None:
+    found = read_set(folder)
+    async with Router(found.catalogue, calibration=Stages.SEMANTIC.calibration) as router:
+        await answer_all(router, found.queries, stages=Stages.SEMANTIC)
+        for query in found.queries:
+            decision = await router.route(query.text)
+            if decision.semantic_ran:
+                own = [match.evidence.get("semantic", 0.0) for match in decision.matches]
+                assert own == sorted(own, reverse=True)
+
+
+def test_per_query_lines_tell_what_the_metrics_were_made_of(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json") == 0
+    result = json.loads(capsys.readouterr().out)
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["q1", "q2", "q3", "q4", "q5"]
+    assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms"}
+    gold = [set(query["relevant"]) for query in QUERIES]
+    recalls = [len(set(line["ranked"][:3]) & own) / len(own) for line, own in zip(lines, gold, strict=True) if own]
+    assert result["metrics"]["recall@3"] == pytest.approx(sum(recalls) / 4, abs=1e-4)
+    assert result["semantic_share"] == sum(line["semantic_ran"] for line in lines) / 5
+
+
+async def test_a_query_that_no_tool_fits_counts_for_the_confidence_alone(folder: Path) -> None:
+    found = read_set(folder)
+    async with Router(found.catalogue) as router:
+        answers = await answer_all(router, found.queries)
+    known = {tool.key for tool in found.catalogue}
+    alone = quality(answers[4:], known=known, gate=0.0, level="tool")
+    assert alone["metrics"]["recall@10"] == 0
+    assert alone["confidence"] == {"ece": round(answers[4].confidence, 4), "gate": 0.0, "resolved": 1.0,
+                                   "precision": 0.0}  # fmt: skip
+    assert quality(answers, known=known, gate=0.7, level="tool")["metrics"] == quality(
+        answers[:4], known=known, gate=0.7, level="tool"
+    )["metrics"]  # fmt: skip
+
+
+async def test_at_server_level_any_tool_of_the_right_server_is_right(folder: Path) -> None:
+    found = read_set(folder)
+    async with Router(found.catalogue) as router:
+        answers = await answer_all(router, found.queries, level="server")
+    result = report(found, answers, gate=0.7, level="server")
+    assert result["metrics"]["recall@10"] == 1
+    assert result["ceiling"] == {"recall@5": 1.0, "recall@10": 1.0}
+
+
+def test_by_category_measures_each_category_and_shows_a_row_for_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, folder, "--by-category", "-o", "json") == 0
+    groups = json.loads(capsys.readouterr().out)["by_category"]
+    assert {name: group["queries"] for name, group in groups.items()} == {"one": 3, "two": 1, "none": 1}
+    assert set(groups["two"]["metrics"]) == MEASURES
+    assert _run(monkeypatch, folder, "--by-category") == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("recall@5", "precision", "two", "8 tools"))
+
+
+def test_distractors_join_the_catalogue_and_never_replace_its_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [
+        {"server": "mail", "name": "send_email", "description": "another definition"},
+        {"server": "garden", "name": "water_plants", "description": "Water the plants"},
+    ]
+    _write(tmp_path / "more", tools=others)
+    assert _run(monkeypatch, folder, "--distractors", tmp_path / "more" / "tools.jsonl", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["tools"] == 9
+
+
+def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(folder, queries=[{"id": "q", "query": "send an email", "relevant": ["mail:send_email", "fax:send"]}])
+    assert _run(monkeypatch, folder, "-o", "json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["ceiling"]["recall@5"] == 0.5
+    assert "'fax:send'" in told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("{broken\n", ":1:", "not JSON"),
+        ('\n{"id": "a", "query": "x"}\n', ":2:", "relevant"),
+        ('{"id": "a", "query": "  ", "relevant": []}\n', ":1:", "query"),
+        ('{"id": "a", "query": "x", "relevant": "m:n"}\n', ":1:", "relevant"),
+        ('["x"]\n', ":1:", "the line"),
+        ('{"id": "a", "query": "x", "relevant": []}\n{"id": "a", "query": "y", "relevant": []}\n', ":2:", "'a'"),
+        ("", "queries.jsonl:", "no queries"),
+    ],
+)
+def test_a_broken_query_file_is_named_with_its_line(
+    text: str, where: str, what: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "queries.jsonl").write_text(text)
+    assert _run(monkeypatch, folder) == 2
+    message = capsys.readouterr().err
+    assert "queries.jsonl" in message
+    assert where in message
+    assert what in message
+
+
+def test_a_missing_query_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, tmp_path / "nothing") == 2
+    assert "nothing/queries.jsonl: cannot be read" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""Words: what an identifier, a sentence or a schema is searched by."""
+
+import pytest
+
+from orchestrator.text import card, fields, parameter_text, spaced, split_words, terms
+from tests.catalogues import taking, tool
+
+
+@pytest.mark.parametrize(
+    ("identifier", "words"),
+    [
+        ("getUserProfile", ["get", "user", "profile", "getuserprofile"]),
+        ("get_user_profile", ["get", "user", "profile"]),
+        ("get-user-profile", ["get", "user", "profile"]),
+        ("GitHub", ["git", "hub", "github"]),
+        ("HTMLParser", ["html", "parser", "htmlparser"]),
+        ("send_message_v2", ["send", "message", "v2"]),
+        ("s3", ["s3"]),
+    ],
+)
+def test_an_identifier_is_found_by_its_parts_and_as_a_whole(identifier: str, words: list[str]) -> None:
+    assert list(split_words(identifier)) == words
+
+
+def test_endings_and_stop_words_make_no_difference() -> None:
+    assert terms("Searching the documents") == terms("search document") == ["search", "document"]
+
+
+def test_apostrophes_straight_or_curved_are_cut_with_what_follows() -> None:
+    assert list(split_words("the company's user’s don't")) == ["the", "company", "user", "don"]
+
+
+def test_accents_and_compatibility_forms_make_no_difference() -> None:
+    assert terms("Übersetze naïve Café ﬁle") == terms("Ubersetze naive Cafe file")
+
+
+def test_invisible_signs_make_no_difference() -> None:
+    assert terms("sla\u200bck me\u00adssage \ufeffpost") == terms("slack message post")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("погоду", "погода"),
+        ("создай новый файл", "создать новые файлы"),
+        ("الرسائل", "رسائل"),
+        ("الطقس", "طقس"),
+        ("αρχείο", "αρχεία"),
+    ],
+)
+def test_words_of_other_scripts_are_found_in_their_other_forms(asked: str, said: str) -> None:
+    assert terms(asked) == terms(said)
+
+
+def test_scripts_without_spaces_are_found_by_pairs_of_characters() -> None:
+    assert terms("查询北京的天气") == ["查询", "询北", "北京", "京的", "的天", "天气"]
+    assert set(terms("天气")) <= set(terms("北京天气API"))
+    assert "api" in terms("北京天气API")
+
+
+def test_a_hash_is_one_word_and_not_a_hundred() -> None:
+    assert len(list(split_words("aB1" * 40))) == 1
+
+
+def test_parameters_are_searched_by_names_descriptions_and_choices_nested_ones_too() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "unit": {"enum": ["celsius", "kelvin", 3]},
+            "guests": {"type": "array", "items": {"properties": {"mail": {"description": "where to write"}}}},
+        },
+    }
+    assert parameter_text(schema) == "unit celsius kelvin guests mail where to write"
+
+
+@pytest.mark.parametrize("schema", [None, {}, {"properties": []}, {"properties": {"x": 1}}, {"properties": {"x": []}}])
+def test_a_schema_of_any_shape_can_be_read(schema: dict[str, object] | None) -> None:
+    assert parameter_text(schema) in ("", "x")
+
+
+def test_a_tool_is_searched_by_five_fields_and_embedded_as_one_text() -> None:
+    mail = tool("gmail:sendEmail", "Send it now.", keywords=("letter",), input_schema=taking(to="receiver"))
+    assert fields(mail) == [
+        ("server", "gmail"),
+        ("name", "sendEmail"),
+        ("keywords", "letter"),
+        ("description", "Send it now."),
+        ("parameters", "to receiver"),
+    ]
+    assert card(mail) == "gmail send Email. letter. Send it now.. to receiver"
+
+
+def test_an_identifier_is_shown_as_words() -> None:
+    assert spaced("getUser_profile-v2") == "get User profile v2"
+    assert spaced("io.github/HTTPServer") == "io github HTTP Server"
