@@ -27,9 +27,19 @@ setup: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+bench: .venv-bench/installed
+	.venv-bench/bin/python -m benchmarks.routing --data ../shared
+	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md
+
+.venv-bench/installed: requirements/dev.lock requirements/bench.lock
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock -r requirements/bench.lock
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/bench.in -o requirements/bench.lock
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-bench build dist *.egg-info

@@ -7,7 +7,7 @@ one required string, number or enumerated value left has exactly one candidate l
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,13 +76,17 @@ def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
         return value
 
 
+MAX_CHARS = 4_000
+"""A longer text is a pasted document: what stands further on in it is not what was asked for."""
+
+
 class _Reader:
-    """One reading of one text for one schema; every candidate is used at most once."""
+    """One reading of one text for one schema; every piece is used at most once."""
 
     def __init__(self, text: str, properties: Mapping[str, Any], required: list[str]) -> None:
         self.properties = {name: _plain(schema) for name, schema in properties.items()}
         self.required = required
-        self.text = text
+        self.text = text = text[:MAX_CHARS]
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
         self._pieces = pieces(text)
@@ -106,11 +110,11 @@ class _Reader:
             return
         own = set(split_plain(name)[-1:]) | _SAME_AS.get(split_plain(name)[-1], set())
         stems = {stem(word) or word for word in own}
-        for candidate in list(self._pieces):
-            last = candidate.before[-1] if candidate.before else ""
-            if candidate.kind in _read_as(schema, name) and last and (stem(last) or last) in stems:
-                if self.take(name, _typed(candidate.value, schema), "named in the text"):
-                    self._pieces.remove(candidate)
+        for piece in list(self._pieces):
+            last = piece.before[-1] if piece.before else ""
+            if piece.kind in _read_as(schema, name) and last and (stem(last) or last) in stems:
+                if self.take(name, _typed(piece.value, schema), "named in the text"):
+                    self._pieces.remove(piece)
                 return
 
     def by_kind(self, name: str) -> None:
@@ -159,9 +163,9 @@ class _Reader:
         elif left == [name] and len(found) == 1:
             self._take(name, found[0], f"the only {found[0].kind} value left in the text")
 
-    def _take(self, name: str, candidate: Piece, note: str) -> None:
-        if self.take(name, _typed(candidate.value, self.properties[name]), note):
-            self._pieces.remove(candidate)
+    def _take(self, name: str, piece: Piece, note: str) -> None:
+        if self.take(name, _typed(piece.value, self.properties[name]), note):
+            self._pieces.remove(piece)
 
     def _take_all(self, name: str, found: list[Piece]) -> None:
         items = _plain(self.properties[name].get("items"))
@@ -203,7 +207,7 @@ def _kind(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The kinds of candidates that may become this parameter's value."""
+    """The kinds of pieces that may become this parameter's value."""
     source = _plain(schema.get("items")) if schema.get("type") == "array" else schema
     if "enum" in source:
         return ()
@@ -215,9 +219,9 @@ def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return (kind, "quoted") if kind in ("", "path") else (kind,)
 
 
-def _points_to(name: str, candidate: Piece) -> bool:
-    """Whether the word before the candidate says what the parameter's name says: from and source, to and target."""
-    words, before = set(split_plain(name)), set(candidate.before[-1:])
+def _points_to(name: str, piece: Piece) -> bool:
+    """Whether the word before the piece says what the parameter's name says: from and source, to and target."""
+    words, before = set(split_plain(name)), set(piece.before[-1:])
     return bool((words & _FROM and before & {"from"}) or (words & _TO and before & {"to", "into", "in"}))
 
 
@@ -233,9 +237,3 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
         return bool(validator_for(schema)(schema).is_valid(value))
     except (SchemaError, LookupError, ValueError):
         return False
-
-
-def names(values: Iterable[str]) -> str:
-    """`a, b and c` for a message."""
-    listed = list(values)
-    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)

@@ -124,6 +124,6 @@ def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     except SchemaError as error:
         raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from None
     except (Unresolvable, RecursionError) as error:
-        reason = str(error) or "it refers to itself without end"
+        reason = "it refers to itself without end" if isinstance(error, RecursionError) else str(error)
         raise InvalidArguments(f"{tool.key}: its own input schema cannot be used ({reason}); fix the tool") from None
     return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]

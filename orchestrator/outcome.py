@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from orchestrator import explain
 from orchestrator.decision import Decision
 from orchestrator.exports import export
+from orchestrator.features import Positions
 from orchestrator.index import Index
 from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Stage, Tokens, Tool
 from orchestrator.options import Options
@@ -29,6 +30,8 @@ SURE_OF_CLAUSE = 0.5
 """A part of the task recommends a tool of its own when that tool is more likely right than not."""
 OWN_EVIDENCE = 0.2
 """A tool of a named server is lifted when its probability is at least this share of that server's best."""
+MOST_LIFTED = 5
+"""So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,13 @@ class Outcome:
         if self.explicit.wanted or self.explicit.unwanted or self.request.filters:
             self.settled = False
             self.allowed = self._allowed()
+
+    def named(self) -> Positions | None:
+        """The tools of the servers that the query asks for; None if it asks for none."""
+        if not self.explicit.wanted:
+            return None
+        keyword = self.index.keyword
+        return np.flatnonzero(np.isin(keyword.server_of, [keyword.servers.index(s) for s in self.explicit.wanted]))
 
     def _allowed(self) -> NDArray[np.bool_] | None:
         unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)
@@ -119,7 +129,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         tokens=_tokens(outcome, kept),
         catalogue=outcome.index.catalogue.version,
         rejected=_rejected(outcome, candidates, kept, dropped),
-        warnings=tuple(_warnings(outcome, stage)),
+        warnings=tuple(_warnings(outcome, stage, ranked)),
     )
 
 
@@ -178,22 +188,32 @@ def _evidence(found: Candidates, i: int) -> dict[str, float]:
 
 
 def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:
-    """The floor for tools of a named server that have evidence of their own; which were lifted."""
+    """The floor for the best tools of a named server that have evidence of their own; which were lifted."""
     tools = outcome.index.catalogue.tools
+    floor = outcome.options.explicit_floor
     lifted: set[int] = set()
     for server in outcome.explicit.wanted:
         own = [position for position in scores if tools[position].server == server]
-        if not own:
-            continue
-        best = max(scores[position] for position in own)
+        own = [position for position in own if _has_own_evidence(outcome, position, evidence[position])]
+        own = sorted(own, key=lambda position: -scores[position])[:MOST_LIFTED]
+        best = max((scores[position] for position in own), default=0.0)
         for position in own:
             if scores[position] >= OWN_EVIDENCE * best:
-                evidence[position]["explicit"] = outcome.options.explicit_floor
+                evidence[position]["explicit"] = floor
                 # Within the floor the order by evidence stays.
-                floor = outcome.options.explicit_floor
                 scores[position] = floor + (1 - floor) * scores[position]
                 lifted.add(position)
     return lifted
+
+
+def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:
+    """Whether the tool means what is asked, or says a word of it beside its server's name."""
+    keyword = outcome.index.keyword
+    if keyword.postings is None or evidence.get("semantic", 0.0) >= outcome.options.floor:
+        return True
+    server = keyword.server_terms[int(keyword.server_of[position])]
+    here = np.array([position])
+    return any(keyword.postings.holding(term, here)[0] for term in outcome.understood.terms if term not in server)
 
 
 def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:
@@ -299,8 +319,15 @@ def _rejected(
     return tuple(reasons[: explain.MAX_REJECTED])
 
 
-def _warnings(outcome: Outcome, stage: Stage) -> list[str]:
-    warnings = []
+def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked) -> list[str]:
+    warnings = [
+        f"{mention.said!r} is read as the server {mention.server!r}"
+        for mention in outcome.explicit.mentions
+        if mention.corrected
+    ]
+    lifted = {outcome.index.catalogue.tools[p].server for p, own in ranked.evidence.items() if "explicit" in own}
+    unfit = (server for server in outcome.explicit.wanted if server not in lifted)
+    warnings += [f"the query names the server {server!r}, but none of its tools fits" for server in unfit]
     for name, near in outcome.explicit.unknown.items():
         hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
         warnings.append(f"no server {name!r} is known here; {hint}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),
-    "email": re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
     "datetime": re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?!\w)"),
     "date": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
     "time": re.compile(r"\b(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\b"),
@@ -39,15 +39,13 @@ def pieces(text: str) -> list[Piece]:
     for match in _QUOTED.finditer(text):
         value = next(group for group in match.groups() if group is not None)
         kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
-        found.append(
-            Piece("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start()))
-        )
+        found.append(Piece("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start())))
         rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
     for kind, pattern in _KINDS.items():
         for match in pattern.finditer(rest):
             found.append(Piece(kind, match.start(), match.group(), _before(text, match.start())))
             rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
-    return sorted(found, key=lambda candidate: candidate.start)
+    return sorted(found, key=lambda piece: piece.start)
 
 
 def _before(text: str, position: int) -> tuple[str, ...]:

@@ -106,7 +106,8 @@ class Router:
         if outcome.settled:
             return run.finish(conclude(outcome, None, None))
 
-        search = Search(index, understood, self._calibration, width=max(30, 3 * request.limit), allowed=outcome.allowed)
+        width, allowed, named = max(30, 3 * request.limit), outcome.allowed, outcome.named()
+        search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)
         found = search.by_keyword()
         outcome.gate_confidence = search.gate(found)
         run.time("keyword")

@@ -6,16 +6,16 @@ All state is plain data, so a run can stop between steps and go on in a new exec
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError, is_cancelled_exception
+from temporalio.exceptions import FailureError
 
 from orchestrator.budget import Budget, Verdict
 from orchestrator.decision import Decision
-from orchestrator.durable import as_failure, call_config, call_tool, outcome_is_unknown, why_failed
+from orchestrator.durable import as_failure, call_config, call_tool
+from orchestrator.ending import answered, broke, cannot_start, end, may_destroy, was_cancelled
 from orchestrator.errors import ToolrouteError
 from orchestrator.held import compose
 from orchestrator.models import RouteRequest, Tool
@@ -30,7 +30,6 @@ from orchestrator.plans import (
     StepProgress,
     StepStatus,
     ToolCall,
-    ToolResult,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class Run:
         if self._stopping and not all(name in self._outcomes for name in step.depends_on):
             return
         tool = self._tool(step)
-        ended = self._cannot_start(step, tool)
+        ended = cannot_start(step, tool, self._outcomes)
         if ended is None and tool is not None:
             ended = await self._when_approved(step, tool)
         if ended is not None:
@@ -153,21 +152,8 @@ class Run:
     def _stopping(self) -> bool:
         return self._should_stop()
 
-    def _cannot_start(self, step: Step, tool: Tool | None) -> StepOutcome | None:
-        """Why a step ends before it begins, if it does."""
-        failed = [name for name in step.depends_on if self._outcomes[name].status is not StepStatus.DONE]
-        if failed:
-            told = ", ".join(f"{name} ended {self._outcomes[name].status}" for name in failed)
-            return self._ended(step, StepStatus.SKIPPED, f"it follows a step that was not done: {told}")
-        if tool is None:
-            return self._ended(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
-        if step.missing:
-            needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
-            return self._ended(step, StepStatus.NEEDS_INPUT, f"not in the task, and never guessed: {needed}")
-        return None
-
     async def _when_approved(self, step: Step, tool: Tool) -> StepOutcome | None:
-        if self.request.approve_destructive and _may_destroy(tool):
+        if self.request.approve_destructive and may_destroy(tool):
             self._set(step, StepStatus.NEEDS_APPROVAL)
             try:
                 await workflow.wait_condition(
@@ -175,13 +161,11 @@ class Run:
                     timeout=timedelta(seconds=self.request.approval_timeout_s),
                 )
             except TimeoutError:
-                return self._ended(
-                    step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved"
-                )
+                return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
             if step.id not in self._approvals:
                 return None
             if not self._approvals[step.id]:
-                return self._ended(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
+                return end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
         return await self._within_budget(step, tool)
 
     async def _within_budget(self, step: Step, tool: Tool) -> StepOutcome | None:
@@ -193,7 +177,7 @@ class Run:
                 return None
             answer = self._budget.reserve(step.id, step.expected_tokens)
             if answer.verdict is Verdict.REFUSED:
-                return self._ended(step, StepStatus.REFUSED, answer.reason)
+                return end(step, StepStatus.REFUSED, answer.reason)
             if answer.verdict is Verdict.GRANTED:
                 break
             held = self._budget.reserved
@@ -216,10 +200,10 @@ class Run:
         try:
             result = await call_tool(call, self._config)
             used += result.tokens
-            return self._answered(step, result, used)
+            return answered(step, result, used)
         except (FailureError, asyncio.CancelledError) as error:
-            ended = self._broke(step, call, error, used)
-            if is_cancelled_exception(error) or isinstance(error, asyncio.CancelledError):
+            ended = broke(step, call, error, used)
+            if was_cancelled(error):
                 self._outcomes[step.id] = ended
                 self._set(step, ended.status)
                 raise
@@ -227,24 +211,6 @@ class Run:
         finally:
             self._running -= 1
             self._budget.settle(step.id, used)
-
-    def _answered(self, step: Step, result: ToolResult, used: int) -> StepOutcome:
-        if result.is_error:
-            return replace(self._ended(step, StepStatus.FAILED, result.text[:1000]), result=result, tokens=used)
-        return replace(self._ended(step, StepStatus.DONE, ""), result=result, tokens=used)
-
-    def _broke(self, step: Step, call: ToolCall, error: BaseException, used: int) -> StepOutcome:
-        kind, message = why_failed(error)
-        cancelled = is_cancelled_exception(error) or isinstance(error, asyncio.CancelledError)
-        if cancelled and call.replayable:
-            return replace(self._ended(step, StepStatus.CANCELLED, "cancelled while it ran"), tokens=used)
-        if cancelled or outcome_is_unknown(error, call):
-            reason = f"it was sent and its answer was lost ({kind}: {message}): see whether it took effect"
-            return replace(self._ended(step, StepStatus.OUTCOME_UNKNOWN, reason[:1000]), tokens=used)
-        return replace(self._ended(step, StepStatus.FAILED, f"{kind}: {message}"[:1000]), tokens=used)
-
-    def _ended(self, step: Step, status: StepStatus, reason: str) -> StepOutcome:
-        return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason)
 
     def _tool(self, step: Step) -> Tool | None:
         decisions = [self._decision, *self._extra]
@@ -258,7 +224,7 @@ class Run:
         self._phase = "done"
         for step in plan.steps:
             if step.id not in self._outcomes:
-                self._outcomes[step.id] = self._ended(step, StepStatus.CANCELLED, "the run was cancelled before it")
+                self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "the run was cancelled before it")
                 self._set(step, StepStatus.CANCELLED)
 
     def _step_progress(self, step: Step) -> StepProgress:
@@ -277,8 +243,3 @@ class Run:
             extra_routes=tuple(self._extra),
             approvals=self._approvals,
         )
-
-
-def _may_destroy(tool: Tool) -> bool:
-    """Whether it was not said that the tool leaves things as they are; MCP's own reading of silence."""
-    return not (tool.annotations.read_only or tool.annotations.destructive is False)

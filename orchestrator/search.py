@@ -26,6 +26,8 @@ Probabilities = NDArray[np.float64]
 _CLAUSE_WIDTH = 10
 """Candidates of a leg that are looked at for one clause alone."""
 
+_NAMED_WIDTH = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
@@ -45,7 +47,11 @@ class Candidates:
 
 
 class Search:
-    """One query against one Index. `allowed` [tools] leaves out what filters or negations exclude."""
+    """One query against one Index.
+
+    `allowed` [tools] leaves out what filters or negations exclude; of the tools at `named`, those of servers that the
+    query names, the best are candidates even where others score higher.
+    """
 
     def __init__(
         self,
@@ -55,9 +61,11 @@ class Search:
         *,
         width: int,
         allowed: NDArray[np.bool_] | None = None,
+        named: Positions | None = None,
     ) -> None:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
+        self._named = np.zeros(0, np.int64) if named is None else named
         scores = index.keyword.score(understood.terms, [clause.terms for clause in understood.clauses])
         self._keyword = scores if allowed is None else _mask_keyword(scores, allowed)
         self._semantic: SemanticIndex | None = None
@@ -66,8 +74,7 @@ class Search:
 
     def by_keyword(self) -> Candidates:
         """The keyword leg alone: candidates that share at least one term with the query."""
-        chosen = best_positions(self._keyword.whole, self._keyword.clauses, self._width)
-        return self._describe(chosen[self._keyword.whole[chosen] > 0])
+        return self._describe(self._candidates(self._keyword.whole, self._keyword.clauses, above=0))
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
         """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
@@ -75,12 +82,19 @@ class Search:
         if self._allowed is not None:
             scores = _mask_semantic(scores, self._allowed)
         self._semantic, self._meaning = semantic, scores
-        words = best_positions(self._keyword.whole, self._keyword.clauses, self._width)
-        meaning = best_positions(scores.whole, scores.clauses, self._width)
-        chosen = np.union1d(words[self._keyword.whole[words] > 0], meaning)
+        words = self._candidates(self._keyword.whole, self._keyword.clauses, above=0)
+        chosen = np.union1d(words, self._candidates(scores.whole, scores.clauses, above=-2))
         if self._allowed is not None:
             chosen = chosen[self._allowed[chosen]]
         return self._describe(chosen, semantic, scores)
+
+    def _candidates(
+        self, whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], above: float
+    ) -> Positions:
+        """The best by one leg's scores, overall and of the named servers."""
+        own = self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)]
+        chosen = np.union1d(best_positions(whole, clauses, self._width), own)
+        return chosen[whole[chosen] > above]
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""

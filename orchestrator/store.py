@@ -1,55 +1,64 @@
 """The Store: Qdrant as the record of every tenant's tools and their vectors; in memory, in a folder, or at a URL.
 
-A tool's point is named by its definition, so writing never changes what a reader reads. One further point a server, its
-meta record, says what the server's tools are and is flipped last: readers see the old set or the new one, never a
-mixture. A writer that dies in between leaves points that no meta record names; the server's next write removes them.
-
-A folder is open only while it is read or written, so that several processes live on one; each waits for the others.
+A tool's point is named by its definition, so adding points never changes what a reader reads. A write then flips one
+record, the tenant's head, which says what all the servers of the write now hold: readers see the old catalogue or the
+new one, never a mixture, wherever a writer dies. The records of the single servers follow, and last the points go that
+nothing names any more.
 """
 
-import json
 import re
-import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.catalogue import tool_from, tool_to_json
 from orchestrator.embed import Embedder, Vectors
-from orchestrator.errors import InvalidConfig, StoreUnavailable, UnknownTenant
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
-from orchestrator.options import store_key
+from orchestrator.points import (
+    SHARED,
+    Changes,
+    Definitions,
+    Servers,
+    changes_between,
+    draft_id,
+    draft_payload,
+    head_id,
+    head_payload,
+    meta_id,
+    meta_payload,
+    new_stamp,
+    read_servers,
+    stored_tool,
+    tool_id,
+    tool_payload,
+    version_of,
+)
+from orchestrator.qdrant import Busy, Points, Qdrant
 from orchestrator.text import card
 
-SHARED = "shared"
-"""The tenant whose tools are copied into every other tenant's catalogue."""
+__all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
-_SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
+CATALOGUES = "tool_catalogues"
+"""The collection of the records that say which tools the tenants' servers have."""
+
 _BATCH = 256
-_STAMP = "toolroute.stamp"
+_CHUNK, _REMOTE_CHUNK = 4096, 512
+"""Tools that are embedded at a time, while the store is free for others, and then written at a time."""
+_PAUSE_S = 0.1
+"""Between two chunks, so that a process that waits for the folder gets its turn."""
 _ATTEMPTS = 5
+_DRAFT_S = 3600
+"""Points that nothing names may be another writer's, about to be named, until they are this old."""
+_REMEMBERED = 10_000
 
 Progress = Callable[[int, int], None]
 """Called with the tools written so far and the tools to write."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What a write did to a server's tools, by name."""
-
-    new: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    same: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +86,7 @@ class Store:
     ) -> None:
         self.location = "" if location is None else str(location)
         self._embedder = embedder
-        self._timeout_s = timeout_s
-        self._lock = threading.RLock()
-        self._client: Any = None
+        self._qdrant = Qdrant(self.location, timeout_s)
         self._versions: dict[str, tuple[str, str]] = {}
 
     @property
@@ -91,56 +98,82 @@ class Store:
 
     @property
     def remote(self) -> bool:
-        return self.location.startswith(("http://", "https://"))
+        return self._qdrant.remote
 
     # --- reading
 
     def version(self, tenant: str) -> str:
-        """A digest of what the tenant's servers hold; read from a stamp file alone while nothing was written."""
-        stamp = self._stamp()
+        """What changes whenever the tenant's catalogue does. While another process writes, the last one known."""
+        _check_tenant(tenant)
+        stamp = self._qdrant.stamp()
         known = self._versions.get(tenant)
         if known is not None and stamp and known[0] == stamp:
             return known[1]
-        with self._opened() as client:
-            version = _digest(self._metas(client, tenant))
-        self._versions[tenant] = (stamp, version)
-        return version
+        try:
+            with self._qdrant.opened(None if known is None or self.remote else 0.0) as points:
+                asked = [tenant] if self.remote else [*self._versions, tenant]
+                versions = _versions(points, asked)
+        except Busy:
+            if known is None:
+                raise
+            return known[1]
+        if len(self._versions) > _REMEMBERED:
+            self._versions.clear()
+        self._versions.update((name, (stamp, version)) for name, version in versions.items())
+        return versions[tenant]
+
+    def is_current(self, tenant: str, version: str) -> bool:
+        """Whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
+        known = self._versions.get(tenant)
+        return known is not None and known[1] == version and bool(known[0]) and known[0] == self._qdrant.stamp()
 
     def load(self, tenant: str) -> Stored:
         """The tenant's tools and those shared by all; raises StoreUnavailable when they cannot be read whole."""
         _check_tenant(tenant)
         for attempt in range(_ATTEMPTS):
-            with self._opened() as client:
-                metas = self._metas(client, tenant)
-                own = self._collection_of_alias(client) == self._collection()
-                records = self._points(client, tenant, "tool", vectors=own) if metas else []
-            found = _assemble(metas, records)
-            if found is not None:
-                note = "" if own or not metas else self._mismatch()
-                return _stored(found, _digest(metas), with_vectors=own, note=note)
-            time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
-        raise StoreUnavailable(f"the store {self._shown()} kept changing while it was read; try again")
+            if attempt:
+                time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
+            with self._qdrant.opened() as points:
+                owners = _visible(points, tenant)
+                ids = [point for owner in owners for point in owner.ids]
+                name = points.target(COLLECTION)
+                own = name == self._collection()
+                records = points.get(name, ids, vectors=own) if name and ids else {}
+                if len(records) < len(ids) or points.target(COLLECTION) != name:
+                    continue
+            tools = {point: stored_tool(record.payload) for point, record in records.items()}
+            order = sorted(tools, key=lambda point: (tools[point].server, tools[point].name))
+            vectors = np.array([records[point].vector for point in order], np.float32) if own and order else None
+            note = self._mismatch(vectors) if order else ""
+            return Stored(
+                tools=tuple(tools[point] for point in order),
+                vectors=None if note else vectors,
+                version=version_of(*owners),
+                note=note,
+            )
+        raise StoreUnavailable(
+            f"the store {self._qdrant} cannot be read whole: it kept changing, or lacks tools; try again, or import "
+            "the tools again"
+        )
 
     def servers(self, tenant: str) -> dict[str, int]:
         """The tenant's servers (and those shared by all) with their number of tools."""
-        with self._opened() as client:
-            return {meta["server"]: len(meta["tools"]) for meta in self._metas(client, tenant)}
+        _check_tenant(tenant)
+        with self._qdrant.opened() as points:
+            counts = {server: len(own) for owner in _visible(points, tenant) for server, own in owner.tools.items()}
+        return dict(sorted(counts.items()))
 
     def search(self, tenant: str, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
         """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first."""
-        from qdrant_client import models
-
-        with self._opened() as client:
-            if self._collection_of_alias(client) is None:
+        _check_tenant(tenant)
+        with self._qdrant.opened() as points:
+            ids = {point: name for owner in _visible(points, tenant) for point, name in owner.ids.items()}
+            if not ids:
                 return []
-            answer = client.query_points(
-                COLLECTION,
-                query=vector.tolist(),
-                query_filter=models.Filter(must=_conditions([tenant, SHARED], "tool")),
-                limit=limit,
-                with_payload=["key"],
-            )
-        return [(point.payload["key"], float(point.score)) for point in answer.points]
+            # A few points may be no tool of the catalogue: a writer's drafts, shared tools behind the tenant's own.
+            found = points.nearest(COLLECTION, vector, {"tenant": [tenant, SHARED]}, limit + _BATCH)
+        named = [(":".join(ids[point]), score) for point, score in found if point in ids]
+        return named[:limit]
 
     # --- writing
 
@@ -153,318 +186,233 @@ class Store:
     def replace_servers(
         self, tenant: str, servers: Mapping[str, Sequence[Tool]], on_progress: Progress | None = None
     ) -> dict[str, Changes]:
-        """The same for several servers; each flips by itself, after all new definitions are written."""
+        """The same for several servers, which all flip at once. Raises StoreUnavailable and EmbedderUnavailable."""
         _check_tenant(tenant)
-        with self._opened() as client:
-            self._prepare(client)
-            before = {meta["server"]: meta["tools"] for meta in self._metas(client, tenant, shared=False)}
-            self._add_missing(client, tenant, [tool for tools in servers.values() for tool in tools], on_progress)
-            metas = [
-                _meta(tenant, server, {tool.name: tool.hash for tool in tools}) for server, tools in servers.items()
-            ]
-            self._upsert(client, metas, np.zeros((len(metas), self.embedder.dimension), np.float32))
-            self._touch()
-            for server, tools in servers.items():
-                self._sweep(client, tenant, server, tools)
-        return {server: _changes(before.get(server, {}), tools) for server, tools in servers.items()}
+        now = {server: _definitions(server, tools) for server, tools in servers.items()}
+        wanted = {
+            tool_id(tenant, tool.key, tool.hash): tool
+            for server, tools in servers.items()
+            for tool in tools
+            if now[server][tool.name] == tool.hash
+        }
+        return self._write(tenant, now, wanted, on_progress)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Takes a server and all its tools away."""
-        changes = self.replace_server(tenant, server, ())
-        with self._opened() as client:
-            client.delete(COLLECTION, [_meta_id(tenant, server)])
-            self._touch()
-        return changes
+        _check_tenant(tenant)
+        return self._write(tenant, {server: None}, {}, None)[server]
 
     def close(self) -> None:
         """Closes the client; a later call opens it again (and an in-memory store is then empty)."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+        self._qdrant.close()
 
     # --- inside
 
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """A client: kept for memory and URL, opened for this use alone for a folder, waiting for its lock."""
-        with self._lock:
-            try:
-                if self.location and not self.remote:
-                    client = self._open_folder()
-                    try:
-                        yield client
-                    finally:
-                        client.close()
-                else:
-                    if self._client is None:
-                        self._client = self._connect()
-                    yield self._client
-            except _outages() as error:
-                raise StoreUnavailable(f"the store {self._shown()} does not answer: {type(error).__name__}") from error
-
-    def _connect(self) -> Any:
-        from qdrant_client import QdrantClient
-
-        if not self.remote:
-            return QdrantClient(":memory:")
-        return QdrantClient(url=self.location, api_key=store_key(), timeout=max(1, int(self._timeout_s)))
-
-    def _open_folder(self) -> Any:
-        from qdrant_client import QdrantClient
-
-        try:
-            Path(self.location).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidConfig(f"store {self.location!r} cannot be a folder: {error.strerror}") from None
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return QdrantClient(path=self.location)
-            except RuntimeError as error:
-                if "already accessed" not in str(error):
-                    raise StoreUnavailable(f"the store {self._shown()} cannot be opened: {error}") from error
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(
-                        f"the store {self._shown()} stayed locked by another process for {self._timeout_s:g} s"
-                    ) from None
-                time.sleep(0.03)
-
-    def _prepare(self, client: Any) -> None:
-        """The embedder's collection exists and the alias leads to it; other embedders' points are embedded anew."""
-        from qdrant_client import models
-
-        name, current = self._collection(), self._collection_of_alias(client)
-        if current == name:
-            self._check_dimension(client, name)
-            return
-        if not client.collection_exists(name):
-            size = self._dimension()
-            client.create_collection(name, vectors_config=models.VectorParams(size=size, distance=models.Distance.DOT))
-            if self.remote:
-                for field in ("tenant", "type", "server"):
-                    client.create_payload_index(
-                        name, field, models.KeywordIndexParams(type="keyword", is_tenant=field == "tenant")
-                    )
-        if current is not None:
-            self._embed_anew(client, current, name)
-        operations: list[Any] = [] if current is None else [
-            models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=COLLECTION))
-        ]  # fmt: skip
-        operations.append(
-            models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=COLLECTION))
-        )
-        client.update_collection_aliases(operations)
-        self._touch()
-        if current is not None:
-            client.delete_collection(current)
-
-    def _embed_anew(self, client: Any, source: str, target: str) -> None:
-        offset = None
-        while True:
-            records, offset = client.scroll(source, limit=_BATCH, offset=offset, with_payload=True)
-            tools = [record for record in records if record.payload["type"] == "tool"]
-            vectors = np.zeros((len(records), self._dimension()), np.float32)
-            texts = [card(tool_from(json.loads(record.payload["tool"]))) for record in tools]
-            place = {record.id: row for row, record in enumerate(records)}
-            if texts:
-                vectors[[place[record.id] for record in tools]] = self.embedder.embed(texts)
-            if records:
-                self._upsert(client, [(r.id, r.payload) for r in records], vectors, target)
-            if offset is None:
-                return
-
-    def _add_missing(self, client: Any, tenant: str, tools: Sequence[Tool], on_progress: Progress | None) -> None:
-        ids = {_tool_id(tenant, tool): tool for tool in tools}
-        names = list(ids)
-        known: set[str] = set()
-        for start in range(0, len(names), 1000):
-            found = client.retrieve(COLLECTION, names[start : start + 1000], with_payload=False)
-            known.update(str(record.id) for record in found)
-        missing = [(point, tool) for point, tool in ids.items() if point not in known]
-        for start in range(0, len(missing), _BATCH):
-            batch = missing[start : start + _BATCH]
-            vectors = self.embedder.embed([card(tool) for _, tool in batch])
-            self._upsert(client, [(point, _payload(tenant, tool)) for point, tool in batch], vectors)
-            if on_progress is not None:
-                on_progress(min(start + _BATCH, len(missing)), len(missing))
-
-    def _upsert(
-        self, client: Any, points: Sequence[tuple[str, dict[str, Any]]], vectors: Vectors, name: str = COLLECTION
-    ) -> None:
-        from qdrant_client import models
-
-        batch = models.Batch(
-            ids=[point for point, _ in points], payloads=[payload for _, payload in points], vectors=vectors.tolist()
-        )
-        client.upsert(name, batch, wait=True)
-
-    def _sweep(self, client: Any, tenant: str, server: str, tools: Sequence[Tool]) -> None:
-        """Removes points of this server that its meta record no longer names."""
-        named = {_tool_id(tenant, tool) for tool in tools}
-        records = self._points(client, tenant, "tool", server=server, payload=False, shared=False)
-        old = [record.id for record in records if str(record.id) not in named]
-        if old:
-            client.delete(COLLECTION, old)
-
-    def _metas(self, client: Any, tenant: str, *, shared: bool = True) -> list[dict[str, Any]]:
-        records = self._points(client, tenant, "meta", shared=shared)
-        metas = [{**record.payload, "tools": json.loads(record.payload["tools"])} for record in records]
-        # A server of the tenant's own hides the shared one of that name.
-        own = {meta["server"] for meta in metas if meta["tenant"] == tenant}
-        return [meta for meta in metas if meta["tenant"] == tenant or meta["server"] not in own]
-
-    def _points(
+    def _write(
         self,
-        client: Any,
         tenant: str,
-        kind: str,
-        *,
-        server: str | None = None,
-        shared: bool = True,
-        payload: bool = True,
-        vectors: bool = False,
-    ) -> list[Any]:
-        from qdrant_client import models
+        now: Mapping[str, Definitions | None],
+        wanted: Mapping[str, Tool],
+        on_progress: Progress | None,
+    ) -> dict[str, Changes]:
+        with self._qdrant.opened() as points:
+            if points.target(COLLECTION) in (None, self._collection()):
+                missing = points.missing(COLLECTION, list(wanted))
+                if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
+                    return self._finish(points, tenant, now, wanted)
+        self._follow_embedder()
+        self._add_missing(tenant, wanted, on_progress)
+        with self._qdrant.opened() as points:
+            return self._finish(points, tenant, now, wanted)
 
-        if self._collection_of_alias(client) is None:
-            return []
-        conditions = _conditions([tenant, SHARED] if shared else [tenant], kind, server)
-        found: list[Any] = []
-        offset = None
+    def _finish(
+        self, points: Points, tenant: str, now: Mapping[str, Definitions | None], wanted: Mapping[str, Tool]
+    ) -> dict[str, Changes]:
+        """Adds the few points that are not there, flips, and sweeps."""
+        if not points.has(CATALOGUES):
+            points.create(CATALOGUES, other_fields=("type", "server"))
+        before = _owned(points, [tenant])[tenant]
+        draft = draft_id(tenant)
+        died = not points.missing(CATALOGUES, [draft])
+        if missing := points.missing(COLLECTION, list(wanted)):
+            points.put(CATALOGUES, {draft: draft_payload(tenant)})
+            self._add(points, tenant, {point: wanted[point] for point in missing})
+        if before.pending or any(before.tools.get(server) != tools for server, tools in now.items()):
+            self._flip(points, before, {**before.pending, **now})
+            self._qdrant.wrote()
+        self._sweep(points, before, scan=died)
+        return {server: changes_between(before.tools.get(server, {}), tools or {}) for server, tools in now.items()}
+
+    def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
+        """Writes the points that are not there, chunk by chunk, so that others get their turn in between."""
+        with self._qdrant.opened() as points:
+            missing = points.missing(COLLECTION, list(wanted))
+            if missing and not points.has(CATALOGUES):
+                points.create(CATALOGUES, other_fields=("type", "server"))
+            if missing:
+                points.put(CATALOGUES, {draft_id(tenant): draft_payload(tenant)})
+        done = 0
+        for ids in _chunks(missing, _REMOTE_CHUNK if self.embedder.remote else _CHUNK):
+            vectors = self._embed([wanted[point] for point in ids])
+            with self._qdrant.opened() as points:
+                for start in range(0, len(ids), _BATCH):
+                    part = {point: wanted[point] for point in ids[start : start + _BATCH]}
+                    self._add(points, tenant, part, vectors[start : start + _BATCH])
+                    done += len(part)
+                    if on_progress is not None:
+                        on_progress(done, len(missing))
+            if done < len(missing) and self._qdrant.folder:
+                time.sleep(_PAUSE_S)
+
+    def _add(self, points: Points, tenant: str, tools: Mapping[str, Tool], vectors: Vectors | None = None) -> None:
+        if not tools:
+            return
+        vectors = self._embed(list(tools.values())) if vectors is None else vectors
+        name = self._collection()
+        if points.target(COLLECTION) is None:
+            if not points.has(name):
+                points.create(name, vectors.shape[1])
+            points.point(COLLECTION, name)
+        self._check_size(points.size(COLLECTION), vectors.shape[1])
+        points.put(COLLECTION, {point: tool_payload(tenant, tool) for point, tool in tools.items()}, vectors)
+
+    def _embed(self, tools: Sequence[Tool]) -> Vectors:
+        return self.embedder.embed([card(tool) for tool in tools])
+
+    def _flip(self, points: Points, before: Servers, now: Mapping[str, Definitions | None]) -> None:
+        """From the first line on the new catalogue is in force; the rest is bookkeeping that any writer can finish."""
+        tenant, stamp = before.tenant, new_stamp()
+        head = head_id(tenant)
+        points.put(CATALOGUES, {head: head_payload(tenant, stamp, now)})
+        points.put(
+            CATALOGUES,
+            {
+                meta_id(tenant, server): meta_payload(tenant, server, tools)
+                for server, tools in now.items()
+                if tools is not None
+            },
+        )
+        points.delete(CATALOGUES, [meta_id(tenant, server) for server, tools in now.items() if tools is None])
+        # The same stamp: what is in force did not change. Unless another writer came in between, on a Qdrant server.
+        ours = points.get(CATALOGUES, [head])[head].payload["stamp"] == stamp
+        points.put(CATALOGUES, {head: head_payload(tenant, stamp if ours else new_stamp(), {})})
+
+    def _sweep(self, points: Points, before: Servers, *, scan: bool) -> None:
+        """Removes the points that were named and are no more; after a writer's death also those that never were."""
+        named = _owned(points, [before.tenant])[before.tenant].ids
+        points.delete(COLLECTION, [point for point in before.ids if point not in named])
+        if scan and points.has(COLLECTION):
+            found = points.find(COLLECTION, {"tenant": before.tenant})
+            unnamed = [record for record in found if str(record.id) not in named]
+            old = [str(r.id) for r in unnamed if r.payload["written"] <= time.time() - _DRAFT_S]
+            points.delete(COLLECTION, old)
+            if len(old) < len(unnamed):
+                return
+        points.delete(CATALOGUES, list(points.get(CATALOGUES, [draft_id(before.tenant)], payload=False)))
+
+    def _follow_embedder(self) -> None:
+        """Where the alias leads to another embedder's vectors: all tools embedded anew, and the alias led to them.
+
+        Searches go on with the old vectors until then. What an earlier, broken attempt has embedded is kept.
+        """
+        name = self._collection()
         while True:
-            records, offset = client.scroll(
-                COLLECTION,
-                scroll_filter=models.Filter(must=conditions),
-                limit=1000,
-                offset=offset,
-                with_payload=payload,
-                with_vectors=vectors,
-            )
-            found += records
-            if offset is None:
-                return found
+            with self._qdrant.opened() as points:
+                current = points.target(COLLECTION)
+                if current is None or current == name:
+                    return
+                ids = points.missing(name, [str(record.id) for record in points.find(current, {}, payload=False)])
+                if not ids and points.has(name):
+                    points.point(COLLECTION, name)
+                    points.drop(current)
+                    self._qdrant.wrote()
+                    return
+                chunk = ids[: _REMOTE_CHUNK if self.embedder.remote else _CHUNK]
+                payloads = {point: record.payload for point, record in points.get(current, chunk).items()}
+            vectors = self._embed([stored_tool(payload) for payload in payloads.values()])
+            with self._qdrant.opened() as points:
+                if not points.has(name):
+                    points.create(name, vectors.shape[1] or self.embedder.dimension)
+                self._check_size(points.size(name), vectors.shape[1])
+                points.put(name, payloads, vectors)
 
     def _collection(self) -> str:
-        return f"{COLLECTION}__{re.sub(r'[^A-Za-z0-9_-]', '_', self.embedder.id)}"
+        """The embedder's collection; a hash stands for what a collection's name cannot hold."""
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", self.embedder.id)
+        if plain != self.embedder.id:
+            plain = f"{plain[:100]}_{sha256(self.embedder.id.encode()).hexdigest()[:8]}"
+        return f"{COLLECTION}__{plain}"
 
-    def _collection_of_alias(self, client: Any) -> str | None:
-        aliases = client.get_aliases().aliases
-        return next((alias.collection_name for alias in aliases if alias.alias_name == COLLECTION), None)
+    def _check_size(self, stored: int, given: int) -> None:
+        if stored != given:
+            raise InvalidConfig(self._wrong_size(stored, given))
 
-    def _dimension(self) -> int:
-        if not self.embedder.dimension:  # An endpoint's is known after its first answer.
-            self.embedder.embed(["dimension"])
-        return self.embedder.dimension
-
-    def _check_dimension(self, client: Any, name: str) -> None:
-        stored = client.get_collection(name).config.params.vectors.size
-        if stored != self._dimension():
-            raise InvalidConfig(
-                f"the store {self._shown()} holds vectors of {stored} dimensions, embedder {self.embedder.id!r} gives "
-                f"{self.embedder.dimension}: name another embedder, or start with an empty store"
-            )
-
-    def _mismatch(self) -> str:
+    def _wrong_size(self, stored: int, given: int) -> str:
         return (
-            f"the store's vectors are not embedder {self.embedder.id!r}'s; tools are embedded anew in this process. "
-            "The next `toolroute tools import` or `tools sync` embeds them in the store"
+            f"the store {self._qdrant} holds vectors of {stored} dimensions, embedder {self.embedder.id!r} gives "
+            f"{given}: choose the embedder that it was filled with, or import the tools into an empty store"
         )
 
-    def _stamp(self) -> str:
-        """What the stamp file of a folder says; "" where there is none, so that the record itself is asked."""
-        if not self.location or self.remote:
-            return ""
-        try:
-            return (Path(self.location) / _STAMP).read_text(encoding="ascii")
-        except OSError:
-            return ""
-
-    def _touch(self) -> None:
-        if self.location and not self.remote:
-            (Path(self.location) / _STAMP).write_text(uuid.uuid4().hex, encoding="ascii")
-
-    def _shown(self) -> str:
-        """The location without credentials."""
-        return re.sub(r"//[^/@]*@", "//", self.location) or "in memory"
+    def _mismatch(self, vectors: NDArray[np.float32] | None) -> str:
+        """Why the stored vectors are of no use to this embedder, and the remedy; "" if they are."""
+        if vectors is None:
+            return (
+                f"the store's vectors are not embedder {self.embedder.id!r}'s, so this process embeds the tools anew; "
+                "the next `toolroute tools import` or `tools sync` embeds them in the store"
+            )
+        if not self.embedder.dimension:  # An endpoint's is known after its first answer, which is then held to this.
+            self.embedder.dimension = vectors.shape[1]
+        return (
+            ""
+            if self.embedder.dimension == vectors.shape[1]
+            else self._wrong_size(vectors.shape[1], self.embedder.dimension)
+        )
 
 
-def _outages() -> tuple[type[Exception], ...]:
-    from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+def _owned(points: Points, tenants: Sequence[str]) -> dict[str, Servers]:
+    """Each tenant's own servers."""
+    if not points.has(CATALOGUES):
+        return {tenant: Servers(tenant=tenant, tools={}, pending={}) for tenant in tenants}
+    heads = points.get(CATALOGUES, [head_id(tenant) for tenant in tenants])
+    metas = [record.payload for record in points.find(CATALOGUES, {"tenant": tenants, "type": "meta"})]
+    return {
+        tenant: read_servers(tenant, heads[head].payload if (head := head_id(tenant)) in heads else None, metas)
+        for tenant in tenants
+    }
 
-    return ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse, OSError
+
+def _visible(points: Points, tenant: str) -> tuple[Servers, ...]:
+    """The tenant's own servers, and the shared ones that none of its own hides by its name."""
+    owned = _owned(points, list(dict.fromkeys([tenant, SHARED])))
+    own, shared = owned[tenant], owned[SHARED]
+    if tenant == SHARED:
+        return (own,)
+    seen = {server: tools for server, tools in shared.tools.items() if server not in own.tools}
+    return own, Servers(tenant=SHARED, stamp=shared.stamp, tools=seen, pending={})
+
+
+def _versions(points: Points, tenants: Sequence[str]) -> dict[str, str]:
+    """Each tenant's version, as `version_of` what it sees."""
+    names = list(dict.fromkeys([*tenants, SHARED]))
+    heads = points.get(CATALOGUES, [head_id(name) for name in names]) if points.has(CATALOGUES) else {}
+
+    def own(tenant: str) -> Servers:
+        record = heads.get(head_id(tenant))
+        return Servers(tenant=tenant, stamp=record.payload["stamp"] if record else "", tools={}, pending={})
+
+    return {name: version_of(own(name), *([own(SHARED)] if name != SHARED else [])) for name in names}
+
+
+def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
+    if wrong := next((tool for tool in tools if tool.server != server), None):
+        raise InvalidCatalogue(f"tool {wrong.key!r} is not of server {server!r}: give each server its own tools")
+    return {tool.name: tool.hash for tool in tools}
+
+
+def _chunks(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
 def _check_tenant(tenant: str) -> None:
     if not tenant:
         raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
-
-
-def _conditions(tenants: Sequence[str], kind: str, server: str | None = None) -> list[Any]:
-    from qdrant_client import models
-
-    conditions = [
-        models.FieldCondition(key="tenant", match=models.MatchAny(any=list(tenants))),
-        models.FieldCondition(key="type", match=models.MatchValue(value=kind)),
-    ]
-    if server is not None:
-        conditions.append(models.FieldCondition(key="server", match=models.MatchValue(value=server)))
-    return conditions
-
-
-def _tool_id(tenant: str, tool: Tool) -> str:
-    return str(uuid.uuid5(_SPACE, f"tool\x00{tenant}\x00{tool.key}\x00{tool.hash}"))
-
-
-def _meta_id(tenant: str, server: str) -> str:
-    return str(uuid.uuid5(_SPACE, f"meta\x00{tenant}\x00{server}"))
-
-
-def _payload(tenant: str, tool: Tool) -> dict[str, Any]:
-    # The tool goes in as text: Qdrant would index and rewrite a nested object, and the hash must stay true.
-    return {
-        "type": "tool",
-        "tenant": tenant,
-        "server": tool.server,
-        "key": tool.key,
-        "hash": tool.hash,
-        "tool": json.dumps(tool_to_json(tool), ensure_ascii=False),
-    }
-
-
-def _meta(tenant: str, server: str, tools: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    payload = {"type": "meta", "tenant": tenant, "server": server, "tools": json.dumps(tools, ensure_ascii=False)}
-    return _meta_id(tenant, server), payload
-
-
-def _changes(before: Mapping[str, str], tools: Sequence[Tool]) -> Changes:
-    now = {tool.name: tool.hash for tool in tools}
-    return Changes(
-        new=tuple(name for name in now if name not in before),
-        changed=tuple(name for name, digest in now.items() if before.get(name, digest) != digest),
-        gone=tuple(name for name in before if name not in now),
-        same=sum(1 for name, digest in now.items() if before.get(name) == digest),
-    )
-
-
-def _digest(metas: Sequence[Mapping[str, Any]]) -> str:
-    lines = sorted(json.dumps([meta["server"], sorted(meta["tools"].items())]) for meta in metas)
-    return sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
-def _assemble(metas: Sequence[Mapping[str, Any]], records: Sequence[Any]) -> list[Any] | None:
-    """The records that the meta records name, all of them, or None if one is missing."""
-    by_name = {(r.payload["tenant"], r.payload["key"], r.payload["hash"]): r for r in records}
-    named = [
-        (meta["tenant"], f"{meta['server']}:{name}", digest) for meta in metas for name, digest in meta["tools"].items()
-    ]
-    found = [by_name.get(name) for name in named]
-    return None if any(record is None for record in found) else found
-
-
-def _stored(records: Sequence[Any], version: str, *, with_vectors: bool, note: str) -> Stored:
-    pairs = [(tool_from(json.loads(record.payload["tool"])), record.vector) for record in records]
-    pairs.sort(key=lambda pair: (pair[0].server, pair[0].name))
-    vectors = np.array([vector for _, vector in pairs], np.float32) if with_vectors and pairs else None
-    return Stored(tools=tuple(tool for tool, _ in pairs), vectors=vectors, version=version, note=note)

@@ -22,7 +22,7 @@ _SPACE, _NEWLINE, _DIGIT, _LETTER, _SIGN, _WIDE, _OTHER, _NUL = range(8)
 
 def count_tokens(text: str) -> int:
     """An estimate of the text's tokens, meant as an upper bound."""
-    return int(_runs(text)[1].sum()) if text else 0
+    return int(_runs(text)[1].sum())
 
 
 def count_each(texts: Sequence[str]) -> Any:
@@ -41,6 +41,8 @@ def _runs(text: str) -> Any:
     """Where each run of one kind of characters starts, and the tokens that it counts: two arrays [runs]."""
     import numpy as np
 
+    if not text:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     kinds = _kinds()[np.minimum(points, 0x10000)]
     alone = kinds >= _WIDE

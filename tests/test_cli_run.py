@@ -146,11 +146,14 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(folder: Folder, task_
         assert await asyncio.wait_for(worker.wait(), 30) == 0
 
 
-async def test_interrupting_a_run_cancels_it(folder: Folder) -> None:
+async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(folder: Folder) -> None:
     process = await folder.start(
         *("run", "What is the current time in UTC?", "--address", folder.address, "--task-queue", "nobody-serves-this")
     )
-    await asyncio.sleep(3)
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"no worker serves" not in (line := await process.stderr.readline()):
+            assert line, "the run ended"
     process.send_signal(signal.SIGINT)
     _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 130, err

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.explicit import measure
 from orchestrator.catalogue import Catalogue
 from orchestrator.index import Index
-from orchestrator.models import RouteRequest, Stage
+from orchestrator.models import Stage
 from orchestrator.options import Options
 from orchestrator.router import Router
 from orchestrator.stages.explicit import Explicit, Form, ServerIndex
@@ -193,16 +193,50 @@ async def test_the_named_servers_fitting_tools_win_and_it_alone_is_connected() -
     assert all(match.score >= 0.95 for match in decision.matches if "explicit" in match.evidence)
 
 
-async def test_a_named_server_with_eighty_tools_does_not_fill_the_answer() -> None:
-    things = "invoice letter parcel ticket order review lead deal quote budget".split()
-    verbs = "create list get update delete archive approve reject".split()
-    large = [tool(f"acme:{verb}_{thing}", f"{verb.capitalize()} a {thing}") for verb in verbs for thing in things]
-    async with Router(Catalogue([*large, *sample()])) as router:
-        decision = await router.route(RouteRequest(query="use acme to approve an invoice", tenant="local", limit=20))
+THINGS = "invoice letter parcel ticket order review lead deal quote budget".split()
+VERBS = "create list get update delete archive approve reject".split()
+EIGHTY = [tool(f"acme:{verb}_{thing}", f"{verb.capitalize()} one {thing}") for verb in VERBS for thing in THINGS]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "use acme to approve an invoice",
+        "use acme to update everything",
+        "use acme to send a message to Ana",
+        "use acme to get the weather in Paris",
+        "use acme to sort it out",
+    ],
+)
+async def test_a_named_server_with_eighty_tools_does_not_fill_the_answer(query: str) -> None:
+    async with Router(Catalogue([*EIGHTY, *sample()])) as router:
+        decision = await router.route(query)
     lifted = [match.tool.key for match in decision.matches if "explicit" in match.evidence]
-    assert lifted[0] == "acme:approve_invoice"
-    assert len(lifted) < 10
-    assert any(match.tool.server != "acme" for match in decision.matches)
+    assert len(lifted) <= 5
+    assert set(decision.servers) <= {"acme"}
+    assert query != "use acme to approve an invoice" or lifted == ["acme:approve_invoice"]
+
+
+async def test_a_named_server_is_searched_even_where_many_others_say_more() -> None:
+    crowd = [tool(f"crowd{n}:send", "Send the quarterly figures to the board of directors") for n in range(60)]
+    async with Router(Catalogue([*crowd, tool("pigeon:carry", "Bring figures somewhere")])) as router:
+        decision = await router.route("use pigeon to send the quarterly figures to the board of directors")
+    assert decision.recommended == ("pigeon:carry",)
+    assert decision.servers == ("pigeon",)
+
+
+async def test_a_named_server_without_a_fitting_tool_is_told_and_the_search_goes_on() -> None:
+    async with Router(Catalogue([tool("acme:polish_shoes", "Shine leather"), *sample()])) as router:
+        decision = await router.route("use acme to refund the charge of a customer")
+    assert "the query names the server 'acme', but none of its tools fits" in decision.warnings
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+
+
+async def test_a_corrected_name_is_told() -> None:
+    async with Router(sample()) as router:
+        decision = await router.route("use jiira to create a bug")
+    assert decision.recommended == ("jira:create_issue",)
+    assert "'jiira' is read as the server 'jira'" in decision.warnings
 
 
 async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason() -> None:

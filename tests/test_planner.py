@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 
 import pytest
@@ -156,3 +157,10 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
     given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
     assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
     assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+
+
+def test_a_hostile_text_takes_no_time() -> None:
+    began = time.perf_counter()
+    for text in ("a.b" * 30_000, "a/" * 50_000, '"' * 100_000, "and then " * 10_000, "1:2-" * 25_000):
+        planned(text)
+    assert time.perf_counter() - began < 5

@@ -1,5 +1,7 @@
 import asyncio
+import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,14 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, Work
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
 from orchestrator import names
+from orchestrator.catalogue import Catalogue
+from orchestrator.models import Tool
 from orchestrator.plans import Limits, Progress, RunRequest, RunResult, StepStatus
+from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.running import TENANT, Desk, plugin_over
+from tests.decisions import ALL
+from tests.running import SERVERS, TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
@@ -200,6 +206,27 @@ async def test_an_approval_that_never_comes_ends_the_step(runner: Runner) -> Non
     result, _ = await runner.run("Delete the file a.txt", approve_destructive=True, approval_timeout_s=0.5)
     assert statuses(result) == ["needs_approval"]
     assert runner.desk.calls == []
+
+
+async def test_no_secret_and_no_catalogue_enters_a_history(temporal_address: str, task_queue: str) -> None:
+    time_server = {**SERVERS["mcpServers"]["time"], "env": {"TIME_API_KEY": "s3cr3t-7d1f"}}
+    many = [Tool(server="other", name=f"tool_{n}", description=f"unlikely-{n} to be wanted") for n in range(200)]
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, *many]), mcp_servers={"mcpServers": {"time": time_server}})
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        runner = Runner(client, task_queue, Desk())
+        result, handle = await runner.run("What is the current time in Europe/Berlin?")
+    assert statuses(result) == ["done"]
+    payloads = _payloads(await handle.fetch_history())
+    assert b"Europe/Berlin" in payloads
+    assert b"s3cr3t" not in payloads
+    assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
+
+
+def _payloads(history: WorkflowHistory) -> bytes:
+    """Everything that a history holds, decoded."""
+    texts = re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', history.to_json())
+    return b"\n".join(base64.b64decode(text) for text in texts)
 
 
 async def test_a_run_without_a_tenant_fails_and_is_not_retried(runner: Runner) -> None:

@@ -32,7 +32,8 @@ class Prepared:
     taught: Taught
 
 
-def prepare(data: Path, teacher: Teacher) -> Prepared:
+def prepare(data: Path, teacher: Teacher, tokenizer: Tokenizer | None = None) -> Prepared:
+    """Reads and embeds everything; without a tokenizer a new one is trained."""
     catalogue, translated = sources.catalogues(data), translations(data)
     lessons = texts.collections(data, catalogue, translated)
     row = {text: number for number, text in enumerate(dict.fromkeys(t for lesson in lessons.values() for t in lesson))}
@@ -43,7 +44,7 @@ def prepare(data: Path, teacher: Teacher) -> Prepared:
     table = TextTable()
     families = pairs.families(data, catalogue, translated, table)
     corpus = table.texts + lessons["cards"] * 2  # what the vocabulary is learnt from: the tools count three times
-    tokenizer = vocabulary.build(corpus, VOCABULARY)
+    tokenizer = tokenizer or vocabulary.build(corpus, VOCABULARY)
     project = student.projection(vectors)
     matrix = student.initial(tokenizer, teacher, project, corpus)
     projected = vectors @ project
@@ -63,8 +64,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the model's folder")
     parser.add_argument("--cache", type=Path, default=Path("~/.cache/toolroute-training").expanduser())
     parser.add_argument("--steps", type=int, default=Settings().steps)
+    parser.add_argument("--new-vocabulary", action="store_true", help="train a tokenizer though --out has one")
     arguments = parser.parse_args()
-    prepared = prepare(arguments.data, Teacher(arguments.cache))
+    # The WordPiece trainer breaks ties at random, so the shipped tokenizer is what makes the model reproducible.
+    shipped = arguments.out / "tokenizer.json"
+    reuse = shipped.exists() and not arguments.new_vocabulary
+    prepared = prepare(arguments.data, Teacher(arguments.cache), Tokenizer.from_file(str(shipped)) if reuse else None)
     train(prepared.matrix, prepared.bags, prepared.families, prepared.taught, Settings(steps=arguments.steps))
     export.write(arguments.out, prepared.tokenizer, prepared.matrix)
 

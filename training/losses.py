@@ -13,7 +13,8 @@ def unit(y: Matrix) -> tuple[Matrix, Matrix]:
 
 def through_unit(z: Matrix, length: Matrix, dz: Matrix) -> Matrix:
     """The gradient at y from the one at z = y / |y|."""
-    return (dz - z * (z * dz).sum(1, keepdims=True)) / length
+    gradient: Matrix = (dz - z * (z * dz).sum(1, keepdims=True)) / length
+    return gradient
 
 
 def contrastive(a: Matrix, b: Matrix, same: Matrix, scale: float) -> tuple[float, Matrix, Matrix]:

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import sys
+import time
 import uuid
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,9 @@ LIMIT = click.option("--limit", default=10, show_default=True, metavar="N", help
 MIN_CONFIDENCE = click.option(
     "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
 )
+
+NO_WORKER_AFTER_S = 4.0
+"""Seconds without an answer after which the user is told that nobody serves the queue."""
 
 
 @click.command()
@@ -170,12 +175,17 @@ async def _tell(handle: "WorkflowHandle[Any, RunResult]", ask: bool) -> None:
     from orchestrator import names
 
     told: dict[str, StepStatus] = {}
+    started: float | None = time.monotonic()
     while True:
         await asyncio.sleep(0.2)
         try:
-            progress = await handle.query(names.PROGRESS, result_type=Progress)
-        except RPCError:
-            continue  # no worker has taken the run up yet
+            progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2))
+        except RPCError:  # no worker has taken the run up yet
+            if started is not None and time.monotonic() - started > NO_WORKER_AFTER_S:
+                note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
+                started = None
+            continue
+        started = None
         for step in progress.steps:
             if told.get(step.step) != step.status:
                 told[step.step] = step.status

@@ -1,0 +1,199 @@
+"""Tools in each provider's shape, and a model's calls resolved."""
+
+import json
+import re
+import types
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
+from orchestrator.exports import Provider, check_arguments, export, exported_name, parameters, resolve
+from orchestrator.models import Tool
+from orchestrator.tokens import compact
+from tests.catalogues import sample, taking, tool
+
+PROVIDERS: tuple[Provider, ...] = ("openai", "openai-chat", "anthropic", "mcp")
+LEGAL = {provider: re.compile(r"[a-zA-Z0-9_-]{1,64}") for provider in PROVIDERS} | {
+    "mcp": re.compile(r"[A-Za-z0-9._-]{1,128}")
+}
+AWKWARD = [
+    *(("a", "b"), ("", "a__b"), ("a_", "b"), ("a", "_b"), ("a__", "b"), ("", "_b"), ("a_b", "c"), ("a", "b_c")),
+    *(("a", "b.c"), ("a", "b/c"), ("a", "b c"), ("x" * 60, "long"), ("x" * 60, "longer"), ("", "y" * 200)),
+    *(("城市", "天气"), ("城市", "天空"), ("🚀", "go"), ("", "搜索"), ("a", "b:c"), ("a", "b_1a2b3c4d")),
+]
+names = st.text(st.sampled_from("ab_.-:é0123456789abcdef"), max_size=12)
+
+
+def name_of(shape: dict[str, Any]) -> str:
+    return str(shape.get("name") or shape["function"]["name"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_name_is_legal_and_no_two_are_the_same(provider: Provider) -> None:
+    tools = [*sample(), *(Tool(server=server, name=name) for server, name in AWKWARD)]
+    names = [name_of(shape) for shape in export(tools, provider)]
+    assert [name for name in names if not LEGAL[provider].fullmatch(name)] == []
+    assert len(set(names)) == len(tools)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sets(st.tuples(names.filter(lambda server: ":" not in server), names.filter(bool)), max_size=12))
+def test_names_are_legal_and_unique_whatever_the_keys(keys: set[tuple[str, str]]) -> None:
+    for provider in PROVIDERS:
+        found = [exported_name(Tool(server=server, name=name), provider) for server, name in keys]
+        assert len(set(found)) == len(keys)
+        assert all(LEGAL[provider].fullmatch(name) for name in found)
+
+
+def test_a_name_is_plain_where_that_is_enough() -> None:
+    assert exported_name(tool("google_drive:searchFiles")) == "google_drive__searchFiles"
+    assert exported_name(tool(":search")) == "search"
+    assert exported_name(tool("a:b.c"), "mcp") == "a__b.c"
+    assert re.fullmatch(r"a__b_c_[0-9a-f]{8}", exported_name(tool("a:b.c")))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_same_tools_give_the_same_bytes(provider: Provider) -> None:
+    assert compact(export(sample().tools, provider)) == compact(export(sample().tools, provider))
+
+
+def test_each_provider_gets_its_own_shape() -> None:
+    own = tool("mail:send", "Send it", input_schema=taking("to", to="receiver"))
+    schema = taking("to", to="receiver")
+    plain = {"name": "mail__send", "description": "Send it"}
+    function = {**plain, "parameters": schema, "strict": False}
+    assert export([own], "openai") == [{"type": "function", **function}]
+    assert export([own], "openai-chat") == [{"type": "function", "function": function}]
+    assert export([own], "anthropic") == [{**plain, "input_schema": schema}]
+    assert export([own], "mcp") == [{**plain, "inputSchema": schema}]
+    with pytest.raises(InvalidInput, match="provider 'gemini': choose one of openai, openai-chat, anthropic, mcp"):
+        export([own], "gemini")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "schema", [None, {}, {"type": "string"}, {"type": "object", "properties": None}, {"properties": []}]
+)
+def test_every_exported_schema_is_an_object_with_properties(schema: dict[str, Any] | None) -> None:
+    assert parameters(tool("a:b", input_schema=schema)) == {"type": "object", "properties": {}}
+
+
+def test_what_openai_and_anthropic_refuse_at_the_top_is_left_out_and_still_checked() -> None:
+    either = {"anyOf": [{"required": ["id"]}, {"required": ["name"]}]}
+    own = tool("crm:find", input_schema={**taking(id="number", name="full name"), **either})
+    assert "anyOf" in export([own], "mcp")[0]["inputSchema"]
+    assert "anyOf" not in export([own], "openai")[0]["parameters"]
+    assert "anyOf" not in export([own], "anthropic")[0]["input_schema"]
+    assert check_arguments(own, {"id": "7"}) == {"id": "7"}
+    with pytest.raises(InvalidArguments, match="not valid under any"):
+        check_arguments(own, {})
+
+
+SEND = tool("mail:send.now", input_schema=taking("to", to="receiver"))
+OTHER = tool("mail:send", input_schema=taking())
+NAME = exported_name(SEND)
+ARGUMENTS = {"to": "Ana"}
+CALLS = {
+    "OpenAI Responses": {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": NAME,
+        "arguments": json.dumps(ARGUMENTS),
+    },
+    "OpenAI Chat": {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": NAME, "arguments": json.dumps(ARGUMENTS)},
+    },
+    "Anthropic": {"type": "tool_use", "id": "call_1", "name": NAME, "input": ARGUMENTS},
+    "MCP": {"id": "call_1", "name": exported_name(SEND, "mcp"), "arguments": ARGUMENTS},
+    "key": {"id": "call_1", "name": "mail:send.now", "arguments": ARGUMENTS},
+}
+
+
+def as_object(value: Any) -> Any:
+    """A dict as the object that a provider's package would give; the arguments stay a dict."""
+    parts = {key: as_object(part) if key == "function" else part for key, part in value.items()}
+    return types.SimpleNamespace(**parts)
+
+
+@pytest.mark.parametrize("shape", CALLS)
+@pytest.mark.parametrize("form", [dict, as_object])
+def test_a_call_of_any_provider_is_mapped_back(shape: str, form: Any) -> None:
+    resolved = resolve([OTHER, SEND], form(CALLS[shape]))
+    assert (resolved.tool, resolved.arguments, resolved.call_id) == (SEND, ARGUMENTS, "call_1")
+
+
+def test_calls_as_openais_own_types_give_them_are_mapped_back() -> None:
+    from openai.types.chat import ChatCompletionMessageFunctionToolCall
+    from openai.types.responses import ResponseFunctionToolCall
+
+    chat = ChatCompletionMessageFunctionToolCall.model_validate(CALLS["OpenAI Chat"])
+    responses = ResponseFunctionToolCall.model_validate(CALLS["OpenAI Responses"])
+    assert resolve([SEND], chat) == resolve([SEND], responses)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_name_offered_is_mapped_back_to_its_tool(provider: Provider) -> None:
+    tools = [*sample(), *(Tool(server=server, name=name) for server, name in AWKWARD)]
+    for own in tools:
+        bare = Tool(server=own.server, name=own.name)
+        offered = [bare if each is own else each for each in tools]
+        assert resolve(offered, {"name": exported_name(own, provider)}).tool is bare
+
+
+def test_a_name_that_was_not_offered_is_refused_with_those_that_were() -> None:
+    with pytest.raises(
+        UnknownTool, match=r"the model called 'mail__burn', which was not offered; offered: .*mail__send"
+    ):
+        resolve([SEND, OTHER], {"name": "mail__burn"})
+
+
+@pytest.mark.parametrize("call", [None, "send", 3, {}, {"name": 4}, {"function": {}}])
+def test_what_is_no_call_is_refused(call: Any) -> None:
+    with pytest.raises(InvalidInput, match="not a tool call"):
+        resolve([SEND], call)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({}, "'to' is a required property"),
+        ({"to": 3}, "to: 3 is not of type 'string'"),
+        ("{", "arguments are not JSON"),
+        ("[" * 100_000, "arguments are not JSON"),
+        ("9" * 5_000, "arguments are not JSON"),
+        ("[]", "arguments are list, not an object"),
+        ("null", "arguments are NoneType, not an object"),
+        (7, "arguments are int, not an object"),
+    ],
+)
+def test_arguments_against_the_schema_are_refused_with_the_reason(arguments: Any, reason: str) -> None:
+    with pytest.raises(InvalidArguments, match=f"mail:send.now: .*{reason}"):
+        resolve([SEND], {"name": NAME, "arguments": arguments})
+
+
+def test_no_arguments_are_an_empty_object() -> None:
+    for call in (
+        {"name": "mail__send"},
+        {"name": "mail__send", "arguments": ""},
+        {"name": "mail__send", "input": None},
+    ):
+        assert resolve([OTHER], call).arguments == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"properties": {"to": {"type": "nonsense"}}}, "is broken"),
+        ({"properties": {"to": {"$ref": "#/$defs/none"}}}, "cannot be used"),
+        ({"properties": {"to": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "cannot be used"),
+        ({"$ref": "#"}, "refers to itself without end"),
+    ],
+)
+def test_a_broken_schema_is_named_and_fetches_nothing(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidArguments, match=rf"mail:odd: its own input schema .*{reason}"):
+        check_arguments(tool("mail:odd", input_schema=schema), {"to": "Ana"})

@@ -1,0 +1,68 @@
+"""Token counts: an estimate that is never too low, and texts cut to a limit."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.exports import export
+from orchestrator.tokens import EXACT, compact, count_each, count_tokens, counter_named, cut
+from tests.catalogues import sample
+
+SHAPES = ("openai", "openai-chat", "anthropic", "mcp")
+
+
+@pytest.mark.parametrize("provider", SHAPES)
+def test_the_estimate_is_never_below_the_exact_count_on_any_tool(provider: str) -> None:
+    exact = counter_named(EXACT)
+    texts = [compact(shape) for shape in export(sample().tools, provider)]  # type: ignore[arg-type]
+    low = [(text, count_tokens(text), exact(text)) for text in texts if count_tokens(text) < exact(text)]
+    assert low == []
+
+
+def test_the_estimate_is_not_far_above_the_exact_count() -> None:
+    exact = counter_named(EXACT)
+    texts = [compact(shape) for shape in export(sample().tools, "openai")]
+    assert 1.0 <= sum(map(count_tokens, texts)) / sum(map(exact, texts)) < 1.4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello world",
+        "x" * 400,
+        "1" * 100,
+        "北京的天气怎么样",
+        "погода в городе",
+        "الطقس في المدينة",
+        "🚀🔥",
+        "\n\n\t  ",
+    ],
+)
+def test_the_estimate_holds_in_any_script(text: str) -> None:
+    assert count_tokens(text) >= counter_named(EXACT)(text) * (0.5 if len(set(text)) < 5 else 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(), max_size=6))
+def test_texts_counted_together_count_as_each_alone(texts: list[str]) -> None:
+    assert count_each(texts).tolist() == [count_tokens(text) for text in texts]
+
+
+def test_a_text_within_the_limit_is_not_cut() -> None:
+    assert cut("hello world", 10) == ("hello world", False)
+    assert cut("", 0) == ("", False)
+
+
+@pytest.mark.parametrize("text", ["word " * 5_000, "x" * 30_000, "汉字" * 5_000, json.dumps(list(range(9_000)))])
+@pytest.mark.parametrize("limit", [60, 500, 2_000])
+def test_a_cut_text_stays_within_the_limit_and_says_what_was_left_out(text: str, limit: int) -> None:
+    shorter, was_cut = cut(text, limit)
+    kept, _, mark = shorter.partition("\n[cut: ")
+    assert was_cut
+    assert count_tokens(shorter) <= limit
+    assert text.startswith(kept)
+    assert mark.startswith(f"{len(text) - len(kept):,} of {len(text):,} characters left out")
+    assert count_tokens(kept) > limit / 3 - 30
