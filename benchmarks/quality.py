@@ -18,7 +18,7 @@ from orchestrator.features import QUERY
 from orchestrator.models import Fusion
 from orchestrator.options import Options
 from orchestrator.stages.merge import merge
-from training.confidence import SETS, Collected, Example, collect, fit_all
+from training.confidence import SETS, Collected, Example, by_both, by_keyword, collect, collect_small, fit_all
 
 Numbers = NDArray[np.float64]
 GATE = 0.7
@@ -39,18 +39,19 @@ class Judged:
 
 def judge(example: Example, maps: Calibration) -> Judged:
     """Ranks one query's candidates in every way, with maps that have not seen its set."""
-    query = np.broadcast_to(example.query, (len(example.relevant), len(QUERY)))
-    both = np.hstack([example.keyword, example.semantic])
-    keyword = maps.keyword(np.hstack([example.keyword, query])) * example.overlap
-    semantic = maps.semantic(np.hstack([example.semantic, query]))
-    learnt = maps.merged(np.hstack([both, query]))
+    everything = np.ones(len(example.relevant), np.bool_)
+    legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
+    keyword = np.zeros(len(everything))
+    keyword[example.overlap] = by_keyword(legs, example, everything)[0]
+    semantic = maps.semantic(np.hstack([example.semantic, np.broadcast_to(example.query, (len(keyword), len(QUERY)))]))
+    learnt, both = by_both(legs, example, everything)
     orders = {"bm25": np.argsort(-example.keyword[:, 0], kind="stable"), "keyword": np.argsort(-keyword, kind="stable")}
     orders["semantic"] = np.argsort(-semantic, kind="stable")
     for fusion in Fusion:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate = _sure(maps.gate, keyword, example.keyword, example, example.overlap)
     orders["auto"] = orders["keyword" if gate >= GATE else "learnt"]
-    confidence = gate if gate >= GATE else _sure(maps.confidence, learnt, both, example, np.ones(len(both), np.bool_))
+    confidence = gate if gate >= GATE else _sure(maps.confidence, learnt, both, example, everything)
     absent = ~example.relevant
     gate_absent = _sure(maps.gate, keyword, example.keyword, example, example.overlap & absent)
     removed = gate_absent if gate_absent >= GATE else _sure(maps.confidence, learnt, both, example, absent)
@@ -139,11 +140,12 @@ def _confidence_row(rows: Sequence[Judged]) -> list[float]:
     ]
 
 
-def measure(sets: Sequence[Collected]) -> list[str]:
-    """All tables, in Markdown."""
+def measure(sets: Sequence[Collected], small: Sequence[Collected]) -> list[str]:
+    """All tables, in Markdown. `small` are the sets' small catalogues, in the same order."""
     judged = {}
-    for one in sets:
-        maps = from_json(fit_all([other for other in sets if other is not one]))
+    for place, one in enumerate(sets):
+        others = [*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :]]
+        maps = from_json(fit_all(others))
         judged[one.name] = [judge(example, maps) for example in one.examples]
     return [
         "Recall at 5 / at 10:",
@@ -162,7 +164,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="rewrite the tables of this Markdown file")
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
-    tables = "\n".join(measure([collect(arguments.data / "bench" / name, embedder) for name in SETS]))
+    folders = [arguments.data / "bench" / name for name in SETS]
+    sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
+    tables = "\n".join(measure(sets, small))
     print(tables)
     if arguments.write:
         before, _, rest = arguments.write.read_text(encoding="utf-8").partition(MARKS[0])

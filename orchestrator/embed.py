@@ -2,22 +2,29 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
+from orchestrator.models import Tool
 from orchestrator.options import Options, model_key
+from orchestrator.text import card, facets
 
 Vectors = NDArray[np.float32]
 """Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
 
 _BATCH = 512
 _MAX_CHARS = 8_000
+_REMOTE_CHARS = 6_000
+"""Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
+_REQUEST_CHARS = 250_000
+"""Of all texts of a request: 300,000 tokens are the limit."""
 
 
 class Embedder(Protocol):
@@ -50,7 +57,19 @@ def embedder_for(options: Options) -> Embedder:
 def unit(vectors: Vectors) -> Vectors:
     """Rows scaled to length 1; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
+    """A row a tool. A static model takes its facets one by one, so that a long description does not drown the name."""
+    if not isinstance(embedder, StaticEmbedder):
+        return embedder.embed([card(tool) for tool in tools])
+    facets_of = [facets(tool) for tool in tools]
+    total = np.zeros((len(tools), embedder.dimension), np.float32)
+    for place in range(len(facets_of[0]) if facets_of else 0):
+        weights = np.array([[facets[place][1]] for facets in facets_of], np.float32)
+        total += weights * embedder.embed([facets[place][0] for facets in facets_of])
+    return unit(total)
 
 
 class StaticEmbedder:
@@ -62,25 +81,26 @@ class StaticEmbedder:
     remote = False
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         try:
-            self._config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            digest = hashlib.sha256((folder / "model.safetensors").read_bytes())
-        except (OSError, json.JSONDecodeError) as error:
-            raise InvalidConfig(f"{folder} is no model2vec folder ({error}): it needs config.json, tokenizer.json "
-                                "and model.safetensors") from None  # fmt: skip
-        self.id = f"static-{digest.hexdigest()[:12]}"
-        self._load()
+            json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            parts = [(folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+            self._load(*parts)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise InvalidConfig(
+                f"{folder} is no model2vec folder ({error}): it needs config.json, tokenizer.json and model.safetensors"
+            ) from None
+        # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
+        self.id = f"static-{hashlib.sha256(b''.join(parts)).hexdigest()[:12]}-facets"
 
-    def _load(self) -> None:
-        from safetensors.numpy import load_file
+    def _load(self, model: bytes, tokenizer: bytes) -> None:
+        from safetensors.numpy import load
         from tokenizers import Tokenizer
 
-        tensors = load_file(self._folder / "model.safetensors")
+        tensors = load(model)
         self._rows: NDArray[Any] = tensors["embeddings"]
         self._weights: NDArray[np.float32] | None = tensors.get("weights")
         self._mapping: NDArray[Any] | None = tensors.get("mapping")
-        self._tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         unknown = self._tokenizer.token_to_id("[UNK]")
@@ -105,7 +125,10 @@ class StaticEmbedder:
 
 
 class OpenAIEmbedder:
-    """Any endpoint that speaks OpenAI's embeddings protocol. The dimension is learnt from the first answer."""
+    """Any endpoint that speaks OpenAI's embeddings protocol. The dimension is learnt from the first answer.
+
+    One try a request, 2.5 s for a query and up to `timeout_s` for a batch of tools: callers decide about retries.
+    """
 
     remote = True
 
@@ -114,28 +137,32 @@ class OpenAIEmbedder:
             raise InvalidConfig("embedder 'openai:': name the model, e.g. openai:text-embedding-3-small")
         self.model, self.dimension = model, 0
         self.id = f"openai-{model}"
-        self._settings = {"base_url": base_url or None, "api_key": api_key or "none", "timeout": timeout_s}
+        self._base_url, self._api_key, self._timeout_s = base_url, api_key, timeout_s
         self._client: Any = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        return unit(np.concatenate([self._batch(texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]))
+        cut = [text[:_REMOTE_CHARS].strip() or "-" for text in texts]  # An empty text is refused.
+        return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
-    def _batch(self, texts: Sequence[str]) -> Vectors:
+    def _request(self, texts: Sequence[str]) -> Vectors:
         import openai
 
         if self._client is None:
-            self._client = openai.OpenAI(max_retries=0, **self._settings)
+            self._client = openai.OpenAI(
+                max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none"
+            )
+        timeout = min(self._timeout_s, 2 + len(texts) / 2)
         try:
-            answer = self._client.embeddings.create(model=self.model, input=[t[:_MAX_CHARS] or " " for t in texts])
+            answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
             vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise Unauthorised(f"the embedding endpoint refused the key (HTTP {error.status_code})") from None
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
-            raise EmbedderUnavailable(
-                f"embedding model {self.model!r} did not answer: {type(error).__name__}"
+            raise Unauthorised(
+                f"the embedding endpoint refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
             ) from None
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+            raise EmbedderUnavailable(f"embedding model {self.model!r} did not answer: {_reason(error)}") from None
         return self._checked(vectors, len(texts))
 
     def _checked(self, vectors: Vectors, expected: int) -> Vectors:
@@ -149,3 +176,25 @@ class OpenAIEmbedder:
             raise EmbedderUnavailable(f"embedding model {self.model!r} answered numbers that are not finite")
         self.dimension = int(vectors.shape[1])
         return vectors
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts by the hundred, few enough that even a token a character stays within what one request may hold."""
+    batch: list[str] = []
+    room = _REQUEST_CHARS
+    for text in texts:
+        if batch and (len(batch) == _BATCH or len(text) > room):
+            yield batch
+            batch, room = [], _REQUEST_CHARS
+        batch.append(text)
+        room -= len(text)
+    yield batch
+
+
+def _reason(error: Exception) -> str:
+    """The error's kind, and what an endpoint said of it; no request and no key."""
+    status = getattr(error, "status_code", None)
+    body = getattr(error, "body", None)
+    said = body.get("message") if isinstance(body, dict) else None
+    told = f": {said[:200]}" if isinstance(said, str) else ""
+    return f"HTTP {status}{told}" if status else type(error).__name__

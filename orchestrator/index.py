@@ -1,5 +1,6 @@
 """The Index: one tenant's catalogue, ready to be searched. Built once a catalogue version, then only read."""
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -7,36 +8,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.embed import Embedder
+from orchestrator.embed import Embedder, embed_tools
+from orchestrator.errors import EmbedderUnavailable
 from orchestrator.exports import export
 from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
-from orchestrator.text import card, terms
+from orchestrator.text import terms
 from orchestrator.tokens import compact, count_each
 
 
 class Index:
-    """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use."""
+    """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use.
+
+    `note` says why there are no stored vectors, where there should be some.
+    """
 
     def __init__(
         self,
         catalogue: Catalogue,
         capabilities: Sequence[Capability] = (),
         vectors: NDArray[np.float32] | None = None,
+        *,
+        note: str = "",
     ) -> None:
-        self.catalogue = catalogue
+        self.catalogue, self.note = catalogue, note
         self.keyword = KeywordIndex(catalogue.tools)
         self.servers = ServerIndex.of(catalogue)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self._names_of())
         self._semantic = SemanticIndex(catalogue.tools, vectors) if vectors is not None else None
+        self._embedding = threading.Lock()
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
-        """The semantic side; embeds every tool where no vectors came from a store. May raise EmbedderUnavailable."""
+        """The semantic side; embeds every tool, once, where no vectors came from a store.
+
+        May raise EmbedderUnavailable; so it does while another thread waits for an endpoint to embed the tools.
+        """
         if self._semantic is None:
-            vectors = embedder.embed([card(tool) for tool in self.catalogue])
-            self._semantic = SemanticIndex(self.catalogue.tools, vectors)
+            if not self._embedding.acquire(timeout=0 if embedder.remote else -1):
+                raise EmbedderUnavailable("the tools are still being embedded")
+            try:
+                if self._semantic is None:
+                    vectors = embed_tools(embedder, self.catalogue.tools)
+                    self._semantic = SemanticIndex(self.catalogue.tools, vectors)
+            finally:
+                self._embedding.release()
         return self._semantic
 
     @property

@@ -1,8 +1,10 @@
 """The indexes of the tenants that a process serves: least recently used first out, each loaded once."""
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.catalogue import Catalogue
@@ -10,6 +12,27 @@ from orchestrator.errors import StoreUnavailable
 from orchestrator.index import Index
 from orchestrator.stages.always import Capability
 from orchestrator.store import Store
+
+PATIENCE_S = 1.0
+"""How long a request waits for the store where an earlier Index is at hand, and how long it is spared after a failure."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An Index and its version. After a failure `warning` stands until `retry_at`, when the store is asked again."""
+
+    version: str
+    index: Index
+    warning: str = ""
+    retry_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A question to the store that is under way, since when."""
+
+    task: "asyncio.Task[tuple[Index, str]]"
+    since: float
 
 
 class Indexes:
@@ -23,28 +46,52 @@ class Indexes:
         most: int,
     ) -> None:
         self._catalogue, self._store, self._capabilities, self._most = catalogue, store, capabilities, most
-        self._kept: OrderedDict[str, tuple[str, Index]] = OrderedDict()
-        self._loading: dict[str, asyncio.Task[tuple[Index, str]]] = {}
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._asking: dict[str, _Asking] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def clear(self) -> None:
+        """Forgets all, and gives up what is being loaded."""
+        for asking in self._asking.values():
+            asking.task.cancel()
         self._kept.clear()
 
     async def get(self, tenant: str) -> tuple[Index, str]:
         """The tenant's current Index, and a warning ("" if none). Concurrent callers share one load.
 
-        When the store fails and an earlier Index is at hand, that one answers, with the warning.
+        When the store fails, or takes longer than a second, an earlier Index that is at hand answers, with a warning.
         """
-        if self._store is None:
-            tenant = ""
-            if tenant in self._kept:
-                return self._kept[tenant][1], ""
-        task = self._loading.get(tenant)
-        if task is None:
+        tenant = tenant if self._store is not None else ""
+        known = self._kept.get(tenant)
+        if known is None:
+            # Shielded: one caller's cancellation must not take the load from the others.
+            return await asyncio.shield(self._ask(tenant).task)
+        self._kept.move_to_end(tenant)
+        if self._store is None or self._store.is_current(tenant, known.version):
+            return known.index, ""
+        if known.warning and time.monotonic() < known.retry_at:
+            return known.index, known.warning
+        asking = self._ask(tenant)
+        try:
+            async with asyncio.timeout(max(0.0, asking.since + PATIENCE_S - time.monotonic())):
+                return await asyncio.shield(asking.task)
+        except TimeoutError:
+            return known.index, "the catalogue may be out of date: its new version is still being loaded"
+
+    def _ask(self, tenant: str) -> _Asking:
+        asking = self._asking.get(tenant)
+        if asking is None:
             task = asyncio.create_task(self._current(tenant))
-            self._loading[tenant] = task
-            task.add_done_callback(lambda _: self._loading.pop(tenant, None))
-        # Shielded: one caller's cancellation must not take the load from the others.
-        return await asyncio.shield(task)
+            asking = self._asking[tenant] = _Asking(task, time.monotonic())
+            task.add_done_callback(lambda done: self._answered(tenant, done))
+        return asking
+
+    def _answered(self, tenant: str, task: "asyncio.Task[tuple[Index, str]]") -> None:
+        self._asking.pop(tenant, None)
+        if not task.cancelled():
+            task.exception()  # Whoever still waits gets it; it is no news to asyncio if nobody does.
 
     async def _current(self, tenant: str) -> tuple[Index, str]:
         if self._store is None:
@@ -52,17 +99,20 @@ class Indexes:
         known = self._kept.get(tenant)
         try:
             version = await asyncio.to_thread(self._store.version, tenant)
-            if known is not None and known[0] == version:
-                self._kept.move_to_end(tenant)
-                return known[1], ""
-            return self._keep(tenant, version, await asyncio.to_thread(self._from_store, tenant)), ""
+            if known is not None and known.version == version:
+                known.warning = ""
+                return known.index, ""
+            version, index = await asyncio.to_thread(self._from_store, tenant)
         except StoreUnavailable as error:
             if known is None:
                 raise
-            return known[1], f"the catalogue may be out of date: {error}"
+            known.warning = f"the catalogue may be out of date: {error}"
+            known.retry_at = time.monotonic() + PATIENCE_S
+            return known.index, known.warning
+        return self._keep(tenant, version, index), ""
 
     def _keep(self, tenant: str, version: str, index: Index) -> Index:
-        self._kept[tenant] = (version, index)
+        self._kept[tenant] = _Kept(version, index)
         self._kept.move_to_end(tenant)
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
@@ -74,8 +124,8 @@ class Indexes:
             catalogue = Catalogue.read(catalogue or "")
         return Index(catalogue, self._capabilities)
 
-    def _from_store(self, tenant: str) -> Index:
+    def _from_store(self, tenant: str) -> tuple[str, Index]:
         if self._store is None:
             raise StoreUnavailable("there is no store to load from")
         stored = self._store.load(tenant)
-        return Index(Catalogue(stored.tools), self._capabilities, stored.vectors)
+        return stored.version, Index(Catalogue(stored.tools), self._capabilities, stored.vectors, note=stored.note)

@@ -183,18 +183,19 @@ class Points:
         lead = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
         self._client.update_collection_aliases([forget, lead] if self.target(alias) else [lead])
 
-    def create(self, name: str, size: int = 0, tenant_field: str = "tenant", other_fields: Sequence[str] = ()) -> None:
-        """A new collection for vectors of this size (0: without vectors), compared by their dot product."""
+    def create(self, name: str, size: int = 0, *, indexed: Sequence[str] = ()) -> None:
+        """A new collection for vectors of this size (0: without), compared by their dot product.
+
+        A Qdrant server indexes these payload fields; the first one separates tenants.
+        """
         from qdrant_client import models
 
-        shape = models.VectorParams(size=size, distance=models.Distance.DOT) if size else {}
+        shape: Any = models.VectorParams(size=size, distance=models.Distance.DOT) if size else {}
         self._client.create_collection(name, vectors_config=shape)
         if self._folder is not None:
             _write_ahead(self._folder / "collection" / name / "storage.sqlite")
-        for field in (tenant_field, *other_fields) if self._remote else ():
-            kind = models.KeywordIndexParams(
-                type=models.KeywordIndexType.KEYWORD, is_tenant=True if field == tenant_field else None
-            )
+        for number, field in enumerate(indexed if self._remote else ()):
+            kind = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=number == 0)
             self._client.create_payload_index(name, field, kind)
 
     def drop(self, name: str) -> None:

@@ -116,6 +116,7 @@ class Router:
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors)
                 outcome.semantic_ran = True
+                run.warnings += [index.note] if index.note else []
             run.time("semantic")
         decision = conclude(outcome, search, found)
         run.time("select")

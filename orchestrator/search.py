@@ -16,6 +16,7 @@ from orchestrator.features import (
 )
 from orchestrator.index import Index
 from orchestrator.stages.keyword import KeywordScores
+from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex, SemanticScores
 from orchestrator.stages.understand import Understood
 
@@ -115,7 +116,11 @@ class Search:
         if not mask.any():
             return 0.0
         top = top_features(found.merged[mask], found.rows[mask], self._query)
-        return float(self._calibration.confidence(top)[0])
+        best = int(np.argmax(found.merged[mask]))
+        sure = float(self._calibration.confidence(top)[0])
+        if found.overlap[mask][best] or found.cosines is None:
+            return sure
+        return min(sure, most_by_meaning(float(found.cosines[mask][best])))
 
     def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:
         if not len(probabilities):
@@ -143,12 +148,14 @@ class Search:
         if not len(chosen):
             return 0, 0.0
         rows = keyword_features(self._index.keyword, terms, scores, chosen)
-        if meaning is None or self._semantic is None:
-            chances, surely = self._calibration.keyword, self._calibration.gate
-        else:
-            rows = np.hstack([rows, semantic_features(self._semantic, meaning, chosen)])
-            chances, surely = self._calibration.merged, self._calibration.confidence
-        chance = chances(_with_query(rows, query))
+        chance = self._calibration.keyword(_with_query(rows, query)) * (scores.whole[chosen] > 0)
+        surely = self._calibration.gate
+        if meaning is not None and self._semantic is not None:
+            nearness = semantic_features(self._semantic, meaning, chosen)
+            rows = np.hstack([rows, nearness])
+            by_meaning = self._calibration.semantic(_with_query(nearness, query))
+            chance = blend(chance, by_meaning, self._calibration.merged(_with_query(rows, query)))
+            surely = self._calibration.confidence
         return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query))[0])
 
     def _describe(
@@ -161,16 +168,26 @@ class Search:
             return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap)
         meaning = semantic_features(semantic, scores, chosen)
         rows = np.hstack([words, meaning])
+        by_meaning = self._calibration.semantic(_with_query(meaning, self._query))
         return Candidates(
             chosen=chosen,
             rows=rows,
             query=self._query,
             keyword=keyword,
             overlap=overlap,
-            semantic=self._calibration.semantic(_with_query(meaning, self._query)),
-            merged=self._calibration.merged(_with_query(rows, self._query)),
+            semantic=by_meaning,
+            merged=blend(keyword, by_meaning, self._calibration.merged(_with_query(rows, self._query))),
             cosines=scores.whole[chosen].astype(np.float64),
         )
+
+
+def most_by_meaning(cosine: float) -> float:
+    """The most confidence that a cosine alone supports, where the tool shares no word with the query.
+
+    In a catalogue of five tools one is always far ahead of the others, also for a query that means nothing. On small
+    catalogues drawn from the development sets 8 % of such answers were right at a cosine of .25, 56 % at .45.
+    """
+    return min(1.0, max(0.0, 2 * cosine - 0.2))
 
 
 def _with_query(rows: Rows, query: list[float]) -> Rows:

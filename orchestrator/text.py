@@ -144,7 +144,15 @@ def spaced(identifier: str) -> str:
 
 def card(tool: Tool) -> str:
     """The whole tool in one text: what an embedder reads."""
-    name = f"{spaced(tool.server)} {spaced(tool.name)}".strip()
-    parameters = parameter_text(tool.input_schema, depth=1)[:600]
-    parts = (name, ", ".join(tool.keywords), tool.description[:1000], parameters)
-    return ". ".join(part for part in parts if part)
+    return ". ".join(text for text, _ in facets(tool) if text)
+
+
+def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
+    """The texts about a tool and how much each weighs among them: its name, what it does, more of that, parameters."""
+    name = f"{spaced(tool.server)} {spaced(tool.name)} {', '.join(tool.keywords)}".strip()
+    first, *rest = _SENTENCE_END.split(tool.description.strip()[:1000])
+    parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
+    return (name, 1.0), (first, 1.0), (" ".join(rest), 0.5), (parameters, 0.5)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")

@@ -6,9 +6,12 @@ so that the largest does not decide. `--leave-out SET` fits on the others: what 
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,9 @@ from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.index import Index
 from orchestrator.options import Options
 from orchestrator.search import Search
+from orchestrator.stages.merge import blend
 from orchestrator.stages.understand import understand
+from training.strays import stray
 
 SETS = (
     "api_bank",
@@ -36,12 +41,17 @@ SETS = (
 """The development sets whose labels name tools."""
 WIDTH = 30
 RIDGE = 1.0
-REMOVED = 0.2
+REMOVED = 0.3
 """How much a query with its relevant tools removed weighs beside the real one."""
+SMALL = 0.3
+"""How much a set's small catalogues weigh beside the set."""
+SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
 """Queries read of a set; the maps have 21 weights at most."""
 
 Rows = NDArray[np.float64]
+Kept = NDArray[np.bool_]
+"""Which candidates count, [candidates]."""
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class Collected:
 
     name: str
     examples: list[Example] = field(default_factory=list)
+    weight: float = 1.0
 
 
 def neutral() -> Calibration:
@@ -73,12 +84,37 @@ def neutral() -> Calibration:
 
 def collect(folder: Path, embedder: Embedder) -> Collected:
     """The features of every labelled query of a set."""
-    index, calibration = Index(Catalogue.read(folder)), neutral()
-    collected = Collected(folder.name)
-    lines = (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-    step = max(1, len(lines) // MOST_QUERIES)
-    for line in lines[::step]:
-        record = json.loads(line)
+    records = _records(folder)
+    index = Index(Catalogue.read(folder))
+    return Collected(folder.name, _examples(index, records[:: max(1, len(records) // MOST_QUERIES)], embedder))
+
+
+def collect_small(folder: Path, embedder: Embedder) -> Collected:
+    """The same in catalogues of two to forty tools, drawn at random around a few queries: what many users have.
+
+    Each is asked two things besides that no tool answers.
+    """
+    draw = random.Random(folder.name)
+    records, tools = _records(folder), Catalogue.read(folder)
+    collected = Collected(f"{folder.name} (small)", weight=SMALL)
+    for _ in range(SMALL_CATALOGUES):
+        asked = draw.sample(records, 4)
+        wanted = {key for record in asked for key in record["relevant"] if key in tools.positions}
+        others = draw.sample(tools.tools, min(draw.randint(1, 40), len(tools)))
+        index = Index(Catalogue([*(tools[key] for key in sorted(wanted)), *others]))
+        unanswerable = [{"query": stray(draw), "relevant": []} for _ in range(2)]
+        collected.examples += _examples(index, [*asked, *unanswerable], embedder)
+    return collected
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
+    calibration = neutral()
+    examples: list[Example] = []
+    for record in records:
         understood = understand(record["query"])
         parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
         search = Search(index, understood, calibration, width=WIDTH)
@@ -86,10 +122,9 @@ def collect(folder: Path, embedder: Embedder) -> Collected:
         keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
         relevant = np.isin(keys, record["relevant"])
         words, meaning = found.rows[:, : len(KEYWORD)], found.rows[:, len(KEYWORD) :]
-        collected.examples.append(
-            Example(words, meaning, found.query, found.overlap, relevant, len(set(record["relevant"])))
-        )
-    return collected
+        gold = len(set(record["relevant"]))
+        examples.append(Example(words, meaning, found.query, found.overlap, relevant, gold))
+    return examples
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
@@ -122,12 +157,12 @@ def _stack(sets: Sequence[Collected], part: str) -> tuple[Rows, Rows, Rows]:
                 "merged": [example.keyword, example.semantic],
             }[part]
             kept = example.overlap if part == "keyword" else np.ones(len(example.overlap), np.bool_)
-            if not kept.any():
+            if not kept.any() or not example.gold:
                 continue
             query = np.broadcast_to(example.query, (int(kept.sum()), len(QUERY)))
             rows.append(np.hstack([*(column[kept] for column in columns), query]))
             target.append(example.relevant[kept].astype(np.float64))
-            weight.append(np.full(int(kept.sum()), 1 / len(collected.examples)))
+            weight.append(np.full(int(kept.sum()), collected.weight / len(collected.examples)))
     return np.vstack(rows), np.concatenate(target), np.concatenate(weight)
 
 
@@ -135,19 +170,42 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     """All five maps in their JSON form."""
     names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
-    for name, part, columns in (("gate", "keyword", GATE), ("confidence", "merged", CONFIDENCE)):
-        maps[name] = _record(columns, *_fit_top(sets, part, LogisticMap.from_json(part, maps[part])))
+    legs = {part: LogisticMap.from_json(part, maps[part]) for part in names}
+    maps["gate"] = _record(GATE, *_fit_top(sets, partial(by_keyword, legs)))
+    maps["confidence"] = _record(CONFIDENCE, *_fit_top(sets, partial(by_both, legs)))
     return maps
 
 
-def _fit_top(sets: Sequence[Collected], part: str, chances: LogisticMap) -> tuple[Rows, float]:
+Chances = Callable[[Example, Kept], tuple[Rows, Rows]]
+"""An example's kept candidates to their probabilities [kept] and feature rows [kept, features]."""
+
+
+def by_keyword(maps: Mapping[str, LogisticMap], example: Example, kept: Kept) -> tuple[Rows, Rows]:
+    """As the keyword leg alone has it."""
+    kept = kept & example.overlap
+    return maps["keyword"](_with_query(example.keyword[kept], example)), example.keyword[kept]
+
+
+def by_both(maps: Mapping[str, LogisticMap], example: Example, kept: Kept) -> tuple[Rows, Rows]:
+    """As both legs have it, blended."""
+    keyword = maps["keyword"](_with_query(example.keyword[kept], example)) * example.overlap[kept]
+    semantic = maps["semantic"](_with_query(example.semantic[kept], example))
+    rows = np.hstack([example.keyword[kept], example.semantic[kept]])
+    return blend(keyword, semantic, maps["merged"](_with_query(rows, example))), rows
+
+
+def _with_query(rows: Rows, example: Example) -> Rows:
+    return np.hstack([rows, np.broadcast_to(example.query, (len(rows), len(QUERY)))])
+
+
+def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
     """A map of the best candidate's chance to be right, that falls when the right tools are not there.
 
     Fitted with each query a second time, its relevant tools removed and nothing right; then slope and bias are fitted
     again on the real queries alone, which are what the confidence is about.
     """
-    rows, target, weight = _tops(sets, part, chances, removed=False)
-    none, never, light = _tops(sets, part, chances, removed=True)
+    rows, target, weight = _tops(sets, chances, removed=False)
+    none, never, light = _tops(sets, chances, removed=True)
     weights, bias = fit(
         np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, REMOVED * light])
     )
@@ -155,22 +213,19 @@ def _fit_top(sets: Sequence[Collected], part: str, chances: LogisticMap) -> tupl
     return weights * slope, bias * slope + shift
 
 
-def _tops(sets: Sequence[Collected], part: str, chances: LogisticMap, *, removed: bool) -> tuple[Rows, Rows, Rows]:
+def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tuple[Rows, Rows, Rows]:
     """One row a query: the features of its best candidate, and whether that is relevant."""
     rows, target, weight = [], [], []
     for collected in sets:
         for example in collected.examples:
-            kept = example.overlap if part == "keyword" else np.ones(len(example.overlap), np.bool_)
-            kept = kept & ~example.relevant if removed else kept
-            if not kept.any():
+            kept = ~example.relevant if removed else np.ones(len(example.relevant), np.bool_)
+            probabilities, own = chances(example, kept)
+            if not len(probabilities) or not (example.gold or removed):
                 continue
-            own = example.keyword[kept]
-            own = own if part == "keyword" else np.hstack([own, example.semantic[kept]])
-            query = np.broadcast_to(example.query, (len(own), len(QUERY)))
-            probabilities = chances(np.hstack([own, query]))
             rows.append(top_features(probabilities, own, example.query)[0])
-            target.append(float(example.relevant[kept][int(np.argmax(probabilities))]))
-            weight.append(1 / len(collected.examples))
+            seen = kept & example.overlap if own.shape[1] == len(KEYWORD) else kept
+            target.append(float(example.relevant[seen][int(np.argmax(probabilities))]))
+            weight.append(collected.weight / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 
 
@@ -186,7 +241,8 @@ def main() -> None:
     parser.add_argument("--leave-out", choices=SETS)
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
-    sets = [collect(arguments.data / "bench" / name, embedder) for name in SETS if name != arguments.leave_out]
+    folders = [arguments.data / "bench" / name for name in SETS if name != arguments.leave_out]
+    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
     maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 

@@ -12,6 +12,8 @@ WITHIN = 0.8
 """A runner-up is recommended beside the best when its probability is at least this share of the best's."""
 ALIKE = 0.6
 """The share of their words that the descriptions of near-duplicates have in common."""
+DESCRIBED = 400
+"""Characters of a description that are compared."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
@@ -21,25 +23,26 @@ def spread(matches: Sequence[Match], window: int) -> list[Match]:
 
     Only reordering, and only within the window. Tools of one server are never duplicates of one another.
     """
-    named: dict[str, list[Tool]] = {}
-    first: list[Match] = []
-    again: list[Match] = []
+    named: dict[str, list[Match]] = {}
     for match in matches[:window]:
-        namesakes = named.setdefault("".join(filter(str.isalnum, match.tool.name.lower())), [])
-        if any(_say_the_same(match.tool, namesake) for namesake in namesakes):
-            again.append(match)
-        else:
-            namesakes.append(match.tool)
-            first.append(match)
-    return [*first, *again, *matches[window:]]
+        named.setdefault("".join(filter(str.isalnum, match.tool.name.lower())), []).append(match)
+    repeated = {match.tool.key for namesakes in named.values() for match in _repeated(namesakes)}
+    return [*sorted(matches[:window], key=lambda match: match.tool.key in repeated), *matches[window:]]
 
 
-def _say_the_same(one: Tool, other: Tool) -> bool:
-    """Whether tools of the same name, on two servers, share most of their descriptions' words."""
-    if one.server == other.server:
-        return False
-    ours, theirs = set(terms(one.description)), set(terms(other.description))
-    return len(ours & theirs) >= ALIKE * len(ours | theirs)
+def _repeated(namesakes: Sequence[Match]) -> list[Match]:
+    """Those that share most of their description's words with an earlier one of another server."""
+    if len(namesakes) < 2:
+        return []
+    said = [set(terms(match.tool.description[:DESCRIBED])) for match in namesakes]
+    return [
+        match
+        for place, match in enumerate(namesakes)
+        if any(
+            earlier.tool.server != match.tool.server and len(own & said[place]) >= ALIKE * len(own | said[place])
+            for earlier, own in zip(namesakes[:place], said, strict=False)
+        )
+    ]
 
 
 def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> tuple[str, ...]:

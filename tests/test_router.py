@@ -1,0 +1,348 @@
+"""Routing end to end on the sample catalogue: the Decision, its stages, and what awkward requests give."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.decision import Decision
+from orchestrator.embed import Vectors
+from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised, UnknownTenant
+from orchestrator.explain import MAX_REJECTED
+from orchestrator.models import Fusion, Kind, RouteHint, RouteRequest, Stage
+from orchestrator.options import Options
+from orchestrator.router import Router
+from orchestrator.stages.merge import merge
+from tests.catalogues import sample, taking, tool
+
+CLEAR = "refund charge ch_3PqX, the customer paid twice"
+"""Settled by its words."""
+VAGUE = "the boardroom is ice cold, warm it up"
+"""Shares no word with the tool that it means."""
+
+
+@pytest.fixture(scope="module")
+async def router() -> AsyncIterator[Router]:
+    async with Router(sample()) as router:
+        yield router
+
+
+def request(query: str, **given: Any) -> RouteRequest:
+    return RouteRequest(query=query, tenant="local", **given)
+
+
+def keys(decision: Decision) -> list[str]:
+    return [match.tool.key for match in decision.matches]
+
+
+class BrokenEmbedder:
+    """An embedder that counts its calls and fails."""
+
+    id, dimension, remote = "broken", 8, False
+
+    def __init__(self, error: Exception | None = None, *, seconds: float = 0, remote: bool = False) -> None:
+        self.calls, self.error, self.seconds, self.remote = 0, error, seconds, remote
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.calls += 1
+        time.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        return np.zeros((len(texts), self.dimension), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("query", "stage", "best", "servers"),
+    [
+        ("search my documents for the travel policy", Stage.ALWAYS, "builtin:workspace_rag_query", ()),
+        ("use jira to create a bug for the broken login page", Stage.EXPLICIT, "jira:create_issue", ()),
+        (CLEAR, Stage.KEYWORD, "stripe:refund_charge", ()),
+        (VAGUE, Stage.SEMANTIC, "facilities:set_room_climate", ()),
+    ],
+)
+async def test_each_stage_settles_the_tasks_that_are_its_own(
+    router: Router, query: str, stage: Stage, best: str, servers: tuple[str, ...]
+) -> None:
+    decision = await router.route(query)
+    assert (decision.stage, decision.matches[0].tool.key) == (stage, best)
+    assert decision.recommended[0] == best
+    assert decision.semantic_ran == (stage is Stage.SEMANTIC)
+    assert stage.value in decision.matches[0].evidence
+
+
+async def test_what_no_tool_can_do_ends_at_none_with_low_matches_and_connects_nothing(router: Router) -> None:
+    decision = await router.route("qwertzuiop")
+    assert (decision.stage, decision.recommended, decision.servers) == (Stage.NONE, (), ())
+    assert decision.confidence < Options().floor
+    assert all(match.why.startswith("low: ") for match in decision.matches)
+    assert "no tool fits well" in decision.warnings[-1]
+
+
+async def test_a_decision_is_whole_and_its_numbers_are_probabilities(router: Router) -> None:
+    for query in (
+        CLEAR,
+        VAGUE,
+        "use jira to create a bug",
+        "search my documents",
+        "find flights and post them to slack",
+    ):
+        decision = await router.route(query)
+        assert decision.query == query
+        assert decision.tenant == "local"
+        assert decision.catalogue == sample().version
+        assert 0 < len(decision.matches) <= 10
+        assert len(set(keys(decision))) == len(decision.matches)
+        for number in (decision.confidence, decision.gate_confidence, *(m.score for m in decision.matches)):
+            assert 0 <= number <= 1
+        assert all(0 <= score <= 1 for match in decision.matches for score in match.evidence.values())
+        assert all(match.why for match in decision.matches)
+        assert set(decision.recommended) <= set(keys(decision))
+        assert len(decision.rejected) <= MAX_REJECTED
+        assert not {item.tool for item in decision.rejected} & set(keys(decision))
+        assert 0 < decision.tokens.after < decision.tokens.before
+        assert 0.9 < decision.tokens.saved < 1
+        assert decision.timings_ms["total"] == pytest.approx(
+            sum(ms for stage, ms in decision.timings_ms.items() if stage != "total"), abs=5
+        )
+
+
+async def test_only_the_recommended_mcp_tools_servers_are_connected() -> None:
+    tools = [tool("time:now", "Tell the time in a city"), tool("clock:now", "A workflow", kind=Kind.WORKFLOW)]
+    async with Router(Catalogue([*tools, *sample()])) as router:
+        decision = await router.route("tell the time in a city")
+    assert decision.recommended == ("time:now",)
+    assert decision.servers == ("time",)
+
+
+async def test_a_compound_task_recommends_a_tool_for_each_part(router: Router) -> None:
+    decision = await router.route("refund the charge of the customer and create an invoice for the customer")
+    assert set(decision.recommended) == {"stripe:refund_charge", "stripe:create_invoice"}
+
+
+async def test_an_open_gate_embeds_nothing() -> None:
+    embedder = BrokenEmbedder(AssertionError("must not be called"))
+    async with Router(sample(), embedder=embedder) as router:
+        for query in (CLEAR, "search my documents for the travel policy"):
+            decision = await router.route(query)
+            assert not decision.semantic_ran
+        assert decision.warnings == ()
+        await router.route(request(VAGUE, route_hint=RouteHint.KEYWORD))
+    assert embedder.calls == 0
+
+
+@pytest.mark.parametrize("error", [EmbedderUnavailable("gone fishing"), Unauthorised("the key was refused")])
+async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(error: Exception) -> None:
+    embedder = BrokenEmbedder(error)
+    query = "somebody should warm up the room, the climate is cold"
+    async with Router(sample(), embedder=embedder) as router:
+        decision = await router.route(request(query, route_hint=RouteHint.SEMANTIC))
+        by_words = await router.route(request(query, route_hint=RouteHint.KEYWORD))
+    assert embedder.calls == 1
+    assert not decision.semantic_ran
+    assert f"keyword leg alone: {error}" in decision.warnings
+    assert keys(decision) == keys(by_words) != []
+
+
+async def test_a_remote_embedder_that_does_not_answer_in_time_is_given_up() -> None:
+    options = Options(semantic_timeout_s=0.05)
+    embedder = BrokenEmbedder(seconds=0.3, remote=True)
+    async with Router(sample(), embedder=embedder, options=options) as router:
+        decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
+    assert "keyword leg alone: no answer within 0.05 s" in decision.warnings
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+    assert decision.timings_ms["semantic"] < 300
+
+
+async def test_the_route_hint_decides_whether_meaning_is_asked(router: Router) -> None:
+    assert (await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))).semantic_ran
+    assert not (await router.route(request(VAGUE, route_hint=RouteHint.KEYWORD))).semantic_ran
+    for hint, ran in ((RouteHint.AUTO, False), (RouteHint.SEMANTIC, True)):
+        assert (await router.route(request(CLEAR, route_hint=hint))).semantic_ran is ran
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 50])
+async def test_at_most_the_limit_is_answered_and_the_best_stay_the_same(router: Router, limit: int) -> None:
+    found = keys(await router.route(request("create an issue", limit=limit)))
+    assert len(found) <= limit
+    assert found[0] == keys(await router.route(request("create an issue")))[0]
+
+
+async def test_every_filter_must_hold_and_only_tools_that_pass_are_answered(router: Router) -> None:
+    for filters in ({"kind": "agent"}, {"server": "jira"}, {"maturity": "emerging", "kind": "integration"}):
+        decision = await router.route(request("create an issue for the review", filters=filters, limit=50))
+        assert decision.matches
+        for match in decision.matches:
+            own = {"kind": str(match.tool.kind), "server": match.tool.server, **match.tool.labels}
+            assert filters.items() <= own.items()
+    nothing = await router.route(request("create an issue", filters={"kind": "agent", "server": "jira"}))
+    assert (nothing.stage, nothing.matches) == (Stage.NONE, ())
+
+
+async def test_a_filter_holds_for_always_available_capabilities_too(router: Router) -> None:
+    decision = await router.route(request("search my documents", filters={"kind": "integration"}))
+    assert all(match.tool.kind is Kind.INTEGRATION for match in decision.matches)
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+async def test_every_fusion_finds_the_tool_that_both_legs_put_first(router: Router, fusion: Fusion) -> None:
+    decision = await router.route(request(CLEAR, fusion=fusion, route_hint=RouteHint.SEMANTIC))
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+    assert all(0 <= match.score <= 1 for match in decision.matches)
+
+
+def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:
+    keyword, semantic = np.array([0.6, 0.6, 0.0]), np.array([0.6, 0.0, 0.5])
+    probability, order = merge(Fusion.WEIGHTED, keyword, semantic, keyword)
+    np.testing.assert_allclose(probability, [0.6, 0.36, 0.3])
+    assert order.tolist() == [0, 1, 2]
+
+
+def test_ranks_order_and_never_pose_as_confidence() -> None:
+    learnt = np.array([0.2, 0.9, 0.1])
+    probability, order = merge(Fusion.RRF, np.array([0.9, 0.1, 0.5]), np.array([0.8, 0.2, 0.1]), learnt)
+    assert probability is learnt
+    assert order[0] == 0
+
+
+async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Router) -> None:
+    whole = await router.route("create an issue")
+    for cap in (whole.tokens.after - 1, whole.tokens.after // 2, 60, 1):
+        decision = await router.route(request("create an issue", token_cap=cap))
+        assert decision.tokens.after <= cap
+        assert len(decision.matches) + len([r for r in decision.rejected if "does not fit" in r.why]) >= len(
+            whole.matches
+        )
+    assert decision.matches == ()
+
+
+async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(router: Router) -> None:
+    decision = await router.route(request("create a jira issue for the bug", limit=2))
+    assert decision.rejected
+    assert all("below the 2 matches" in item.why for item in decision.rejected)
+    assert any("lacks" in item.why for item in decision.rejected)
+
+
+async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> None:
+    best = (await router.route("refund the customers charged twice")).matches[0]
+    assert best.words["name"] == ("refund", "charged")
+    assert "customers" in best.words["description"]
+    assert "name: refund, charged" in best.why
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"query": ""}, "query is empty"),
+        ({"query": " \n\t "}, "query is empty"),
+        ({"query": "x" * 100_001}, "100,001 characters: at most 100,000"),
+        ({"limit": 0}, "limit=0: give 1 to 50"),
+        ({"limit": 51}, "limit=51"),
+        ({"token_cap": 0}, "token_cap=0"),
+    ],
+)
+async def test_a_request_that_cannot_be_routed_is_refused_with_the_remedy(
+    router: Router, wrong: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        await router.route(RouteRequest(**{"query": "q", "tenant": "local", **wrong}))
+    with pytest.raises(UnknownTenant, match="no tenant: give an organization"):
+        await router.route(RouteRequest(query="q"))
+
+
+async def test_a_query_of_100_000_characters_is_answered_in_time(router: Router) -> None:
+    text = "refund the charge of the customer. " + "The report says that all is well in the garden. " * 2_080
+    for query in (text[:100_000], "x" * 100_000, "ab, " * 25_000, "汉" * 100_000, "use " * 25_000, "," * 100_000):
+        started = time.perf_counter()
+        decision = await router.route(query)
+        assert time.perf_counter() - started < 5
+        assert len(decision.matches) <= 10
+
+
+@pytest.mark.parametrize("query", ["\x00\x01\x02", "?!...", "\ud800\udfff", "🚀🔥", "the and of", "\u200b\u202e", "0"])
+async def test_a_query_without_a_word_is_answered_and_claims_nothing(router: Router, query: str) -> None:
+    decision = await router.route(query)
+    assert decision.gate_confidence < 0.7
+    assert decision.stage in (Stage.NONE, Stage.SEMANTIC)
+
+
+async def test_control_characters_hide_no_word(router: Router) -> None:
+    decision = await router.route("refund\x00 charge\x1b of the\ud800 customer\x07")
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+
+
+async def test_an_empty_catalogue_says_how_to_fill_it() -> None:
+    async with Router(Catalogue()) as router:
+        for hint in RouteHint:
+            decision = await router.route(request("send a letter", route_hint=hint))
+            assert (decision.stage, decision.matches, decision.confidence) == (Stage.NONE, (), 0.0)
+            assert "the catalogue is empty: add tools" in decision.warnings[-1]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_in_a_catalogue_of_one_or_two_tools_the_fitting_one_wins(others: int) -> None:
+    tools = [tool("mail:send_letter", "Send a letter"), tool("files:read", "Read a file")]
+    async with Router(Catalogue(tools[: others + 1])) as router:
+        decision = await router.route("send a letter to Ana")
+        assert decision.matches[0].tool.key == "mail:send_letter"
+        assert decision.stage is not Stage.NONE
+        assert (await router.route("qwertzuiop")).stage is Stage.NONE
+
+
+LANGUAGES = {
+    "Chinese": (["查询天气预报", "发送电子邮件", "翻译文本", "创建日历事件"], "帮我查询明天北京的天气"),
+    "Cyrillic": (["показать прогноз погоды", "отправить письмо", "перевести текст", "создать событие"], "прогноз погоды на завтра"),
+    "Arabic": (["عرض توقعات الطقس", "إرسال رسالة بريد", "ترجمة النص", "إنشاء حدث في التقويم"], "ما هي توقعات الطقس غدا"),
+    "Greek": (["πρόγνωση καιρού", "αποστολή μηνύματος", "μετάφραση κειμένου", "νέο γεγονός"], "πρόγνωση του καιρού για αύριο"),
+    "Japanese": (["天気予報を調べる", "メールを送信する", "文章を翻訳する", "予定を作成する"], "東京の天気予報を教えて"),
+    "Korean": (["날씨 예보 조회", "이메일 보내기", "텍스트 번역", "일정 만들기"], "내일 날씨 예보 알려줘"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_query_in_any_script_finds_the_tool_in_that_script(language: str) -> None:
+    descriptions, query = LANGUAGES[language]
+    tools = [tool(f"s{number}:t{number}", text) for number, text in enumerate(descriptions)]
+    async with Router(Catalogue([*tools, *sample()])) as router:
+        for hint in RouteHint:
+            decision = await router.route(request(query, route_hint=hint))
+            assert decision.matches[0].tool.key == "s0:t0", hint
+            assert decision.stage in (Stage.KEYWORD, Stage.SEMANTIC)
+
+
+async def test_near_duplicates_of_other_servers_give_way_in_the_answer() -> None:
+    copies = [tool(f"copy{n}:send_letter", "Send a letter to a person") for n in range(5)]
+    others = [tool("mail:send_note", "Send a short note to a person"), tool("mail:list_letters", "List letters")]
+    async with Router(Catalogue([*copies, *others])) as router:
+        found = keys(await router.route("send a letter to a person"))
+    assert len([key for key in found[:3] if key.startswith("copy")]) == 1
+
+
+async def test_where_nothing_matched_the_most_used_are_shown_without_a_claim() -> None:
+    tools = [tool(f"s:t{n}", "thing", labels={"usage": str(n)}) for n in range(5)]
+    async with Router(Catalogue(tools)) as router:
+        decision = await router.route(request("qwertzuiop", route_hint=RouteHint.KEYWORD))
+    assert keys(decision) == [f"s:t{n}" for n in (4, 3, 2, 1, 0)]
+    assert {match.score for match in decision.matches} == {0.0}
+
+
+async def test_concurrent_requests_share_one_index_and_do_not_mix(router: Router) -> None:
+    queries = {CLEAR: "stripe:refund_charge", "create a jira issue for the bug": "jira:create_issue"}
+    decisions = await asyncio.gather(*(router.route(query) for query in [*queries] * 20))
+    assert all(decision.matches[0].tool.key == queries[decision.query] for decision in decisions)
+
+
+async def test_a_decision_resolves_calls_to_its_own_tools() -> None:
+    async with Router(Catalogue([tool("mail:send", "Send a letter", input_schema=taking("to", to="who"))])) as router:
+        decision = await router.route("send a letter")
+    (offered,) = decision.tools("anthropic")
+    call = {"type": "tool_use", "id": "1", "name": offered["name"], "input": {"to": "Ana"}}
+    assert decision.resolve(call).tool.key == "mail:send"
+
+
+def test_a_router_takes_a_catalogue_or_a_store() -> None:
+    with pytest.raises(InvalidInput, match="either a catalogue or a store"):
+        Router()
