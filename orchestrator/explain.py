@@ -22,9 +22,10 @@ def words_in(index: Index, understood: Understood, positions: Sequence[int]) -> 
     postings = index.keyword.postings
     if postings is None or not positions:
         return [{} for _ in positions]
-    chosen = np.array(positions, np.int64)
-    for term in sorted(understood.terms, key=lambda term: -postings.idf.get(term, 0.0)):
-        for words, bits in zip(found, postings.holding(term, chosen).tolist(), strict=True):
+    ordered = sorted(understood.terms, key=lambda term: -postings.idf.get(term, 0.0))
+    held = postings.holding(ordered, np.array(positions, np.int64)).tolist()
+    for term, row in zip(ordered, held, strict=True):
+        for words, bits in zip(found, row, strict=True):
             if bits:
                 words.setdefault(_STRONGEST[bits], []).append(understood.words[term])
     return [{field: tuple(words) for field, words in row.items()} for row in found]

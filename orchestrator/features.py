@@ -111,16 +111,14 @@ def _ranks(values: Rows) -> Rows:
 
 def _holdings(index: KeywordIndex, weighted: Mapping[str, float], chosen: Positions) -> tuple[Rows, Rows, Rows]:
     """For each candidate the query's weight that it holds, that its name holds, and its name's weight that is said."""
-    held, named, said = np.zeros(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen))
-    for term, weight in weighted.items():
-        if index.postings is None or not (idf := index.postings.idf.get(term, 0.0)):
-            continue
-        fields = index.postings.holding(term, chosen)
-        in_name = (fields & NAME_BIT) > 0
-        held += idf * weight * (fields > 0)
-        named += idf * weight * in_name
-        said += idf * in_name
-    return held, named, said
+    if index.postings is None:
+        return np.zeros(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen))
+    known = [term for term in weighted if term in index.postings.idf]
+    idf = np.array([index.postings.idf[term] for term in known])
+    weight = idf * np.array([weighted[term] for term in known])
+    fields = index.postings.holding(known, chosen)
+    in_name = (fields & NAME_BIT) > 0
+    return weight @ (fields > 0), weight @ in_name, idf @ in_name
 
 
 def _share(words: frozenset[str], weighted: Mapping[str, float]) -> float:

@@ -1,7 +1,7 @@
 """The Index: one tenant's catalogue, ready to be searched. Built once a catalogue version, then only read."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,16 @@ class Index:
     @property
     def has_vectors(self) -> bool:
         return self._semantic is not None
+
+    @cached_property
+    def labelled(self) -> Mapping[tuple[str, str], list[int]]:
+        """The positions of the tools with each label, kind, server and name: what filters ask for."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for position, tool in enumerate(self.catalogue):
+            labels = {**tool.labels, "kind": str(tool.kind), "server": tool.server, "name": tool.name}
+            for label in labels.items():
+                found.setdefault(label, []).append(position)
+        return found
 
     @cached_property
     def tokens(self) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from orchestrator.stages.always import Capability
 from orchestrator.store import Store
 
 PATIENCE_S = 1.0
-"""How long a request waits for the store where an earlier Index is at hand, and how long it is spared after a failure."""
+"""How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
 
 
 @dataclass(slots=True)

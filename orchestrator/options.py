@@ -32,7 +32,7 @@ class Options:
 
     gate: float = 0.7
     """The keyword leg's confidence from which on the semantic leg does not run."""
-    floor: float = 0.1
+    floor: float = 0.2
     """The confidence under which nothing is good enough: stage `none`."""
     explicit_floor: float = 0.95
     semantic_timeout_s: float = 1.0

@@ -1,5 +1,6 @@
 """From candidates to a Decision: what was said outright, floors, order, recommendation, token cap, reasons."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,31 +67,30 @@ class Outcome:
         self.explicit = self.index.servers.find(self.understood.text)
         if self.explicit.wanted or self.explicit.unwanted or self.request.filters:
             self.settled = False
-            self.allowed = self._allowed()
+            self.allowed = allowed = self._allowed()
+            if allowed is not None:
+                self.always = {tool: asked for tool, asked in self.always.items() if allowed[tool]}
 
     def named(self) -> Positions | None:
         """The tools of the servers that the query asks for; None if it asks for none."""
         if not self.explicit.wanted:
             return None
-        keyword = self.index.keyword
-        return np.flatnonzero(np.isin(keyword.server_of, [keyword.servers.index(s) for s in self.explicit.wanted]))
+        return np.flatnonzero(self._of_servers(self.explicit.wanted))
 
     def _allowed(self) -> NDArray[np.bool_] | None:
         unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)
         if not unwanted and not self.request.filters:
             return None
-        wanted = self.request.filters.items()
-        return np.array(
-            [
-                tool.server not in unwanted and all(_label(tool, name) == value for name, value in wanted)
-                for tool in self.index.catalogue
-            ]
-        )
+        allowed = np.ones(len(self.index.catalogue), np.bool_)
+        for label in self.request.filters.items():
+            having = np.zeros_like(allowed)
+            having[self.index.labelled.get(label, [])] = True
+            allowed &= having
+        return allowed & ~self._of_servers(unwanted)
 
-
-def _label(tool: Tool, name: str) -> str | None:
-    own = {"kind": str(tool.kind), "server": tool.server, "name": tool.name}
-    return own.get(name, tool.labels.get(name))
+    def _of_servers(self, servers: Iterable[str]) -> NDArray[np.bool_]:
+        keyword = self.index.keyword
+        return np.isin(keyword.server_of, [keyword.servers.index(server) for server in servers])
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float
         return True
     server = keyword.server_terms[int(keyword.server_of[position])]
     here = np.array([position])
-    return any(keyword.postings.holding(term, here)[0] for term in outcome.understood.terms if term not in server)
+    return bool(keyword.postings.holding([term for term in outcome.understood.terms if term not in server], here).any())
 
 
 def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:

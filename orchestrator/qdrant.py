@@ -153,8 +153,12 @@ class Qdrant:
 
         if self._client is None:
             if self.remote:
-                timeout = max(1, round(self._timeout_s))
-                self._client = QdrantClient(url=self.location, api_key=store_key(), timeout=timeout)
+                self._client = QdrantClient(
+                    url=self.location,
+                    api_key=store_key(),
+                    timeout=max(1, round(self._timeout_s)),
+                    check_compatibility=False,  # It would ask from a thread of its own, and warn there.
+                )
             else:
                 self._client = QdrantClient(":memory:")
         return self._client

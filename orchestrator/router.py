@@ -132,15 +132,22 @@ class Router:
         clauses = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
         texts = [understood.text, *clauses]
         try:
-            if not self.embedder.remote and index.has_vectors:
-                return self.embedder.embed(texts)
-            async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
-                await asyncio.to_thread(index.semantic, self.embedder)
-                return await asyncio.to_thread(self.embedder.embed, texts)
+            vectors = await self._embed(index, texts)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
-            run.warnings.append(f"keyword leg alone: {reason}")
-            return None
+        else:
+            if vectors[0].any():
+                return vectors
+            reason = "the embedder knows no word of the query"
+        run.warnings.append(f"keyword leg alone: {reason}")
+        return None
+
+    async def _embed(self, index: Index, texts: list[str]) -> NDArray[np.float32]:
+        if not self.embedder.remote and index.has_vectors:
+            return self.embedder.embed(texts)
+        async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
+            await asyncio.to_thread(index.semantic, self.embedder)
+            return await asyncio.to_thread(self.embedder.embed, texts)
 
 
 class _Run:

@@ -65,8 +65,8 @@ def test_each_field_that_holds_a_term_is_known() -> None:
     postings = KeywordIndex([own, tool("other:thing")]).postings
     assert postings is not None
     for field, term in zip(FIELDS, ("mail", "send", "dispatch", "letter", "receiv"), strict=True):
-        assert postings.holding(term, np.array([0, 1])).tolist() == [1 << FIELDS.index(field), 0]
-    assert postings.holding("nowhere", np.array([0, 1])).tolist() == [0, 0]
+        assert postings.holding([term], np.array([0, 1])).tolist() == [[1 << FIELDS.index(field), 0]]
+    assert postings.holding(["nowhere"], np.array([0, 1])).tolist() == [[0, 0]]
 
 
 def test_no_document_scores_above_the_ceiling() -> None:

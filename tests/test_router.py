@@ -75,7 +75,7 @@ async def test_each_stage_settles_the_tasks_that_are_its_own(
 
 
 async def test_what_no_tool_can_do_ends_at_none_with_low_matches_and_connects_nothing(router: Router) -> None:
-    decision = await router.route("qwertzuiop")
+    decision = await router.route(request("write a poem on love", route_hint=RouteHint.KEYWORD))
     assert (decision.stage, decision.recommended, decision.servers) == (Stage.NONE, (), ())
     assert decision.confidence < Options().floor
     assert all(match.why.startswith("low: ") for match in decision.matches)
@@ -145,6 +145,13 @@ async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(error:
     assert not decision.semantic_ran
     assert f"keyword leg alone: {error}" in decision.warnings
     assert keys(decision) == keys(by_words) != []
+
+
+async def test_an_embedder_that_knows_no_word_of_the_query_has_no_say() -> None:
+    async with Router(sample(), embedder=BrokenEmbedder()) as router:
+        decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
+    assert (decision.stage, decision.semantic_ran) == (Stage.KEYWORD, False)
+    assert "keyword leg alone: the embedder knows no word of the query" in decision.warnings
 
 
 async def test_a_remote_embedder_that_does_not_answer_in_time_is_given_up() -> None:
@@ -228,9 +235,9 @@ async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(rout
 
 async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> None:
     best = (await router.route("refund the customers charged twice")).matches[0]
-    assert best.words["name"] == ("refund", "charged")
+    assert set(best.words["name"]) == {"refund", "charged"}
     assert "customers" in best.words["description"]
-    assert "name: refund, charged" in best.why
+    assert f"name: {', '.join(best.words['name'])}" in best.why
 
 
 @pytest.mark.parametrize(
@@ -289,22 +296,23 @@ async def test_in_a_catalogue_of_one_or_two_tools_the_fitting_one_wins(others: i
         decision = await router.route("send a letter to Ana")
         assert decision.matches[0].tool.key == "mail:send_letter"
         assert decision.stage is not Stage.NONE
-        assert (await router.route("qwertzuiop")).stage is Stage.NONE
+        assert (await router.route(request("qwertzuiop", route_hint=RouteHint.KEYWORD))).stage is Stage.NONE
 
 
 LANGUAGES = {
-    "Chinese": (["查询天气预报", "发送电子邮件", "翻译文本", "创建日历事件"], "帮我查询明天北京的天气"),
-    "Cyrillic": (["показать прогноз погоды", "отправить письмо", "перевести текст", "создать событие"], "прогноз погоды на завтра"),
-    "Arabic": (["عرض توقعات الطقس", "إرسال رسالة بريد", "ترجمة النص", "إنشاء حدث في التقويم"], "ما هي توقعات الطقس غدا"),
-    "Greek": (["πρόγνωση καιρού", "αποστολή μηνύματος", "μετάφραση κειμένου", "νέο γεγονός"], "πρόγνωση του καιρού για αύριο"),
-    "Japanese": (["天気予報を調べる", "メールを送信する", "文章を翻訳する", "予定を作成する"], "東京の天気予報を教えて"),
-    "Korean": (["날씨 예보 조회", "이메일 보내기", "텍스트 번역", "일정 만들기"], "내일 날씨 예보 알려줘"),
-}  # fmt: skip
+    "Chinese": ("帮我查询明天北京的天气", "查询天气预报", "发送电子邮件", "翻译文本"),
+    "Cyrillic": ("прогноз погоды на завтра", "показать прогнозы погоды", "отправить письмо", "перевести текст"),
+    "Arabic": ("ما هي توقعات الطقس غدا", "عرض توقعات الطقس", "إرسال رسالة بريد", "ترجمة النص"),
+    "Greek": ("πρόγνωση του καιρού για αύριο", "πρόγνωση καιρού", "αποστολή μηνύματος", "μετάφραση κειμένου"),
+    "Japanese": ("東京の天気予報を教えて", "天気予報を調べる", "メールを送信する", "文章を翻訳する"),
+    "Korean": ("내일 날씨 예보 알려줘", "날씨 예보 조회", "이메일 보내기", "텍스트 번역"),
+}
+"""A query, the description of the tool that it means, and those of others."""
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_query_in_any_script_finds_the_tool_in_that_script(language: str) -> None:
-    descriptions, query = LANGUAGES[language]
+    query, *descriptions = LANGUAGES[language]
     tools = [tool(f"s{number}:t{number}", text) for number, text in enumerate(descriptions)]
     async with Router(Catalogue([*tools, *sample()])) as router:
         for hint in RouteHint:

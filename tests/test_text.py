@@ -87,7 +87,8 @@ def test_a_tool_is_searched_by_five_fields_and_embedded_as_one_text() -> None:
         ("description", "Send it now."),
         ("parameters", "to receiver"),
     ]
-    assert card(mail) == "gmail send Email. letter. Send it now.. to receiver"
+    for said in ("gmail", "send Email", "letter", "Send it now", "to receiver"):
+        assert said in card(mail)
 
 
 def test_an_identifier_is_shown_as_words() -> None:

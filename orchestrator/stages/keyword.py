@@ -90,15 +90,19 @@ class Postings:
                 scores[self._documents[start:end]] += self._impact[start:end] * np.float32(weight)
         return scores
 
-    def holding(self, term: str, documents: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """For each of these documents the fields that hold the term, as bits in the order of FIELDS; 0 is none."""
-        number = self._ids.get(term)
-        if number is None:
-            return np.zeros(len(documents), np.uint8)
-        start, end = self._starts[number], self._starts[number + 1]
-        column = self._documents[start:end]
-        places = np.minimum(np.searchsorted(column, documents), len(column) - 1)
-        return np.where(column[places] == documents, self._fields[start + places], np.uint8(0))
+    def holding(self, words: Sequence[str], documents: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """For each term and document [terms, documents] the fields that hold it, as bits in FIELDS' order; 0: none."""
+        found = np.zeros((len(words), len(documents)), np.uint8)
+        place = np.full(self.size, -1, np.int32)
+        place[documents] = np.arange(len(documents), dtype=np.int32)
+        for row, word in enumerate(words):
+            number = self._ids.get(word)
+            if number is not None:
+                start, end = self._starts[number], self._starts[number + 1]
+                places = place[self._documents[start:end]]
+                kept = places >= 0
+                found[row, places[kept]] = self._fields[start:end][kept]
+        return found
 
     def ceiling(self, weighted: Mapping[str, float]) -> float:
         """What a document would score that held every term without end; unknown terms count as the rarest would."""
@@ -137,7 +141,8 @@ class KeywordIndex:
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
         if self.postings is None:
-            return KeywordScores(np.zeros(0, np.float32), (), np.zeros(1, np.float32))
+            nothing = np.zeros(0, np.float32)
+            return KeywordScores(nothing, (nothing,) * len(clauses), np.zeros(1, np.float32))
         servers = self.server_postings.scores(whole) if self.server_postings else np.zeros(1, np.float32)
         parts = tuple(self.postings.scores(clause) for clause in clauses) if len(clauses) > 1 else ()
         return KeywordScores(self.postings.scores(whole), parts, servers)

@@ -58,7 +58,8 @@ def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> 
         ages = {match.tool.labels.get("maturity") for match in matches[:2]}
         if ages == {"stable", "emerging"}:
             return best.tool.key, matches[1].tool.key
-    other = next((key for key in best_of_clauses if key != best.tool.key), None)
+    others = {match.tool.key for match in matches[1:]}
+    other = next((key for key in best_of_clauses if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
 
 

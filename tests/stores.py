@@ -1,0 +1,100 @@
+"""Stores for tests: in memory, in a folder, and on a Qdrant server where QDRANT_URL names one."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from orchestrator.embed import StaticEmbedder, Vectors, embedder_for
+from orchestrator.models import Tool
+from orchestrator.options import Options
+from orchestrator.store import Store
+from tests.catalogues import taking, tool
+
+SHIPPED = Path(__file__).resolve().parents[1] / "orchestrator" / "data" / "embedder"
+KINDS = ["memory", "folder", *(["url"] if os.environ.get("QDRANT_URL") else [])]
+
+MAIL = (
+    tool("mail:send_email", "Send an email to a person", input_schema=taking("to", to="Who gets it", body="The text")),
+    tool("mail:search_inbox", "Search the messages of the inbox"),
+)
+FILES = (
+    tool("files:read_file", "Read the text of a file", labels={"domain": "disk"}, keywords=("cat", "open")),
+    tool("files:delete_file", "Delete a file from the disk"),
+    tool("files:list_folder", "List the files of a folder"),
+)
+
+
+class CountingEmbedder(StaticEmbedder):
+    """The shipped embedder, which also keeps what it was asked to embed."""
+
+    def __init__(self, folder: Path = SHIPPED) -> None:
+        super().__init__(folder)
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        return super().embed(texts)
+
+
+@cache
+def shipped() -> StaticEmbedder:
+    """The shipped embedder, opened once."""
+    embedder = embedder_for(Options())
+    assert isinstance(embedder, StaticEmbedder)
+    return embedder
+
+
+def smaller_model(folder: Path) -> Path:
+    """Another model2vec folder: the first 64 dimensions of the shipped one."""
+    folder.mkdir(parents=True)
+    tensors = load_file(SHIPPED / "model.safetensors")
+    rows = np.ascontiguousarray(tensors["embeddings"][:, :64])
+    save_file({**tensors, "embeddings": rows}, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_bytes((SHIPPED / "tokenizer.json").read_bytes())
+    config = json.loads((SHIPPED / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_dim": 64}))
+    return folder
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a store may be. A server is emptied of this project's collections first."""
+    if request.param == "memory":
+        yield ""
+    elif request.param == "folder":
+        yield str(tmp_path / "store")
+    else:
+        url = os.environ["QDRANT_URL"]
+        _empty(url)
+        yield url
+
+
+@pytest.fixture
+def store(place: str) -> Iterator[Store]:
+    """An empty store with the shipped embedder."""
+    opened = Store(place, embedder=shipped(), timeout_s=5)
+    yield opened
+    opened.close()
+
+
+def by_server(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+    found: dict[str, list[Tool]] = {}
+    for one in tools:
+        found.setdefault(one.server, []).append(one)
+    return found
+
+
+def _empty(url: str) -> None:
+    from qdrant_client import QdrantClient
+
+    client = QdrantClient(url=url, api_key=os.environ.get("QDRANT_API_KEY"))
+    for collection in client.get_collections().collections:
+        if collection.name.startswith("tool_"):
+            client.delete_collection(collection.name)
+    client.close()

@@ -1,0 +1,186 @@
+"""`toolroute route` as a program: its JSON, its exit codes, and a standard output that carries the result alone."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogues import EXAMPLES
+
+CATALOGUE = str(EXAMPLES / "tools.jsonl")
+COMMAND = Path(sys.executable).with_name("toolroute")
+PROBABILITY = (int, float)
+
+
+def run(*arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TOOLROUTE_STORE": str(store or "")}
+    return subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60, env=environment
+    )
+
+
+def route(query: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return run("route", query, "--catalogue", CATALOGUE, *options)
+
+
+def assert_contract(found: dict[str, Any]) -> None:
+    """Every field of the contract, no other, each of its type."""
+    shape = {
+        "query": str,
+        "tenant": str,
+        "stage": str,
+        "confidence": PROBABILITY,
+        "gate_confidence": PROBABILITY,
+        "semantic_ran": bool,
+        "servers": list,
+        "recommended": list,
+        "catalogue": dict,
+        "tokens": dict,
+        "timings_ms": dict,
+        "warnings": list,
+        "matches": list,
+        "rejected": list,
+    }
+    assert {name: type(value) for name, value in found.items() if not isinstance(value, shape.get(name, ()))} == {}
+    assert set(found) == set(shape)
+    assert found["stage"] in ("always", "explicit", "keyword", "semantic", "none")
+    assert re.fullmatch("[0-9a-f]{16}", found["catalogue"]["fingerprint"])
+    assert set(found["catalogue"]) == {"fingerprint", "tools"}
+    assert set(found["tokens"]) == {"before", "after", "counted_by"}
+    assert "total" in found["timings_ms"]
+    for match in found["matches"]:
+        assert set(match) == {"tool", "server", "name", "kind", "score", "evidence", "why"}
+        assert match["tool"] == f"{match['server']}:{match['name']}"
+        assert set(match["evidence"]) <= {"always", "explicit", "keyword", "semantic"}
+        for number in (match["score"], *match["evidence"].values()):
+            assert 0 <= number <= 1
+    for item in found["rejected"]:
+        assert set(item) == {"tool", "why"}
+    assert 0 <= found["confidence"] <= 1
+    assert 0 <= found["gate_confidence"] <= 1
+    assert set(found["recommended"]) <= {match["tool"] for match in found["matches"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "stage", "best"),
+    [
+        ("search my documents for the travel policy", "always", "builtin:workspace_rag_query"),
+        ("use jira to create a bug for the broken login page", "explicit", "jira:create_issue"),
+        ("refund charge ch_3PqX, the customer paid twice", "keyword", "stripe:refund_charge"),
+        ("the boardroom is ice cold, warm it up", "semantic", "facilities:set_room_climate"),
+    ],
+)
+def test_an_answer_is_one_json_document_of_the_contract(query: str, stage: str, best: str) -> None:
+    done = route(query, "-o", "json", "--limit", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert_contract(found)
+    assert (found["query"], found["tenant"], found["stage"]) == (query, "local", stage)
+    assert found["matches"][0]["tool"] == best
+    assert len(found["matches"]) <= 3
+    assert found["semantic_ran"] == (stage == "semantic")
+
+
+def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error() -> None:
+    done = route("qwertzuiop", "-o", "json", "--route-hint", "keyword")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert_contract(found)
+    assert found["stage"] == "none"
+    assert all(match["why"].startswith("low: ") for match in found["matches"])
+    assert done.stderr == f"toolroute: {found['warnings'][0]}\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "fields"),
+    [
+        ("openai", {"type", "name", "description", "parameters", "strict"}),
+        ("openai-chat", {"type", "function"}),
+        ("anthropic", {"name", "description", "input_schema"}),
+        ("mcp", {"name", "description", "inputSchema"}),
+    ],
+)
+def test_the_matches_are_given_as_a_models_tools(output: str, fields: set[str]) -> None:
+    done = route("create a bug in jira", "-o", output, "--limit", "2")
+    assert done.returncode == 0
+    shapes = json.loads(done.stdout)
+    assert [set(shape) for shape in shapes] == [fields] * 2
+    assert "jira__create_issue" in done.stdout
+
+
+def test_a_table_shows_the_stage_the_best_tool_and_what_was_saved() -> None:
+    done = route("use jira to create a bug")
+    assert done.returncode == 0
+    for shown in ("settled by explicit", "jira:create_issue", "% saved"):
+        assert shown in done.stdout
+
+
+def test_explain_names_words_and_fields_and_what_others_lacked() -> None:
+    done = run("explain", "create a jira issue for the bug", "--catalogue", CATALOGUE, "--limit", "2")
+    assert done.returncode == 0
+    for shown in ("name: ", "Not among the matches", "lacks ", "milliseconds: "):
+        assert shown in done.stdout
+
+
+def test_filters_hints_fusion_and_the_token_cap_reach_the_router() -> None:
+    done = route(
+        *("review the code", "-o", "json", "--filter", "kind=agent", "--filter", "maturity=emerging"),
+        *("--route-hint", "semantic", "--fusion", "rrf", "--token-cap", "200"),
+    )
+    found = json.loads(done.stdout)
+    assert found["matches"]
+    assert {match["kind"] for match in found["matches"]} == {"agent"}
+    assert found["semantic_ran"]
+    assert found["tokens"]["after"] <= 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("route",), "Missing argument 'QUERY'"),
+        (("route", "q", "--nonsense"), "No such option"),
+        (("route", "q", "-o", "yaml"), "'yaml' is not one of"),
+        (("route", "q", "--limit", "0", "--catalogue", CATALOGUE), "limit=0: give 1 to 50"),
+        (("route", " ", "--catalogue", CATALOGUE), "query is empty"),
+        (("route", "q", "--filter", "kind", "--catalogue", CATALOGUE), "write KEY=VALUE"),
+        (("route", "q", "--catalogue", "nowhere.jsonl"), "'nowhere.jsonl' does not exist"),
+        (("route", "q", "--organization", " ", "--catalogue", CATALOGUE), "org ID is ' '"),
+    ],
+)
+def test_bad_usage_or_input_ends_with_2_and_one_line_that_helps(arguments: tuple[str, ...], error: str) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_catalogue_ends_with_2_and_names_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "tools.jsonl").write_text('{"name": "a"}\n{"name": \n', encoding="utf-8")
+    done = run("route", "q", "--catalogue", str(tmp_path), "-o", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'tools.jsonl'}:2: not JSON" in done.stderr
+
+
+def test_a_failure_ends_with_1(tmp_path: Path) -> None:
+    done = run("route", "q", "--store", "http://127.0.0.1:9", "-o", "json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("toolroute: ")
+
+
+def test_tools_are_imported_once_and_routed_from_the_store_by_their_tenant_alone(tmp_path: Path) -> None:
+    done = run("tools", "import", CATALOGUE, "--organization", "7", "-o", "json", store=tmp_path)
+    assert done.returncode == 0, done.stderr
+    query = ("route", "refund charge ch_3PqX, the customer paid twice", "-o", "json")
+    own = json.loads(run(*query, "--organization", "7", store=tmp_path).stdout)
+    assert_contract(own)
+    assert (own["tenant"], own["matches"][0]["tool"]) == ("org:7", "stripe:refund_charge")
+    other = run(*query, "--user", "7", store=tmp_path)
+    assert other.returncode == 3
+    found = json.loads(other.stdout)
+    assert (found["tenant"], found["matches"], found["catalogue"]["tools"]) == ("user:7", [], 0)

@@ -1,0 +1,160 @@
+"""10,000 made-up inputs: whatever comes in, an answer or an error of our own comes out, and the invariants hold."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
+from orchestrator.decision import Decision
+from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
+from orchestrator.exports import check_arguments, export
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Tool
+from orchestrator.router import Router
+from orchestrator.stages.explicit import ServerIndex
+from orchestrator.stages.select import LADDER
+from orchestrator.stages.understand import MAX_CLAUSES, understand
+from orchestrator.text import card, terms
+from orchestrator.tokens import count_each, count_tokens, cut
+from tests.catalogues import sample, tool
+
+WORDS = (
+    "use without not in via from the mcp server slack jira github and then , . ; ? @slack search look up google ask me"
+    " document create issue refund weather send email 天气 погода الطقس createIssue don't ' _ - \x00 \ud800 \u202e 🚀 "
+).split(" ")
+any_text = st.text(max_size=60) | st.sampled_from(["\ud800", "a\udfffb", "\x00"])
+queries = st.one_of(any_text, st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
+plain = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+)
+json_values = st.recursive(
+    plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from([*tool_to_json(tool("a:b")), "labels", "keywords", "annotations", "\ud800"])
+schema_keys = st.sampled_from("type properties required items enum $ref anyOf description default x".split())
+schemas = st.recursive(
+    st.sampled_from([None, True, 3, "text", "object", "string", "array", "#"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(schema_keys, inner, max_size=4),
+    max_leaves=5,
+)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+tools = st.builds(
+    Tool,
+    server=st.sampled_from(["", "slack", "a_b", "weiß", "天"]),
+    name=names,
+    description=st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    input_schema=st.none() | st.dictionaries(schema_keys, schemas, max_size=4),
+)
+
+
+def runs(number: int) -> Callable[[Any], Any]:
+    """This many inputs, as fast as they come."""
+    return settings(max_examples=number, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def routers() -> list[Router]:
+    catalogues = [sample(), Catalogue([tool("slack:search", "Search the web")]), Catalogue()]
+    return [Router(catalogue) for catalogue in catalogues]
+
+
+def assert_sound(decision: Decision, request: RouteRequest) -> None:
+    keys = [match.tool.key for match in decision.matches]
+    assert len(keys) <= request.limit
+    assert len(set(keys)) == len(keys)
+    assert set(decision.recommended) <= set(keys)
+    assert len(decision.recommended) <= 2
+    numbers = [decision.confidence, decision.gate_confidence, *(match.score for match in decision.matches)]
+    numbers += [score for match in decision.matches for score in match.evidence.values()]
+    assert all(0 <= number <= 1 for number in numbers)
+    assert request.token_cap is None or decision.tokens.after <= request.token_cap
+    assert not set(keys) & {item.tool for item in decision.rejected}
+    json.dumps(decision.to_json(), allow_nan=False)
+
+
+requests = st.builds(
+    RouteRequest,
+    query=queries,
+    tenant=st.just("local"),
+    limit=st.sampled_from([1, 3, 10, 50, 0]),
+    filters=st.sampled_from([{}, {}, {"kind": "agent"}, {"maturity": "stable"}, {"x": ""}]),
+    route_hint=st.sampled_from(RouteHint),
+    token_cap=st.sampled_from([None, None, None, 1, 300]),
+    fusion=st.sampled_from([None, *Fusion]),
+)
+
+
+@runs(2_000)
+@given(request=requests, which=st.integers(0, 2))
+async def test_any_request_is_answered_soundly_or_refused(
+    routers: list[Router], request: RouteRequest, which: int
+) -> None:
+    try:
+        decision = await routers[which].route(request)
+    except InvalidInput:
+        assert not request.query.strip() or request.limit == 0
+    else:
+        assert_sound(decision, request)
+
+
+@runs(3_000)
+@given(queries)
+def test_any_query_is_understood(query: str) -> None:
+    understood = understand(query)
+    assert 1 <= len(understood.clauses) <= MAX_CLAUSES
+    assert set(understood.words) == set(understood.terms)
+    for clause in understood.clauses:
+        assert all(weight > 0 for weight in clause.terms.values())
+
+
+SERVERS = ServerIndex(["slack", "github", "jira", "google_calendar", "a/b-mcp-server", "天", "use", "@x"])
+
+
+@runs(1_500)
+@given(queries)
+def test_any_query_names_only_known_servers_each_once(query: str) -> None:
+    found = SERVERS.find(query)
+    assert {mention.server for mention in found.mentions} <= {"slack", "github", "jira", "google_calendar"} | {
+        *("a/b-mcp-server", "天", "@x", "use")
+    }
+    assert len(set(found.wanted)) == len(found.wanted)
+
+
+@runs(1_500)
+@given(tools)
+def test_any_tool_is_searched_exported_shrunk_and_read_again(own: Tool) -> None:
+    json.dumps([export([shrink(own)], provider) for provider in ("openai", "mcp") for shrink in LADDER])
+    assert tool_from(json.loads(json.dumps(tool_to_json(own)))) == own
+    assert terms(card(own)) is not None
+
+
+@runs(500)
+@given(tools, st.dictionaries(st.sampled_from("type properties x".split()), json_values, max_size=2))
+def test_any_arguments_are_returned_or_refused(own: Tool, arguments: dict[str, Any]) -> None:
+    with suppress(InvalidArguments):
+        assert check_arguments(own, arguments) == arguments
+
+
+@runs(1_000)
+@given(json_values | st.dictionaries(FIELDS, json_values, max_size=5))
+def test_any_record_is_a_tool_or_refused(record: Any) -> None:
+    try:
+        found = tool_from(record)
+    except InvalidCatalogue:
+        return
+    assert Catalogue([found])[found.key] == found
+
+
+@runs(500)
+@given(st.lists(any_text, max_size=4), st.integers(0, 200))
+def test_any_text_is_counted_and_cut(texts: list[str], limit: int) -> None:
+    assert count_each(texts).tolist() == [count_tokens(text) for text in texts]
+    shorter, was_cut = cut("\n".join(texts), limit)
+    assert was_cut == (count_tokens("\n".join(texts)) > limit)
+    assert not was_cut or limit < 40 or count_tokens(shorter) <= limit

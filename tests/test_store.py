@@ -1,0 +1,325 @@
+"""The Store, in memory and in a folder (and on a server where QDRANT_URL is set): what is written is what is read."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator import Router
+from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.embed import StaticEmbedder, embed_tools
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
+from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest
+from orchestrator.names import COLLECTION
+from orchestrator.store import SHARED, Changes, Store
+from tests.catalogues import sample, tool
+from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model
+
+
+def test_what_is_written_is_read_back_in_order_with_its_vectors(store: Store) -> None:
+    full = tool(
+        "mail:odd näme",
+        "Ünïcode ✓",
+        kind=Kind.AGENT,
+        keywords=("a", "b"),
+        labels={"usage": "3"},
+        annotations=Annotations(read_only=True, idempotent=False),
+        input_schema={"type": "object", "properties": {"x": {"enum": [1, None]}}, "required": []},
+    )
+    store.replace_servers("org:1", {"mail": [*MAIL, full], "files": FILES})
+    stored = store.load("org:1")
+    assert stored.tools == Catalogue([*MAIL, full, *FILES]).tools
+    assert [one.hash for one in stored.tools] == [one.hash for one in Catalogue([*MAIL, full, *FILES])]
+    assert stored.vectors is not None
+    np.testing.assert_allclose(stored.vectors, embed_tools(shipped(), stored.tools), atol=1e-6)
+    assert stored.note == ""
+
+
+def test_an_empty_store_answers_that_it_is_empty(store: Store) -> None:
+    assert store.load("org:1").tools == ()
+    assert store.load("org:1").vectors is None
+    assert store.servers("org:1") == {}
+    assert store.search("org:1", shipped().embed(["mail"])[0], 5) == []
+    assert store.version("org:1") == store.version("org:1") == store.load("org:1").version
+
+
+def test_a_write_tells_what_it_changed(store: Store) -> None:
+    first = store.replace_server("org:1", "files", FILES)
+    assert first == Changes(new=("read_file", "delete_file", "list_folder"))
+    changed = (FILES[0], tool("files:delete_file", "Move a file to the bin"), tool("files:copy_file", "Copy a file"))
+    second = store.replace_server("org:1", "files", changed)
+    assert second == Changes(new=("copy_file",), changed=("delete_file",), gone=("list_folder",), same=1)
+    assert {one.name for one in store.load("org:1").tools} == {"read_file", "delete_file", "copy_file"}
+
+
+def test_only_the_servers_of_the_write_change(store: Store) -> None:
+    store.replace_servers("org:1", {"mail": MAIL, "files": FILES})
+    store.replace_server("org:1", "mail", MAIL[:1])
+    assert store.servers("org:1") == {"files": 3, "mail": 1}
+    store.remove_server("org:1", "files")
+    assert store.servers("org:1") == {"mail": 1}
+    assert store.load("org:1").tools == MAIL[:1]
+
+
+def test_a_server_without_tools_stays_known_and_a_removed_one_does_not(store: Store) -> None:
+    store.replace_servers("org:1", {"mail": MAIL, "files": FILES})
+    store.replace_server("org:1", "mail", ())
+    store.remove_server("org:1", "files")
+    assert store.servers("org:1") == {"mail": 0}
+
+
+def test_the_version_changes_when_the_catalogue_does_and_only_then(store: Store) -> None:
+    versions = [store.version("org:1")]
+    store.replace_server("org:1", "mail", MAIL)
+    versions.append(store.version("org:1"))
+    assert store.replace_server("org:1", "mail", MAIL) == Changes(same=2)
+    assert store.version("org:1") == versions[-1] == store.load("org:1").version
+    store.replace_server(SHARED, "files", FILES)
+    versions.append(store.version("org:1"))
+    store.replace_server("org:2", "mail", MAIL[:1])
+    assert store.version("org:1") == versions[-1]
+    store.remove_server("org:1", "mail")
+    versions.append(store.version("org:1"))
+    assert len(set(versions)) == len(versions)
+
+
+def test_is_current_never_claims_more_than_it_can_tell(store: Store) -> None:
+    store.replace_server("org:1", "mail", MAIL)
+    version = store.version("org:1")
+    assert store.is_current("org:1", version) is not store.remote
+    store.replace_server("org:1", "mail", MAIL[:1])
+    assert not store.is_current("org:1", version)
+
+
+def test_an_unchanged_tool_is_never_embedded_twice(place: str) -> None:
+    embedder = CountingEmbedder()
+    store = Store(place, embedder=embedder)
+    store.replace_server("org:1", "files", FILES)
+    assert embedder.asked
+    embedder.asked.clear()
+    store.replace_server("org:1", "files", FILES)
+    store.replace_server("org:1", "files", FILES[1:])
+    assert embedder.asked == []
+    store.replace_server("org:1", "files", [FILES[1], tool("files:list_folder", "Show what a folder holds")])
+    assert [text for text in embedder.asked if "disk" in text] == []
+    assert any("Show what a folder holds" in text for text in embedder.asked)
+
+
+def test_progress_counts_up_to_the_tools_that_are_written(store: Store) -> None:
+    tools = [tool(f"s:tool_{number}", f"Does thing {number}") for number in range(600)]
+    steps: list[tuple[int, int]] = []
+    store.replace_server("org:1", "s", tools, lambda done, total: steps.append((done, total)))
+    assert steps == [(256, 600), (512, 600), (600, 600)]
+
+
+def test_a_tool_of_another_server_is_refused(store: Store) -> None:
+    with pytest.raises(InvalidCatalogue, match="'files:read_file' is not of server 'mail'"):
+        store.replace_server("org:1", "mail", FILES)
+
+
+def test_no_tenant_is_no_tenant(store: Store) -> None:
+    for ask in (store.load, store.version, store.servers):
+        with pytest.raises(UnknownTenant):
+            ask("")
+
+
+def test_qdrants_own_search_and_the_matrix_give_the_same_answers(store: Store) -> None:
+    store.replace_servers("org:1", by_server(sample().tools))
+    store.replace_server(SHARED, "mail", MAIL)
+    store.replace_server("org:2", "files", FILES)
+    stored = store.load("org:1")
+    assert stored.vectors is not None
+    keys = [one.key for one in stored.tools]
+    for query in ("send an email to my boss", "what is the weather", "refund the customer", "list files"):
+        vector = shipped().embed([query])[0]
+        cosines = stored.vectors @ vector
+        order = np.argsort(-cosines, kind="stable")[:10]
+        found = store.search("org:1", vector, 10)
+        np.testing.assert_allclose([score for _, score in found], cosines[order], atol=1e-5)
+        assert {key for key, score in found if score > found[-1][1] + 1e-5} <= {keys[i] for i in order}
+
+
+def test_qdrants_own_search_shows_no_hidden_tool(store: Store) -> None:
+    store.replace_server(SHARED, "mail", MAIL)
+    store.replace_server("org:1", "mail", [tool("mail:send_email", "Post a letter")])
+    assert [key for key, _ in store.search("org:1", shipped().embed(["email"])[0], 5)] == ["mail:send_email"]
+
+
+def test_a_changed_embedder_embeds_anew_behind_the_alias_while_searches_go_on(place: str, tmp_path: Path) -> None:
+    if not place:
+        pytest.skip("an in-memory store has one embedder, as it lives with one Store")
+    tools = [tool(f"s{n % 7}:tool_{n}", f"Does thing {n} with care") for n in range(700)]
+    old = Store(place, embedder=shipped())
+    old.replace_servers("org:1", by_server(tools))
+    query = shipped().embed(["does thing 5"])[0]
+    found: list[int] = []
+    stop = threading.Event()
+
+    def search() -> None:
+        reader = Store(place, embedder=shipped())
+        while not stop.is_set():
+            stored = reader.load("org:1")
+            assert stored.tools == Catalogue(tools).tools
+            found.append(0 if stored.vectors is None else len(stored.vectors @ query))
+
+    searching = threading.Thread(target=search)
+    searching.start()
+    new = Store(place, embedder=StaticEmbedder(smaller_model(tmp_path / "model")))
+    assert "embeds the tools anew" in new.load("org:1").note
+    assert new.replace_server("org:1", "s0", by_server(tools)["s0"]) == Changes(same=100)
+    stop.set()
+    searching.join()
+    assert 700 in found
+    stored = new.load("org:1")
+    assert (stored.note, stored.tools) == ("", Catalogue(tools).tools)
+    assert stored.vectors is not None
+    assert stored.vectors.shape == (700, 64)
+    np.testing.assert_allclose(stored.vectors, embed_tools(new.embedder, stored.tools), atol=1e-6)
+    assert old.load("org:1").vectors is None
+
+
+def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
+    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
+    monkeypatch.setattr("orchestrator.shelf._CHUNK", 30)
+    embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
+    new = Store(tmp_path / "store", embedder=embedder)
+    embed = embedder.embed
+    monkeypatch.setattr(embedder, "embed", _failing_after(embed, calls=5))
+    with pytest.raises(KeyboardInterrupt):
+        new.replace_server("org:1", "s", tools)
+    assert Store(tmp_path / "store", embedder=shipped()).load("org:1").vectors is not None
+    monkeypatch.setattr(embedder, "embed", embed)
+    embedder.asked.clear()
+    new.replace_server("org:1", "s", tools)
+    assert new.load("org:1").note == ""
+    assert len([text for text in embedder.asked if text.startswith("Does thing")]) == 60
+
+
+def _failing_after(embed: object, calls: int) -> object:
+    left = iter(range(calls))
+
+    def interrupted(texts: list[str]) -> object:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return embed(texts)  # type: ignore[operator]
+
+    return interrupted
+
+
+async def test_another_embedders_vectors_are_told_when_the_semantic_leg_runs(tmp_path: Path) -> None:
+    Store(tmp_path / "store", embedder=shipped()).replace_servers("local", {"mail": MAIL, "files": FILES})
+    embedder = StaticEmbedder(smaller_model(tmp_path / "model"))
+    async with Router(store=Store(tmp_path / "store", embedder=embedder), embedder=embedder) as router:
+        ask = RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.SEMANTIC)
+        decision = await router.route(ask)
+        assert decision.semantic_ran
+        assert decision.matches[0].tool.key == "mail:send_email"
+        assert any("embeds the tools anew" in warning for warning in decision.warnings)
+        quick = await router.route(RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.KEYWORD))
+        assert not any("embeds the tools anew" in warning for warning in quick.warnings)
+
+
+def test_vectors_of_another_dimension_name_the_remedy(tmp_path: Path) -> None:
+    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
+    impostor = StaticEmbedder(smaller_model(tmp_path / "model"))
+    impostor.id = shipped().id
+    store = Store(tmp_path / "store", embedder=impostor)
+    with pytest.raises(InvalidConfig, match=r"256 dimensions.*gives 64.*choose the embedder"):
+        store.replace_server("org:1", "files", FILES)
+    stored = store.load("org:1")
+    assert (stored.vectors, len(stored.tools)) == (None, 2)
+    assert "choose the embedder" in stored.note
+
+
+def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(place, embedder=shipped())
+    store.replace_server("org:1", "mail", MAIL)
+    with monkeypatch.context() as dying:
+        dying.setattr("orchestrator.ledger.flip", _die)
+        with pytest.raises(KeyboardInterrupt):
+            store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
+    assert store.load("org:1").tools == Catalogue(MAIL).tools
+    store.replace_server("org:1", "mail", MAIL)
+    assert _points(store) == 5
+    monkeypatch.setattr("orchestrator.store._DRAFT_S", -1)
+    store.replace_server("org:1", "mail", MAIL)
+    assert _points(store) == 2
+    assert store.load("org:1").tools == Catalogue(MAIL).tools
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _points(store: Store) -> int:
+    with store._qdrant.opened() as points:
+        return len(points.find(COLLECTION, {"tenant": "org:1"}))
+
+
+def test_a_half_done_flip_is_in_force_and_is_finished_by_the_next_write(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(place, embedder=shipped())
+    store.replace_servers("org:1", {"mail": MAIL, "files": FILES[:1]})
+    before = store.version("org:1")
+    with monkeypatch.context() as dying:
+        dying.setattr("orchestrator.ledger.meta_payload", _die)
+        with pytest.raises(KeyboardInterrupt):
+            store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
+    store._qdrant.wrote()
+    assert store.version("org:1") != before
+    assert store.load("org:1").tools == Catalogue([MAIL[0], *FILES]).tools
+    store.replace_server("org:1", "time", [tool("time:now", "The time")])
+    assert store.servers("org:1") == {"files": 3, "mail": 1, "time": 1}
+
+
+def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidConfig, match="cannot be used as a folder"):
+        Store(tmp_path / "file", embedder=shipped()).load("org:1")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "meta.json").write_text("{")
+    with pytest.raises(StoreUnavailable, match="move the folder away"):
+        Store(tmp_path / "broken", embedder=shipped()).load("org:1")
+
+
+def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() -> None:
+    with pytest.raises(StoreUnavailable, match=r"//127\.0\.0\.1:9 does not answer") as told:
+        Store("http://me:secret@127.0.0.1:9", embedder=shipped(), timeout_s=1).load("org:1")
+    assert "secret" not in str(told.value)
+
+
+def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    store.replace_server("org:1", "mail", MAIL)
+    store.close()
+    assert store.servers("org:1") == {"mail": 2}
+
+
+def test_a_new_process_routes_from_the_store_alone_beyond_a_thousand_tools(tmp_path: Path) -> None:
+    tools = [tool(f"s{n % 40}:job_{n}", f"Runs job number {n} of the night shift") for n in range(1_200)]
+    file = tmp_path / "tools.jsonl"
+    file.write_text("".join(json.dumps(tool_to_json(one)) + "\n" for one in [*tools, *MAIL]))
+    command = [sys.executable, "-m", "orchestrator"]
+    target = ["--store", str(tmp_path / "store"), "--organization", "7"]
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [*command, "tools", "import", str(file), *target, "-o", "json"], capture_output=True, text=True
+    )
+    assert json.loads(done.stdout)["new"] == 1_202, done.stderr
+    file.unlink()
+    found = subprocess.run(
+        [*command, "route", "send an email to Ann", *target, "-o", "json"], capture_output=True, text=True
+    )
+    decision = json.loads(found.stdout)
+    assert decision["matches"][0]["tool"] == "mail:send_email", found.stderr
+    assert decision["catalogue"]["tools"] == 1_202
+    assert time.perf_counter() - begin < 60

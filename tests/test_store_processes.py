@@ -1,0 +1,166 @@
+"""One folder, several processes: each waits for the others, and a killed writer leaves the old catalogue or the new."""
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.errors import StoreUnavailable
+from orchestrator.models import Tool
+from orchestrator.store import Store
+from tests.catalogues import tool
+from tests.stores import MAIL, by_server, shipped
+
+SERVERS = 12
+WRITER = """
+import sys
+from tests.stores import by_server, shipped
+from tests.test_store_processes import edition
+from orchestrator.store import Store
+
+store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
+print("ready", flush=True)
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    store.replace_servers("org:1", by_server(edition(number % 2)))
+    print(number, flush=True)
+"""
+SYNCER = """
+import sys
+from tests.catalogues import tool
+from tests.stores import shipped
+from orchestrator.store import Store
+
+store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
+for number in range(4):
+    tools = [tool(f"{sys.argv[2]}:tool_{n}", f"Edition {number} of {n}") for n in range(5 + number)]
+    store.replace_server("org:1", sys.argv[2], tools)
+"""
+HOLDER = """
+import sys, time
+from orchestrator.qdrant import Qdrant
+
+with Qdrant(sys.argv[1], 5).opened():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def edition(number: int) -> list[Tool]:
+    """One of two catalogues with the same keys: every definition differs."""
+    return [tool(f"s{n % SERVERS}:tool_{n}", f"Edition {number} of {n}") for n in range(4 * SERVERS)]
+
+
+EDITIONS = [Catalogue(edition(number)).fingerprint for number in (0, 1)]
+
+
+def _start(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[1])
+
+
+def _said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    reader.replace_servers("org:1", by_server(edition(0)))
+    seen = set()
+    for _ in range(6):
+        writer = _start(WRITER, tmp_path / "store", 1, 1_000)
+        assert _said(writer) == "ready"
+        time.sleep(chance.uniform(0.0, 0.6))
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+        stored = reader.load("org:1")
+        assert stored.vectors is not None
+        assert len(stored.vectors) == len(stored.tools) == 4 * SERVERS
+        assert (found := Catalogue(stored.tools).fingerprint) in EDITIONS
+        assert reader.version("org:1") == stored.version
+        seen.add(found)
+    reader.replace_servers("org:1", by_server(edition(1)))
+    assert Catalogue(reader.load("org:1").tools).fingerprint == EDITIONS[1]
+
+
+def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Path) -> None:
+    reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    reader.replace_servers("org:1", by_server(edition(0)))
+    writer = _start(WRITER, tmp_path / "store", 1, 12)
+    assert _said(writer) == "ready"
+    seen: list[tuple[str, str]] = []
+    while writer.poll() is None:
+        version = reader.version("org:1")
+        found = Catalogue(reader.load("org:1").tools).fingerprint
+        assert found in EDITIONS
+        seen.append((version, found))
+    assert writer.returncode == 0
+    assert len({found for _, found in seen}) == 2
+    assert reader.version("org:1") != seen[0][0]
+    assert Catalogue(reader.load("org:1").tools).fingerprint == EDITIONS[1]
+
+
+def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> None:
+    writers = [_start(SYNCER, tmp_path / "store", name) for name in ("serve", "worker", "sync")]
+    reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    while any(writer.poll() is None for writer in writers):
+        for own in by_server(reader.load("org:1").tools).values():
+            assert len({one.description.split()[1] for one in own}) == 1
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert reader.servers("org:1") == {"serve": 8, "sync": 8, "worker": 8}
+
+
+def test_a_folder_that_stays_locked_is_unavailable_after_the_timeout(tmp_path: Path) -> None:
+    holder = _start(HOLDER, tmp_path / "store")
+    assert _said(holder) == "held"
+    try:
+        begin = time.monotonic()
+        with pytest.raises(StoreUnavailable, match=r"stayed locked by another process for 0\.3 s.*Qdrant server"):
+            Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3).load("org:1")
+        assert 0.3 <= time.monotonic() - begin < 2
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3).load("org:1").tools == ()
+
+
+def test_a_known_version_is_told_at_once_while_another_process_holds_the_folder(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    store.replace_server("org:1", "mail", MAIL)
+    version = store.version("org:1")
+    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL[:1])
+    holder = _start(HOLDER, tmp_path / "store")
+    assert _said(holder) == "held"
+    begin = time.monotonic()
+    assert store.version("org:1") == version
+    assert time.monotonic() - begin < 1
+    holder.kill()
+    holder.communicate()
+    assert store.version("org:1") != version
+
+
+def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.shelf._CHUNK", 300)
+    writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    writer.replace_server("org:1", "mail", MAIL)
+    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_500)]
+    steps: list[int] = []
+    importing = threading.Thread(
+        target=writer.replace_server, args=("org:1", "s", tools, lambda done, total: steps.append(done))
+    )
+    importing.start()
+    reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    during = set()
+    while importing.is_alive():
+        assert len(reader.load("org:1").tools) in (2, 1_502)
+        during.update(steps[-1:])
+    importing.join()
+    assert len(during) > 1
+    assert len(reader.load("org:1").tools) == 1_502

@@ -1,0 +1,127 @@
+"""Nothing of one tenant reaches another: no tool, count, statistic, suggestion or error."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator import Router
+from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.models import RouteRequest, Tool, tenant_of
+from orchestrator.store import SHARED, Store
+from tests.catalogues import tool
+from tests.stores import FILES, MAIL, by_server, shipped
+
+WORDS = "send read list email file folder invoice weather song ticket search delete".split()
+SERVERS = ("mail", "files", "acme", "billing")
+
+
+@st.composite
+def toolsets(draw: st.DrawFn) -> list[Tool]:
+    """A few tools on few servers, of few words, so that tenants have much in common."""
+    keys = draw(st.lists(st.tuples(st.sampled_from(SERVERS), st.sampled_from(WORDS)), unique=True, max_size=6))
+    texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+    return [tool(f"{server}:{name}", draw(texts)) for server, name in keys]
+
+
+QUERIES = st.one_of(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join),
+    st.sampled_from(SERVERS).map(lambda server: f"use {server} mcp to send the invoice, without files"),
+    st.just("use acmee server to list tickets"),
+)
+
+
+def _store(**tools: list[Tool]) -> Store:
+    store = Store(embedder=shipped())
+    for tenant, own in tools.items():
+        store.replace_servers({"a": "org:a", "b": "org:b"}.get(tenant, tenant), by_server(own))
+    return store
+
+
+def _seen(store: Store, tenant: str, query: str) -> dict[str, Any]:
+    async def route() -> dict[str, Any]:
+        async with Router(store=store) as router:
+            decision = await router.route(RouteRequest(query=query, tenant=tenant))
+            return {**decision.to_json(), "timings_ms": None}
+
+    return {"decision": asyncio.run(route()), "servers": store.servers(tenant)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(own=toolsets(), others=toolsets(), shared=toolsets(), query=QUERIES)
+def test_a_decision_is_the_same_whatever_other_tenants_hold(
+    own: list[Tool], others: list[Tool], shared: list[Tool], query: str
+) -> None:
+    alone = _seen(_store(a=own, shared=shared), "org:a", query)
+    assert _seen(_store(b=others, a=own, shared=shared), "org:a", query) == alone
+    assert _seen(_store(a=own, shared=shared, b=others), "org:a", query) == alone
+
+
+@settings(max_examples=25, deadline=None)
+@given(own=toolsets(), others=toolsets(), query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+def test_qdrants_own_search_stays_within_the_tenant(own: list[Tool], others: list[Tool], query: list[str]) -> None:
+    store = _store(a=own, b=others)
+    vector = shipped().embed([" ".join(query)])[0]
+    assert {key for key, _ in store.search("org:a", vector, 20)} == {one.key for one in own}
+
+
+async def test_a_server_of_another_tenant_is_unknown_and_not_suggested(store: Store) -> None:
+    store.replace_server("org:a", "files", FILES)
+    store.replace_servers("org:b", {"zebrafish": [tool("zebrafish:swim", "Swim a lap")]})
+    async with Router(store=store) as router:
+        decision = await router.route(RouteRequest(query="use zebrafishh mcp to read a file", tenant="org:a"))
+        other = await router.route(RouteRequest(query="use zebrafishh mcp to read a file", tenant="org:b"))
+    assert not any("did you mean" in warning for warning in decision.warnings)
+    assert other.catalogue.tools == 1
+
+
+async def test_shared_tools_are_everyones_and_give_way_to_a_tenants_own_server(store: Store) -> None:
+    store.replace_server(SHARED, "mail", MAIL)
+    store.replace_server("org:a", "mail", [tool("mail:post_letter", "Post a letter on paper")])
+    async with Router(store=store) as router:
+        own = await router.index("org:a")
+        other = await router.index("user:x")
+    assert [one.key for one in own.catalogue] == ["mail:post_letter"]
+    assert other.catalogue.tools == tuple(sorted(MAIL, key=lambda one: one.name))
+    assert store.servers("org:a") == {"mail": 1}
+    assert store.servers("user:x") == {"mail": 2}
+
+
+def test_a_tenant_that_removes_its_own_server_sees_the_shared_one_again(store: Store) -> None:
+    store.replace_server(SHARED, "mail", MAIL)
+    store.replace_server("org:a", "mail", [tool("mail:post_letter", "Post a letter")])
+    store.remove_server("org:a", "mail")
+    assert store.servers("org:a") == {"mail": 2}
+
+
+def test_organization_42_and_user_42_differ(store: Store) -> None:
+    store.replace_server(tenant_of(organization="42"), "mail", MAIL)
+    store.replace_server(tenant_of(user="42"), "files", FILES)
+    assert store.servers("org:42") == {"mail": 2}
+    assert store.servers("user:42") == {"files": 3}
+
+
+def test_the_organization_wins_and_neither_is_an_error_or_the_default() -> None:
+    assert tenant_of("1", "2") == "org:1"
+    assert tenant_of(None, "2") == "user:2"
+    assert tenant_of(default="local") == "local"
+    for blank in ("", "  "):
+        with pytest.raises(UnknownTenant, match="not blank"):
+            tenant_of(blank)
+
+
+async def test_a_request_without_a_tenant_is_refused(store: Store) -> None:
+    async with Router(store=store) as router:
+        with pytest.raises(InvalidInput, match="no tenant"):
+            await router.route(RouteRequest(query="send an email"))
+
+
+async def test_an_unknown_tenant_has_an_empty_catalogue_and_no_trace_of_others(store: Store) -> None:
+    store.replace_server("org:a", "mail", MAIL)
+    async with Router(store=store) as router:
+        decision = await router.route(RouteRequest(query="send an email", tenant="org:nobody"))
+    assert decision.matches == ()
+    assert decision.catalogue.tools == 0
+    assert "mail" not in str(decision.warnings)
