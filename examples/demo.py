@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 import textwrap
 import uuid
 from pathlib import Path
@@ -43,7 +42,6 @@ async def main() -> None:
     """The whole demo; fails where a part that must work does not."""
     out = console()
     os.chdir(HERE.parent)
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shutil.rmtree(STORE, ignore_errors=True)
     config = McpConfig.read(HERE / "mcp.json")
     await learn(out, config)

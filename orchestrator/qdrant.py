@@ -22,7 +22,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable
 from orchestrator.options import store_key
 
 _LOCK = ".toolroute.lock"
-_POLL_S = 0.02
+_POLL_S = 0.005
 _PAGE = 1_000
 _LOCAL_PAGE = 1_000_000
 """Embedded, every page filters all points anew."""

@@ -1,7 +1,7 @@
 """What the activities of a worker share: opened on first use, closed when the last worker that holds it ends."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -43,6 +43,7 @@ class Resources:
         self._opening = asyncio.Lock()
         self._router: Router | None = None
         self._tenants: OrderedDict[str, tuple[Executors, Connections | None]] = OrderedDict()
+        self._in_flight: Counter[str] = Counter()
         self._open = AsyncExitStack()
 
     @asynccontextmanager
@@ -69,11 +70,21 @@ class Resources:
             self._tenants[call.tenant] = self._make_executors(call.tenant)
         self._tenants.move_to_end(call.tenant)
         executors, _ = self._tenants[call.tenant]
-        while len(self._tenants) > MAX_TENANTS:
-            _, (_, connections) = self._tenants.popitem(last=False)
+        self._in_flight[call.tenant] += 1
+        try:
+            await self._evict()
+            return await executors.execute(call)
+        finally:
+            self._in_flight[call.tenant] -= 1
+
+    async def _evict(self) -> None:
+        """Closes the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
+        idle = [tenant for tenant in self._tenants if not self._in_flight[tenant]]
+        for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]:
+            _, connections = self._tenants.pop(tenant)
+            del self._in_flight[tenant]
             if connections is not None:
                 await connections.close()
-        return await executors.execute(call)
 
     def connections(self, tenant: str) -> "Connections | None":
         """The tenant's connections, for showing how they stand; None before its first call."""

@@ -84,8 +84,7 @@ class Store:
             return known[1]
         try:
             with self._qdrant.opened(None if known is None or self.remote else 0.0) as points:
-                asked = [tenant] if self.remote else [*self._versions, tenant]
-                versions = ledger.versions(points, asked)
+                versions = ledger.versions(points, [tenant, *self._outdated(stamp)])
         except Busy:
             if known is None:
                 raise
@@ -94,6 +93,10 @@ class Store:
             self._versions.clear()
         self._versions.update((name, (stamp, version)) for name, version in versions.items())
         return versions[tenant]
+
+    def _outdated(self, stamp: str) -> list[str]:
+        """The tenants whose versions are asked for along with another's, since opening a folder is what takes time."""
+        return [tenant for tenant, (known, _) in self._versions.items() if known != stamp] if stamp else []
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Whether this is surely still the tenant's version. Never waits; False where only asking can tell."""

@@ -5,6 +5,7 @@ The estimate counts runs of letters, digits, spaces and punctuation. On the tool
 """
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +18,8 @@ EXACT = "o200k_base"
 Counter = Callable[[str], int]
 
 _CUT_MARK = "\n[cut: {dropped:,} of {total:,} characters left out to stay within {limit:,} tokens]"
+_SHORT = 400
+_RUN = re.compile(r"([A-Za-z]+)|([0-9]+|[^\sA-Za-z0-9\x00]+)|(\n+|[^\S\n]+)")
 _SPACE, _NEWLINE, _DIGIT, _LETTER, _SIGN, _WIDE, _OTHER, _NUL = range(8)
 
 

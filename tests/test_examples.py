@@ -214,7 +214,7 @@ async def test_every_configured_server_starts_from_the_root_of_a_checkout(tmp_pa
     configured = json.loads((EXAMPLES / "mcp.json").read_text("utf-8"))["mcpServers"]
     assert set(configured) == {"files", "notes", "time"}
     for entry in configured.values():
-        assert entry["command"] == "python"
+        assert entry["command"] == ".venv/bin/python"
         async with Client(StdioServerParameters(command=sys.executable, args=entry["args"], cwd=tmp_path)) as client:
             assert (await client.list_tools()).tools
     assert (tmp_path / ".toolroute" / "notes.sqlite").is_file()

@@ -77,6 +77,19 @@ async def test_it_composes_with_another_plugin(temporal_address: str, task_queue
             assert (await routed(client, queue)).recommended
 
 
+async def test_it_composes_with_the_openai_agents_plugin(
+    temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "not-used")  # that plugin makes a client at once; nothing is called
+    from temporalio.contrib.openai_agents import OpenAIAgentsPlugin
+
+    for number, order in enumerate((lambda ours, theirs: [ours, theirs], lambda ours, theirs: [theirs, ours])):
+        queue = f"{task_queue}-{number}"
+        client = await Client.connect(temporal_address, plugins=order(plugin_over(), OpenAIAgentsPlugin()))
+        async with working(client, queue):
+            assert (await routed(client, queue)).recommended == ("files:read_file",)
+
+
 async def test_a_replayer_leaves_a_live_workers_resources_open(temporal_address: str, task_queue: str) -> None:
     plugin = plugin_over()
     client = await Client.connect(temporal_address, plugins=[plugin])

@@ -1,7 +1,6 @@
 """The README's code blocks run as they stand."""
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -14,11 +13,9 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encod
 def _run(code: str, folder: Path) -> str:
     script = folder / "readme.py"
     script.write_text(code, encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, str(script)],
         cwd=ROOT,
-        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         timeout=120,
@@ -42,11 +39,9 @@ def test_the_prepass_prints_a_decision(tmp_path: Path) -> None:
 
 def _sync(store: Path) -> None:
     command = ["-m", "orchestrator", "tools", "sync", "--config", "examples/mcp.json", "--store", str(store)]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
         [sys.executable, *command, "--organization", "acme"],
         cwd=ROOT,
-        env={**os.environ, "PATH": path},
         check=True,
         capture_output=True,
         timeout=120,

@@ -73,7 +73,6 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
     chance = random.Random(4)
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     reader.replace_servers("org:1", by_server(edition(0)))
-    seen = set()
     for _ in range(6):
         writer = _start(WRITER, tmp_path / "store", 1, 1_000)
         assert _said(writer) == "ready"
@@ -83,9 +82,8 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
         stored = reader.load("org:1")
         assert stored.vectors is not None
         assert len(stored.vectors) == len(stored.tools) == 4 * SERVERS
-        assert (found := Catalogue(stored.tools).fingerprint) in EDITIONS
+        assert Catalogue(stored.tools).fingerprint in EDITIONS
         assert reader.version("org:1") == stored.version
-        seen.add(found)
     reader.replace_servers("org:1", by_server(edition(1)))
     assert Catalogue(reader.load("org:1").tools).fingerprint == EDITIONS[1]
 
@@ -101,6 +99,7 @@ def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Pat
         found = Catalogue(reader.load("org:1").tools).fingerprint
         assert found in EDITIONS
         seen.append((version, found))
+    writer.communicate()
     assert writer.returncode == 0
     assert len({found for _, found in seen}) == 2
     assert reader.version("org:1") != seen[0][0]
@@ -113,6 +112,8 @@ def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> N
     while any(writer.poll() is None for writer in writers):
         for own in by_server(reader.load("org:1").tools).values():
             assert len({one.description.split()[1] for one in own}) == 1
+    for writer in writers:
+        writer.communicate()
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert reader.servers("org:1") == {"serve": 8, "sync": 8, "worker": 8}
 
@@ -150,7 +151,7 @@ def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("orchestrator.shelf._CHUNK", 300)
     writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     writer.replace_server("org:1", "mail", MAIL)
-    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_500)]
+    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_000)]
     steps: list[int] = []
     importing = threading.Thread(
         target=writer.replace_server, args=("org:1", "s", tools, lambda done, total: steps.append(done))
@@ -159,8 +160,9 @@ def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytes
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     during = set()
     while importing.is_alive():
-        assert len(reader.load("org:1").tools) in (2, 1_502)
+        assert len(reader.load("org:1").tools) in (2, 1_002)
         during.update(steps[-1:])
+        time.sleep(0.01)
     importing.join()
     assert len(during) > 1
-    assert len(reader.load("org:1").tools) == 1_502
+    assert len(reader.load("org:1").tools) == 1_002

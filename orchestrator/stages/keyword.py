@@ -140,11 +140,12 @@ class KeywordIndex:
 
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
+        several = clauses if len(clauses) > 1 else ()
         if self.postings is None:
             nothing = np.zeros(0, np.float32)
-            return KeywordScores(nothing, (nothing,) * len(clauses), np.zeros(1, np.float32))
+            return KeywordScores(nothing, (nothing,) * len(several), np.zeros(1, np.float32))
         servers = self.server_postings.scores(whole) if self.server_postings else np.zeros(1, np.float32)
-        parts = tuple(self.postings.scores(clause) for clause in clauses) if len(clauses) > 1 else ()
+        parts = tuple(self.postings.scores(clause) for clause in several)
         return KeywordScores(self.postings.scores(whole), parts, servers)
 
 
