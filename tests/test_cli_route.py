@@ -30,7 +30,7 @@ def route(query: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 def assert_contract(found: dict[str, Any]) -> None:
     """Every field of the contract, no other, each of its type."""
-    shape = {
+    shape: dict[str, Any] = {
         "query": str,
         "tenant": str,
         "stage": str,

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.explicit import measure
 from orchestrator.catalogue import Catalogue
 from orchestrator.index import Index
-from orchestrator.models import Stage
+from orchestrator.models import RouteRequest, Stage
 from orchestrator.options import Options
 from orchestrator.router import Router
 from orchestrator.stages.explicit import Explicit, Form, ServerIndex
@@ -179,6 +179,21 @@ async def test_an_unknown_server_never_stops_the_search() -> None:
         decision = await router.route("use trelo mcp to list the open pull requests of the repository")
     assert "no server 'trelo' is known here; `toolroute servers` shows the known ones" in decision.warnings
     assert decision.recommended == ("github:list_pull_requests",)
+
+
+async def test_a_server_of_another_tenant_is_unknown(tmp_path: Path) -> None:
+    async with Router(store=tmp_path) as router:
+        assert router.store is not None
+        router.store.replace_servers("org:1", {"slack": [tool("slack:post", "Post a message")]})
+        router.store.replace_servers("org:2", {"mail": [tool("mail:send", "Send a message")]})
+        theirs, ours = [
+            await router.route(RouteRequest(query="use the slack mcp to post a message", tenant=tenant))
+            for tenant in ("org:1", "org:2")
+        ]
+    assert (theirs.stage, theirs.servers) == (Stage.EXPLICIT, ("slack",))
+    assert "no server 'slack' is known here; `toolroute servers` shows the known ones" in ours.warnings
+    assert [match.tool.key for match in ours.matches] == ["mail:send"]
+    assert "slack" not in {item.tool.partition(":")[0] for item in ours.rejected}
 
 
 async def test_the_named_servers_fitting_tools_win_and_it_alone_is_connected() -> None:

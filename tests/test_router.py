@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -283,8 +284,8 @@ async def test_control_characters_hide_no_word(router: Router) -> None:
 
 async def test_an_empty_catalogue_says_how_to_fill_it() -> None:
     async with Router(Catalogue()) as router:
-        for hint in RouteHint:
-            decision = await router.route(request("send a letter", route_hint=hint))
+        for query, hint in product(("send a letter", "send a letter and book a desk for Monday"), RouteHint):
+            decision = await router.route(request(query, route_hint=hint))
             assert (decision.stage, decision.matches, decision.confidence) == (Stage.NONE, (), 0.0)
             assert "the catalogue is empty: add tools" in decision.warnings[-1]
 

@@ -60,6 +60,7 @@ def test_a_part_of_the_task_with_a_best_tool_of_its_own_recommends_that_as_well(
     found = [match("a:x", 0.9), match("b:y", 0.3), match("c:z", 0.2)]
     assert recommend(found, ["a:x", "c:z", "b:y"]) == ("a:x", "c:z")
     assert recommend(found, ["a:x"]) == ("a:x",)
+    assert recommend(found[:1], ["a:x", "c:z"]) == ("a:x",)
     assert recommend([]) == ()
 
 

@@ -14,23 +14,15 @@ from orchestrator.everyday import EVERYDAY
 from orchestrator.models import Tool
 from orchestrator.spelling import Speller
 from orchestrator.text import STOP_WORDS, spaced
+from orchestrator.wording import PLACES, VERBS, Wording
 
 MAX_READ = 4_000
 """Characters of a query in which servers are looked for; what follows is a pasted document."""
 
-_WORD = re.compile(r"@?[^\W_][\w.+&'’/-]*[\w+]|[^\W_]|,")
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _GENERIC = frozenset(
     "mcp server servers api apis connector connectors integration plugin tool tools service com io".split()
 )
-_ARTICLES = frozenset("the my our your this that a an only just".split())
-_VERBS = frozenset("use using with via through ask call leverage".split())
-_PLACES = frozenset("from on in inside within by into to".split())
-_NOUNS = frozenset("connector integration plugin".split())
-_CUES = _NOUNS | frozenset("use using mcp server".split())
-"""A strong form has one of these, or an @."""
-_LIST = frozenset(", and or nor &".split())
-_PURPOSE = frozenset("to for".split())
 
 
 class Form(StrEnum):
@@ -106,7 +98,7 @@ class ServerIndex:
 
     def find(self, text: str) -> Explicit:
         """Every server that the text names, and the unknown ones it names in the strong form."""
-        query = _Query(text[:MAX_READ])
+        query = Wording(text[:MAX_READ])
         mentions: list[Mention] = []
         unknown: dict[str, tuple[str, ...]] = {}
         place = 0
@@ -119,7 +111,7 @@ class ServerIndex:
             place = names[-1].end if found else place + 1
         return Explicit(mentions=tuple(mentions), unknown=unknown)
 
-    def _names_at(self, query: "_Query", place: int) -> list[_Name]:
+    def _names_at(self, query: Wording, place: int) -> list[_Name]:
         """The known name that starts here, and those listed after it ("slack, jira and github")."""
         name = self._known_at(query, place) or (self._misspelt_at(query, place) if query.has_cue else None)
         names = [name] if name else []
@@ -129,7 +121,7 @@ class ServerIndex:
             names += [name] if name else []
         return names
 
-    def _known_at(self, query: "_Query", place: int) -> _Name | None:
+    def _known_at(self, query: Wording, place: int) -> _Name | None:
         """The longest known name that starts here."""
         longest = self._longest.get(query.word(place).lstrip("@"), 0)
         for end in range(min(place + longest, len(query.words)), place, -1):
@@ -138,7 +130,7 @@ class ServerIndex:
                 return _Name(place, end, alias)
         return None
 
-    def _misspelt_at(self, query: "_Query", place: int) -> _Name | None:
+    def _misspelt_at(self, query: Wording, place: int) -> _Name | None:
         """A word that stands in a strong form and is one slip away from just one name."""
         word = query.word(place)
         if word in EVERYDAY or word in STOP_WORDS or not query.is_strong(place, place + 1, ordinary=False):
@@ -146,7 +138,7 @@ class ServerIndex:
         near = self._speller.near(word.lstrip("@"))
         return _Name(place, place + 1, near[0], corrected=True) if len(near) == 1 else None
 
-    def _mentions(self, query: "_Query", name: _Name, listed: Sequence[_Name]) -> list[Mention]:
+    def _mentions(self, query: Wording, name: _Name, listed: Sequence[_Name]) -> list[Mention]:
         form = self._form(query, name, listed)
         if form is None:
             return []
@@ -157,7 +149,7 @@ class ServerIndex:
             for server in self._servers_of[name.alias]
         ]
 
-    def _form(self, query: "_Query", name: _Name, listed: Sequence[_Name]) -> Form | None:
+    def _form(self, query: Wording, name: _Name, listed: Sequence[_Name]) -> Form | None:
         """How clearly these words name the server; None if they more likely don't. A list is read as one name."""
         start, end = listed[0].start, listed[-1].end
         ordinary = name.alias in self._ordinary
@@ -167,18 +159,18 @@ class ServerIndex:
             return None
         before = query.before(start)
         negated = query.is_negated(start)
-        if before in _VERBS or negated or (before in _PLACES and query.capital[name.start]):
+        if before in VERBS or negated or (before in PLACES and query.capital[name.start]):
             return Form.WEAK
         return None
 
-    def _unknown_at(self, query: "_Query", place: int) -> str | None:
+    def _unknown_at(self, query: Wording, place: int) -> str | None:
         """A word that stands where a name stands in the strong form and looks like one, as it was written."""
         word, after = query.word(place), query.word(place + 1)
         if len(word) < 3 or not word[0].isalpha() or word in STOP_WORDS or word in _GENERIC or word in self._servers_of:
             return None
         if not query.is_strong(place, place + 1, ordinary=True):
             return None
-        if word in EVERYDAY and not (after == "mcp" and query.before(place) in _VERBS):
+        if word in EVERYDAY and not (after == "mcp" and query.before(place) in VERBS):
             return None
         written_as_a_name = query.capital[place] or after in ("mcp", "server")
         return query.said[place] if written_as_a_name or self._speller.near(word) else None
@@ -186,60 +178,6 @@ class ServerIndex:
     def _near(self, said: str) -> tuple[str, ...]:
         servers = (server for alias in self._speller.near(said.lower()) for server in self._servers_of[alias])
         return tuple(dict.fromkeys(servers))[:3]
-
-
-class _Query:
-    """A query's words, as said and in lower case, commas among them, and what stands around a place."""
-
-    def __init__(self, text: str) -> None:
-        self.said = _WORD.findall(text)
-        self.words = [word.lower().strip("'’.") or "." for word in self.said]
-        self.capital = [place > 0 and word[0].isupper() for place, word in enumerate(self.said)]
-        self.has_cue = any(word in _CUES for word in self.words)
-
-    def word(self, place: int) -> str:
-        """The word here, "" beyond the end."""
-        return self.words[place] if 0 <= place < len(self.words) else ""
-
-    def before(self, place: int) -> str:
-        """The nearest word before this place that is no article; over "X and" in "use X and" as well."""
-        place -= 1
-        while self.word(place) in _ARTICLES:
-            place -= 1
-        if self.word(place) in _LIST and self.word(place - 2) in _VERBS:
-            place -= 2
-        return self.word(place)
-
-    def after_list_mark(self, place: int) -> int:
-        """The place after a comma, "and", or both; the same place where there is none."""
-        while self.word(place) in _LIST:
-            place += 1
-        return place
-
-    def is_strong(self, start: int, end: int, *, ordinary: bool) -> bool:
-        """Whether words[start:end] stand as in "use X to", "X mcp", "from the X server" or "@X"."""
-        before, after = self.before(start), self.word(end)
-        if self.words[start].startswith("@") or after == "mcp":
-            return True
-        if after == "server":
-            return before in _VERBS or before == "from"
-        if after in _NOUNS:
-            return not ordinary or before in _VERBS
-        if before in ("use", "using"):
-            return after in _PURPOSE or (after == "and" and not ordinary)
-        return False
-
-    def is_negated(self, start: int) -> bool:
-        """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""
-        window = self.words[max(0, start - 4) : start]
-        return bool(_NEGATED.search(" ".join(window)))
-
-
-_NEGATED = re.compile(
-    r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|don['’]?t|instead of|rather than|other than|anything but"
-    r"|(?<!is )(?<!are )(?<!was )(?<!were )(?<!be )(?<!has )(?<!have )(?<!did )(?<!does )(?<!if )(?<!or )(?<!can )not)"
-    r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|call|touch|the|my|our|your)){0,3}$"
-)
 
 
 def _is_ordinary(alias: str, ordinary: Container[str]) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.models import Match, Tool
-from orchestrator.text import terms
 
 WITHIN = 0.8
 """A runner-up is recommended beside the best when its probability is at least this share of the best's."""
@@ -34,7 +33,7 @@ def _repeated(namesakes: Sequence[Match]) -> list[Match]:
     """Those that share most of their description's words with an earlier one of another server."""
     if len(namesakes) < 2:
         return []
-    said = [set(terms(match.tool.description[:DESCRIBED])) for match in namesakes]
+    said = [set(match.tool.description[:DESCRIBED].lower().split()) for match in namesakes]
     return [
         match
         for place, match in enumerate(namesakes)

@@ -1,0 +1,36 @@
+"""The token estimate beside o200k_base on real tool definitions: `python -m benchmarks.tokens --data FOLDER`.
+
+Needs the extra `tokens`. Prints, for each catalogue, the lowest, mean and highest ratio of estimate to exact count.
+"""
+
+import argparse
+from pathlib import Path
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.exports import export
+from orchestrator.tokens import compact, count_tokens, exact_counter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    folders = sorted(path.parent for path in (parser.parse_args().data / "bench").glob("*/tools.jsonl"))
+    exact = exact_counter()
+    print(f"{'catalogue':24s} {'definitions':>11s} {'lowest':>7s} {'mean':>7s} {'highest':>7s}")
+    everything: list[float] = []
+    for folder in folders:
+        tools = Catalogue.read(folder).tools
+        texts = [compact(shape) for shape in export(tools, "openai")]
+        ratios = [count_tokens(text) / exact(text) for text in texts]
+        everything += ratios
+        _print(folder.name, ratios)
+    _print("all", everything)
+
+
+def _print(name: str, ratios: list[float]) -> None:
+    mean = sum(ratios) / len(ratios)
+    print(f"{name:24s} {len(ratios):11,d} {min(ratios):7.2f} {mean:7.2f} {max(ratios):7.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Wording: how the words of a query stand around a name. "use X to" names X clearly, "with X" less so."""
+
+import re
+
+_WORD = re.compile(r"@?[^\W_][\w.+&'’/-]*[\w+]|[^\W_]|,")
+_ARTICLES = frozenset("the my our your this that a an only just".split())
+VERBS = frozenset("use using with via through ask call leverage".split())
+PLACES = frozenset("from on in inside within by into to".split())
+_NOUNS = frozenset("connector integration plugin".split())
+_CUES = _NOUNS | frozenset("use using mcp server".split())
+"""A strong form has one of these, or an @."""
+_LIST = frozenset(", and or nor &".split())
+_PURPOSE = frozenset("to for".split())
+_NEGATED = re.compile(
+    r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|don['’]?t|instead of|rather than|other than|anything but"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )(?<!be )(?<!has )(?<!have )(?<!did )(?<!does )(?<!if )(?<!or )(?<!can )not)"
+    r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|call|touch|the|my|our|your)){0,3}$"
+)
+
+
+class Wording:
+    """A query's words, as said and in lower case, commas among them, and what stands around a place."""
+
+    def __init__(self, text: str) -> None:
+        self.said = _WORD.findall(text)
+        self.words = [word.lower().strip("'’.") or "." for word in self.said]
+        self.capital = [place > 0 and word[0].isupper() for place, word in enumerate(self.said)]
+        self.has_cue = any(word in _CUES for word in self.words)
+
+    def word(self, place: int) -> str:
+        """The word here, "" beyond the end."""
+        return self.words[place] if 0 <= place < len(self.words) else ""
+
+    def before(self, place: int) -> str:
+        """The nearest word before this place that is no article; over "X and" in "use X and" as well."""
+        place -= 1
+        while self.word(place) in _ARTICLES:
+            place -= 1
+        if self.word(place) in _LIST and self.word(place - 2) in VERBS:
+            place -= 2
+        return self.word(place)
+
+    def after_list_mark(self, place: int) -> int:
+        """The place after a comma, "and", or both; the same place where there is none."""
+        while self.word(place) in _LIST:
+            place += 1
+        return place
+
+    def is_strong(self, start: int, end: int, *, ordinary: bool) -> bool:
+        """Whether words[start:end] stand as in "use X to", "X mcp", "from the X server" or "@X"."""
+        before, after = self.before(start), self.word(end)
+        if self.words[start].startswith("@") or after == "mcp":
+            return True
+        if after == "server":
+            return before in VERBS or before == "from"
+        if after in _NOUNS:
+            return not ordinary or before in VERBS
+        if before in ("use", "using"):
+            return after in _PURPOSE or (after == "and" and not ordinary)
+        return False
+
+    def is_negated(self, start: int) -> bool:
+        """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""
+        window = self.words[max(0, start - 4) : start]
+        return bool(_NEGATED.search(" ".join(window)))

@@ -1,0 +1,212 @@
+"""Embedders: the static model, and a real HTTP endpoint that answers well, badly, late or not at all."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator import Router
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for
+from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.options import Options
+from orchestrator.store import Changes, Store
+from tests.catalogues import tool
+from tests.embedding_server import DIMENSION, EmbeddingServer, serving, unit_rows
+from tests.stores import FILES, MAIL, SHIPPED, shipped, smaller_model
+
+ASK = RouteRequest(query="send an email to a person", tenant="local", route_hint=RouteHint.SEMANTIC)
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    with serving() as found:
+        yield found
+
+
+def _embedder(server: EmbeddingServer, model: str, **given: float) -> OpenAIEmbedder:
+    return OpenAIEmbedder(model, base_url=server.url, api_key="k", **given)
+
+
+# --- the static model
+
+
+def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
+    texts = ["send an email", "读取文件", "mail " * 5_000, "delete the file " * 500]
+    together = shipped().embed(texts)
+    assert together.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+    for text, row in zip(texts, together, strict=True):
+        np.testing.assert_allclose(shipped().embed([text])[0], row, atol=1e-6)
+
+
+def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
+    assert not shipped().embed(["", "   "]).any()
+    assert shipped().embed([]).shape == (0, shipped().dimension)
+    assert embed_tools(shipped(), []).shape == (0, shipped().dimension)
+
+
+def test_texts_that_mean_the_same_are_nearer_than_others() -> None:
+    query, same, other = shipped().embed(["delete a file", "remove the document from disk", "weather in Oslo"])
+    assert query @ same > query @ other + 0.1
+
+
+def test_more_texts_than_a_batch_come_back_in_order() -> None:
+    texts = [f"tool number {number}" for number in range(1_100)]
+    rows = shipped().embed(texts)
+    assert rows.shape[0] == 1_100
+    np.testing.assert_allclose(rows[1_050], shipped().embed([texts[1_050]])[0], atol=1e-6)
+
+
+def test_a_query_takes_no_time_worth_speaking_of() -> None:
+    begin = time.perf_counter()
+    for _ in range(100):
+        shipped().embed(["send an email to the whole team about the release"])
+    assert time.perf_counter() - begin < 0.5
+
+
+def test_another_folder_is_another_embedder(tmp_path: Path) -> None:
+    smaller = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
+    assert (smaller.dimension, shipped().dimension) == (64, 256)
+    assert smaller.id != shipped().id
+    assert StaticEmbedder(SHIPPED).id == shipped().id
+
+
+@pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
+    folder = smaller_model(tmp_path / "model")
+    (folder / broken).write_text("{")
+    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+        StaticEmbedder(folder)
+    (folder / broken).unlink()
+    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+        StaticEmbedder(folder)
+
+
+@pytest.mark.parametrize("name", ["openai:", "no/such/folder"])
+def test_an_embedder_that_is_none_is_told(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="embedder"):
+        embedder_for(Options(embedder=name))
+
+
+# --- an endpoint
+
+
+@pytest.mark.parametrize("model", ["base64", "floats"])
+def test_both_forms_of_answer_are_read_in_the_order_of_the_texts(model: str, server: EmbeddingServer) -> None:
+    embedder = _embedder(server, model)
+    texts = ["send an email", "read the file", "weather"]
+    np.testing.assert_allclose(embedder.embed(texts), unit_rows(texts), atol=1e-5)
+    assert embedder.dimension == DIMENSION
+    assert len(server.requests) == 1
+    assert embedder.embed([]).shape == (0, DIMENSION)
+
+
+def test_many_and_long_texts_go_in_several_requests(server: EmbeddingServer) -> None:
+    embedder = _embedder(server, "base64")
+    texts = [f"tool {number}" for number in range(1_100)]
+    np.testing.assert_allclose(embedder.embed(texts), unit_rows(texts), atol=1e-5)
+    assert [len(request["input"]) for request in server.requests] == [512, 512, 76]
+    server.requests.clear()
+    embedder.embed(["字" * 50_000] * 100)
+    assert max(len(text) for text in server.texts) == 6_000
+    assert max(sum(map(len, request["input"])) for request in server.requests) <= 250_000
+    assert len(server.texts) == 100
+
+
+def test_an_empty_text_is_not_sent_empty(server: EmbeddingServer) -> None:
+    assert _embedder(server, "base64").embed(["", "mail"]).shape == (2, DIMENSION)
+    assert "" not in server.texts
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "told"),
+    [
+        ("429", EmbedderUnavailable, "HTTP 429: scripted"),
+        ("500", EmbedderUnavailable, "HTTP 500"),
+        ("404", EmbedderUnavailable, "HTTP 404: scripted"),
+        ("401", Unauthorised, "OPENAI_API_KEY"),
+        ("403", Unauthorised, "HTTP 403"),
+        ("short", EmbedderUnavailable, "for 2 texts"),
+        ("not-finite", EmbedderUnavailable, "not finite"),
+        ("no-json", EmbedderUnavailable, "did not answer"),
+    ],
+)
+def test_a_bad_answer_is_one_try_and_one_plain_error(
+    model: str, error: type[Exception], told: str, server: EmbeddingServer
+) -> None:
+    with pytest.raises(error, match=told):
+        _embedder(server, model).embed(["one", "two"])
+    assert len(server.requests) == 1
+
+
+def test_an_answer_of_another_size_is_refused(server: EmbeddingServer) -> None:
+    embedder = _embedder(server, "growing")
+    embedder.embed(["one"])
+    with pytest.raises(EmbedderUnavailable, match="64 dimensions after 32"):
+        embedder.embed(["two"])
+
+
+def test_a_slow_endpoint_is_given_up(server: EmbeddingServer) -> None:
+    begin = time.monotonic()
+    with pytest.raises(EmbedderUnavailable, match="APITimeoutError"):
+        _embedder(server, "slow", timeout_s=0.3).embed(["one"])
+    assert time.monotonic() - begin < 2
+
+
+def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(EmbedderUnavailable, match="APIConnectionError"):
+        OpenAIEmbedder("any", base_url="http://127.0.0.1:9/v1").embed(["one"])
+
+
+# --- an endpoint at work
+
+
+async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(server: EmbeddingServer) -> None:
+    store = Store(embedder=_embedder(server, "base64"))
+    store.replace_servers("local", {"mail": MAIL, "files": FILES})
+    assert store.replace_server("local", "mail", MAIL) == Changes(same=2)
+    assert len(server.texts) == 5
+    async with Router(store=store, embedder=store.embedder) as router:
+        decision = await router.route(ASK)
+    assert decision.semantic_ran
+    assert decision.matches[0].tool.key == "mail:send_email"
+    assert len(server.texts) == 6
+
+
+@pytest.mark.parametrize("model", ["500", "401", "slow", "short"])
+async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(model: str, server: EmbeddingServer) -> None:
+    known = Store(embedder=_embedder(server, "base64"))
+    known.replace_servers("local", {"mail": MAIL, "files": FILES})
+    failing: Embedder = _embedder(server, model)
+    async with Router(store=known, embedder=failing) as router:
+        begin = time.monotonic()
+        decision = await router.route(ASK)
+        assert time.monotonic() - begin < 2
+    assert not decision.semantic_ran
+    assert decision.matches[0].tool.key == "mail:send_email"
+    assert any("keyword leg alone" in warning for warning in decision.warnings)
+
+
+async def test_an_endpoint_whose_vectors_changed_size_leaves_the_keyword_answer(server: EmbeddingServer) -> None:
+    store = Store(embedder=_embedder(server, "growing"))
+    store.replace_servers("local", {"mail": MAIL, "files": FILES})
+    async with Router(store=store, embedder=store.embedder) as router:
+        decision = await router.route(ASK)
+    assert not decision.semantic_ran
+    assert any("64 dimensions after 32" in warning for warning in decision.warnings)
+
+
+def test_a_failing_endpoint_changes_nothing_in_the_store(server: EmbeddingServer, tmp_path: Path) -> None:
+    good = Store(tmp_path / "store", embedder=_embedder(server, "base64"))
+    good.replace_server("local", "mail", MAIL)
+    before = good.load("local")
+    broken = _embedder(server, "500")
+    broken.id = good.embedder.id
+    bad = Store(tmp_path / "store", embedder=broken)
+    with pytest.raises(EmbedderUnavailable):
+        bad.replace_servers("local", {"files": FILES, "mail": [tool("mail:send_email", "Changed")]})
+    after = bad.load("local")
+    assert (after.tools, after.version) == (before.tools, before.version)
