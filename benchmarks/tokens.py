@@ -1,6 +1,7 @@
 """The token estimate beside o200k_base on real tool definitions: `python -m benchmarks.tokens --data FOLDER`.
 
-Needs the extra `tokens`. Prints, for each catalogue, the lowest, mean and highest ratio of estimate to exact count.
+Needs the extra `tokens`. For each catalogue: the lowest, mean and highest ratio of estimate to exact count, and how
+many are below 1.
 """
 
 import argparse
@@ -16,7 +17,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     folders = sorted(path.parent for path in (parser.parse_args().data / "bench").glob("*/tools.jsonl"))
     exact = exact_counter()
-    print(f"{'catalogue':24s} {'definitions':>11s} {'lowest':>7s} {'mean':>7s} {'highest':>7s}")
+    print(f"{'catalogue':24s} {'definitions':>11s} {'lowest':>7s} {'mean':>7s} {'highest':>7s} {'below':>6s}")
     everything: list[float] = []
     for folder in folders:
         tools = Catalogue.read(folder).tools
@@ -28,8 +29,10 @@ def main() -> None:
 
 
 def _print(name: str, ratios: list[float]) -> None:
-    mean = sum(ratios) / len(ratios)
-    print(f"{name:24s} {len(ratios):11,d} {min(ratios):7.2f} {mean:7.2f} {max(ratios):7.2f}")
+    mean, below = sum(ratios) / len(ratios), sum(ratio < 1 for ratio in ratios)
+    print(
+        f"{name:24s} {len(ratios):11,d} {min(ratios):7.2f} {mean:7.2f} {max(ratios):7.2f} {below:6d}"
+    )
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_the_workflow_door_loads_no_engine(door: str) -> None:
 
 RANKS = (
     {"errors", "names", "models", "exports", "decision", "plans", "budget", "durable", "running"},
-    {"options", "text", "tokens", "everyday", "catalogue", "embed"},
+    {"options", "text", "tokens", "everyday", "spelling", "wording", "catalogue", "embed"},
     {"stages", "features", "confidence", "index", "search", "explain", "outcome", "store", "indexes"},
     {"router", "planner"},
 )

@@ -1,0 +1,157 @@
+"""Routing's speed and ranking at 100 to 13,000 tools, beside its peers in the same process: `make bench`.
+
+The queries are toolalpaca's, whose 94 tools stand among distractors from a catalogue of real MCP servers. These have
+tools for the same jobs, so ranking figures are lower bounds: they compare, they do not quote.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.startup import startup_table
+from benchmarks.timing import Times, interleaved, percentiles, ratio
+from orchestrator import metrics
+from orchestrator.catalogue import Catalogue, read_tools
+from orchestrator.confidence import shipped
+from orchestrator.evaluation import Query, read_queries
+from orchestrator.models import RouteHint, RouteRequest, Tool
+from orchestrator.router import Router
+
+SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
+OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}
+MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One contender on a catalogue of one size."""
+
+    size: int
+    name: str
+    times: Times
+    mrr: float
+    ndcg: float
+
+
+def catalogue_of(data: Path, size: int) -> list[Tool]:
+    """toolalpaca's tools and distractors, `size` in all; smaller catalogues are parts of larger ones."""
+    own = read_tools(data / "bench" / "toolalpaca")
+    known = {tool.key for tool in own}
+    others = [tool for tool in read_tools(data / "bench" / "mcp_catalog_toucan") if tool.key not in known]
+    random.Random(1).shuffle(others)
+    return [*own, *others[: size - len(own)]]
+
+
+def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> list[Measured]:
+    """Every contender on one catalogue."""
+    catalogue = Catalogue(tools)
+    loop = asyncio.new_event_loop()
+    router = Router(catalogue)
+
+    def ours(hint: RouteHint) -> Callable[[str], list[str]]:
+        def rank(query: str) -> list[str]:
+            decision = loop.run_until_complete(router.route(RouteRequest(query=query, tenant="local", route_hint=hint)))
+            return [match.tool.key for match in decision.matches]
+
+        return rank
+
+    bm25s, bare = peers.bm25s(catalogue.tools)
+    rankers: dict[str, peers.Ranker] = {
+        **{f"toolroute {name}": ours(hint) for name, hint in OURS.items()},
+        "rank-bm25": peers.rank_bm25(catalogue.tools),
+        "bm25s": bm25s,
+        "FastMCP": peers.fastmcp(catalogue.tools),
+    }
+    times = interleaved({**rankers, "bm25s, bare retrieval": bare}, [query.text for query in queries], rounds)
+    found = []
+    for name, own in times.items():
+        ranker = rankers.get(name, bm25s)
+        orders = [(ranker(query.text), query.relevant) for query in queries]
+        mrr = metrics.mean([metrics.reciprocal_rank(*order) for order in orders])
+        ndcg = metrics.mean([metrics.ndcg(*order, 5) for order in orders])
+        found.append(Measured(size=len(catalogue), name=name, times=own, mrr=mrr, ndcg=ndcg))
+    loop.run_until_complete(router.aclose())
+    loop.close()
+    return found
+
+
+def table(found: Sequence[Measured]) -> str:
+    """Times, ranking, and how each compares with bm25s' bare retrieval."""
+    lines = [
+        "| tools | | p50 ms | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
+        "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    bare = {one.size: one.times for one in found if one.name.endswith("bare retrieval")}
+    for one in found:
+        p50, p95, p99 = percentiles(one.times)
+        lines.append(
+            f"| {one.size:,} | {one.name} | {p50:.3f} | {p95:.3f} | {p99:.3f} | {one.mrr:.3f} | {one.ndcg:.3f} "
+            f"| {ratio(one.times, bare[one.size]):.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def picture(found: Sequence[Measured], file: Path) -> None:
+    """Median time against the size of the catalogue, both logarithmic."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "toolroute"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for name in dict.fromkeys(one.name for one in found):
+        own = [one for one in found if one.name == name]
+        style = "-o" if name.startswith("toolroute") else "--s"
+        medians = [float(np.median(one.times)) for one in own]
+        axes.plot([one.size for one in own], medians, style, label=name, markersize=4)
+    axes.set(xscale="log", yscale="log", xlabel="tools", ylabel="milliseconds a query (median)")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(file, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with bench/ in it")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--queries", type=int, default=100, help="how many of the queries")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", type=Path, help="the page whose tables to replace; the picture goes beside it")
+    parser.add_argument("--json", type=Path, help="write every figure to this file")
+    given = parser.parse_args()
+    shipped()
+    queries = read_queries(given.data / "bench" / "toolalpaca" / "queries.jsonl")
+    queries = random.Random(1).sample(queries, min(given.queries, len(queries)))
+    found: list[Measured] = []
+    for size in given.sizes:
+        found += measure(catalogue_of(given.data, size), queries, given.rounds)
+        print(table([one for one in found if one.size == found[-1].size]), flush=True)
+    started = startup_table({size: catalogue_of(given.data, size) for size in (258, max(given.sizes))})
+    print(started)
+    if given.json:
+        rows = [
+            {"tools": m.size, "name": m.name, "ms": m.times.tolist(), "mrr": m.mrr, "ndcg@5": m.ndcg} for m in found
+        ]
+        given.json.write_text(json.dumps(rows))
+    if given.write:
+        write(given.write, f"{table(found)}\n\n{started}")
+        picture(found, given.write.with_suffix(".svg"))
+
+
+def write(page: Path, tables: str) -> None:
+    """Puts the tables between the page's marks."""
+    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    page.write_text(f"{before}{MARKS[0]}\n{tables}\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
