@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from orchestrator import Connections, Router
 from orchestrator.embed import embedder_for
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import RouteRequest, Tool
 from orchestrator.options import Options
 from orchestrator.store import Store

@@ -30,9 +30,7 @@ def main() -> None:
 
 def _print(name: str, ratios: list[float]) -> None:
     mean, below = sum(ratios) / len(ratios), sum(ratio < 1 for ratio in ratios)
-    print(
-        f"{name:24s} {len(ratios):11,d} {min(ratios):7.2f} {mean:7.2f} {max(ratios):7.2f} {below:6d}"
-    )
+    print(f"{name:24s} {len(ratios):11,d} {min(ratios):7.2f} {mean:7.2f} {max(ratios):7.2f} {below:6d}")
 
 
 if __name__ == "__main__":

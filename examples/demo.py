@@ -22,7 +22,7 @@ from orchestrator.devserver import dev_server, settle
 from orchestrator.embed import embedder_for
 from orchestrator.errors import Unavailable
 from orchestrator.executors import Executors
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
 from orchestrator.planner import plan

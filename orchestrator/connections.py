@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from orchestrator import names
-from orchestrator.calls import Call, split_key
-from orchestrator.connection import CallLost, Connection, Limits
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
-from orchestrator.faults import in_words
-from orchestrator.listing import Inventory
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.calls import Call, split_key
+from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.connection import CallLost, Connection, Limits
+from orchestrator.mcp.faults import in_words
+from orchestrator.mcp.listing import Inventory
+from orchestrator.mcp.owner import OnChange, Owner
+from orchestrator.mcp.results import Answered, as_tool_result
+from orchestrator.mcp.states import Server, ServerState
 from orchestrator.models import Tool
-from orchestrator.owner import OnChange, Owner
 from orchestrator.plans import ToolResult
-from orchestrator.results import Answered, as_tool_result
-from orchestrator.states import Server, ServerState
 
 MAX_RESULT_TOKENS = 8_000
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.exports import check_arguments, parameters
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
-from orchestrator.results import as_mcp_result
 from orchestrator.router import Router
 from orchestrator.store import Store
 from orchestrator.sync import keep_stored, sync

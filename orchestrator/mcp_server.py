@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.errors import InvalidArguments, InvalidConfig, ToolrouteError, UnknownTenant
 from orchestrator.exports import exported_name, parameters
-from orchestrator.faults import first_problem
 from orchestrator.gateway import Gateway
-from orchestrator.http_door import LOOPBACK, TENANT, Door, Tokens
+from orchestrator.mcp.faults import first_problem
+from orchestrator.mcp.http_door import LOOPBACK, TENANT, Door, Tokens
 from orchestrator.models import MAX_LIMIT, RouteHint, Tool
 from orchestrator.names import IDEMPOTENCY_KEY
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orchestrator.arguments import extract
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage
+from orchestrator.planning.arguments import extract
+from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
-from orchestrator.seams import Part, cut_task
 from orchestrator.text import fields, terms
 from orchestrator.tokens import compact, count_tokens
 

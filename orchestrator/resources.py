@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.executors import Executors, HttpExecutor, Registered
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
 from orchestrator.plans import ToolCall, ToolResult
 
 if TYPE_CHECKING:

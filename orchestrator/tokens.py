@@ -1,7 +1,7 @@
 """Token counts: exact for OpenAI's o200k_base with the extra `tokens`, else an estimate that is not too low.
 
-The estimate counts runs of letters, digits, spaces and punctuation. On 31,309 tool definitions of thirteen catalogues it
-lies 33 % above o200k_base in the mean, 70 % at most, and below it for two (by 2 %), both lists of country or currency
+The estimate counts runs of letters, digits, spaces and punctuation. On 31,309 tool definitions of thirteen catalogues
+it lies 33 % above o200k_base in the mean, 70 % at most, and below it for two (by 2 %), which list country or currency
 codes (`python -m benchmarks.tokens`).
 """
 

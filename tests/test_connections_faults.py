@@ -19,7 +19,7 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.states import State
+from orchestrator.mcp.states import State
 from tests.servers.start import alive, config, entry, free_port, owners, running, until
 
 PLAIN = entry("quick.py")

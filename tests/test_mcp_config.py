@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp_config import McpConfig, find_config
+from orchestrator.mcp.config import McpConfig, find_config
 
 
 def one(entry: object) -> McpConfig:

@@ -19,8 +19,8 @@ from mcp.types import CallToolResult
 from orchestrator import Router
 from orchestrator.errors import InvalidArguments, InvalidConfig, UnknownTool
 from orchestrator.gateway import Gateway
-from orchestrator.http_door import Tokens
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.http_door import Tokens
 from orchestrator.models import Kind, RouteHint, Tool
 from orchestrator.stages.always import Capability
 from tests.servers.start import alive, config, entry, owners, until

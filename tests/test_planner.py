@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.arguments import extract
 from orchestrator.models import Match, Stage
 from orchestrator.planner import plan
+from orchestrator.planning.arguments import extract
+from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
-from orchestrator.seams import cut_task
 from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, TEXT, decision, schema
 
 

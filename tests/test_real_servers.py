@@ -10,7 +10,7 @@ from mcp import Client
 
 from orchestrator import Connections, Router
 from orchestrator.gateway import Gateway
-from orchestrator.mcp_config import McpConfig
+from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp_server import make_server
 from orchestrator.models import RouteHint
 from tests.servers.real import node_entry, node_servers_installed, python_entry

@@ -17,7 +17,7 @@ from orchestrator.errors import ToolrouteError
 from orchestrator.options import Options, default_store, model_key
 
 if TYPE_CHECKING:
-    from orchestrator.mcp_config import ServerSpec
+    from orchestrator.mcp.config import ServerSpec
 
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!")}
 
@@ -144,7 +144,7 @@ def _exact_tokens() -> Finding:
 
 
 def _servers(path: Path) -> Iterator[Finding]:
-    from orchestrator.mcp_config import McpConfig
+    from orchestrator.mcp.config import McpConfig
 
     try:
         config = McpConfig.read(path)

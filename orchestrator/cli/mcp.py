@@ -14,9 +14,9 @@ from orchestrator.errors import InvalidArguments
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
+    from orchestrator.mcp.states import ServerState
     from orchestrator.models import Tool
     from orchestrator.plans import ToolResult
-    from orchestrator.states import ServerState
 
 
 @click.command("call")
@@ -190,7 +190,7 @@ async def serve(
     import secrets
 
     from orchestrator.gateway import Gateway
-    from orchestrator.http_door import LOOPBACK, Tokens
+    from orchestrator.mcp.http_door import LOOPBACK, Tokens
     from orchestrator.mcp_server import PATH, make_app, serve_http, serve_stdio
     from orchestrator.options import Options, default_store
     from orchestrator.router import Router

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp_config import FILE_NAMES, McpConfig, find_config
+from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 
 P = ParamSpec("P")
 Command = TypeVar("Command", bound=Callable[..., Any])

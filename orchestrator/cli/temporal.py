@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
 
     from orchestrator.catalogue import Catalogue
-    from orchestrator.mcp_config import McpConfig
+    from orchestrator.mcp.config import McpConfig
     from orchestrator.plugin import OrchestratorPlugin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,7 +41,7 @@ def temporal_options(command: Command) -> Command:
 
 def read_servers(config: Path | None) -> "McpConfig | None":
     """The file given, else the working folder's, else none."""
-    from orchestrator.mcp_config import McpConfig, find_config
+    from orchestrator.mcp.config import McpConfig, find_config
 
     found = config or find_config()
     return McpConfig.read(found) if found else None

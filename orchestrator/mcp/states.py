@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from orchestrator.connection import Connection, Limits
 from orchestrator.errors import ToolrouteError
-from orchestrator.mcp_config import ServerSpec
+from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.connection import Connection, Limits
 
 
 class State(StrEnum):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import http_guard
 from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.faults import LONGEST, first_problem, in_words
-from orchestrator.listing import Inventory, list_tools, take_inventory
-from orchestrator.mcp_config import ServerSpec
+from orchestrator.mcp import http_guard
+from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.faults import LONGEST, first_problem, in_words
+from orchestrator.mcp.listing import Inventory, list_tools, take_inventory
+from orchestrator.mcp.scrub import Secrets
+from orchestrator.mcp.transports import Stderr
 from orchestrator.models import Tool
-from orchestrator.scrub import Secrets
-from orchestrator.transports import Stderr
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError

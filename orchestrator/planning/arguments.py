@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.pieces import Piece, pieces
+from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.text import split_words, stem
 
 _BY_FORMAT = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
-from orchestrator.mcp_config import Launch
+from orchestrator.mcp.config import Launch
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -127,7 +127,7 @@ async def http(launch: Launch, ended: Callable[[], None]) -> AsyncIterator["Tran
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    from orchestrator.http_guard import guarded_client
+    from orchestrator.mcp.http_guard import guarded_client
 
     loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
     client = guarded_client(headers=launch.headers, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)

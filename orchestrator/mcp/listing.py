@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
+from orchestrator.mcp.scrub import Secrets
 from orchestrator.models import Tool
-from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from orchestrator.connection import Connection
 from orchestrator.errors import ServerUnavailable, ToolrouteError
-from orchestrator.faults import connect_error, in_words
-from orchestrator.listing import list_tools
-from orchestrator.mcp_config import Launch
+from orchestrator.mcp.config import Launch
+from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.faults import connect_error, in_words
+from orchestrator.mcp.listing import list_tools
+from orchestrator.mcp.scrub import LogFilter
+from orchestrator.mcp.transports import http, stdio
 from orchestrator.models import Tool
-from orchestrator.scrub import LogFilter
-from orchestrator.transports import http, stdio
 
 if TYPE_CHECKING:
     from mcp import Client

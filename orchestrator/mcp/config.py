@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.scrub import Secrets, header_secrets, looks_secret, url_secrets
+from orchestrator.mcp.scrub import Secrets, header_secrets, looks_secret, url_secrets
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator import http_guard
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.mcp_config import Launch, ServerSpec
+from orchestrator.mcp import http_guard
+from orchestrator.mcp.config import Launch, ServerSpec
 
 LONGEST = 500
 
