@@ -111,7 +111,7 @@ class Router:
         found = search.by_keyword()
         outcome.gate_confidence = search.gate(found)
         run.time("keyword")
-        if self._wants_meaning(request, outcome.gate_confidence):
+        if len(index.catalogue) and self._wants_meaning(request, outcome.gate_confidence):
             vectors = await self._vectors(index, understood, run)
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors)
