@@ -2,24 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator import explain
+from orchestrator.costs import Costs
 from orchestrator.decision import Decision
-from orchestrator.exports import export
 from orchestrator.features import Positions
 from orchestrator.index import Index
-from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Stage, Tokens, Tool
+from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Stage, Tool
 from orchestrator.options import Options
 from orchestrator.search import Candidates, Search
 from orchestrator.stages import select
 from orchestrator.stages.explicit import Explicit
 from orchestrator.stages.merge import merge
 from orchestrator.stages.understand import Understood
-from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named
 
 ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words beside something else."""
@@ -113,23 +111,25 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     candidates = _matches(outcome, ranked, stage)
     if not outcome.explicit.wanted:
         candidates = select.spread(candidates, outcome.request.limit)
-    kept, dropped = _fit(outcome, candidates[: outcome.request.limit])
+    costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
+    kept, dropped = costs.fit(candidates[: outcome.request.limit])
+    stage = Stage.NONE if dropped and not kept else stage
     recommended = () if stage is Stage.NONE else select.recommend(kept, ranked.best_of_clauses)
     connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
     return Decision(
         query=outcome.request.query,
         tenant=outcome.request.tenant,
         stage=stage,
-        confidence=ranked.confidence,
+        confidence=ranked.confidence if kept else 0.0,
         gate_confidence=outcome.gate_confidence,
         semantic_ran=outcome.semantic_ran,
         matches=tuple(kept),
         recommended=recommended,
         servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
-        tokens=_tokens(outcome, kept),
+        tokens=costs.tokens(kept),
         catalogue=outcome.index.catalogue.version,
         rejected=_rejected(outcome, candidates, kept, dropped),
-        warnings=tuple(_warnings(outcome, stage, ranked)),
+        warnings=tuple(_warnings(outcome, stage, ranked, bool(kept))),
     )
 
 
@@ -275,34 +275,6 @@ def _notes(outcome: Outcome, position: int, tool: Tool, evidence: dict[str, floa
     return notes
 
 
-def _fit(outcome: Outcome, matches: list[Match]) -> tuple[list[Match], list[Match]]:
-    if outcome.request.token_cap is None:
-        return matches, []
-    count = counter_named(_counted_by(outcome))
-
-    def cost(tool: Tool) -> int:
-        return count(compact(export([tool], "openai")[0]))
-
-    return select.fit(matches, outcome.request.token_cap, cost)
-
-
-def _counted_by(outcome: Outcome) -> str:
-    return EXACT if outcome.options.exact_tokens else ESTIMATE
-
-
-def _tokens(outcome: Outcome, kept: list[Match]) -> Tokens:
-    positions = outcome.index.catalogue.positions
-    if outcome.request.token_cap is None and not outcome.options.exact_tokens:
-        after = int(outcome.index.tokens[[positions[match.tool.key] for match in kept]].sum()) if kept else 0
-        return Tokens(before=outcome.index.tokens_total, after=after, counted_by=ESTIMATE)
-    count = counter_named(_counted_by(outcome))
-    shapes: list[Any] = export([match.tool for match in kept], "openai")
-    before = outcome.index.tokens_total
-    if outcome.options.exact_tokens:
-        before = sum(count(compact(shape)) for shape in export(outcome.index.catalogue.tools, "openai"))
-    return Tokens(before=before, after=sum(count(compact(s)) for s in shapes), counted_by=_counted_by(outcome))
-
-
 def _rejected(
     outcome: Outcome, candidates: list[Match], kept: list[Match], dropped: list[Match]
 ) -> tuple[Rejected, ...]:
@@ -319,7 +291,7 @@ def _rejected(
     return tuple(reasons[: explain.MAX_REJECTED])
 
 
-def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked) -> list[str]:
+def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked, any_kept: bool) -> list[str]:
     warnings = [
         f"{mention.said!r} is read as the server {mention.server!r}"
         for mention in outcome.explicit.mentions
@@ -333,6 +305,13 @@ def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked) -> list[str]:
         warnings.append(f"no server {name!r} is known here; {hint}")
     if not len(outcome.index.catalogue):
         warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")
+    elif outcome.allowed is not None and not outcome.allowed.any():
+        said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())
+        warnings.append(
+            f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"
+        )
+    elif ranked.positions and not any_kept:
+        warnings.append(f"not one definition fits into {outcome.request.token_cap} tokens: give a larger token cap")
     elif stage is Stage.NONE:
         warnings.append("no tool fits well; the matches are shown for information and marked low")
     return warnings

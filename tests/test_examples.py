@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent, Tool
 
+from orchestrator import Router
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CATALOGUE = [json.loads(line) for line in (EXAMPLES / "tools.jsonl").read_text("utf-8").splitlines()]
 
@@ -268,3 +270,23 @@ def test_there_are_ten_tasks_and_each_says_what_it_shows() -> None:
     for task in tasks:
         assert set(task) == {"task", "shows"}
         assert task["shows"].endswith(".")
+
+
+SETTLED = {
+    "search my documents for the travel policy": ("always", "builtin:workspace_rag_query"),
+    "use jira to create a bug for the broken login page": ("explicit", "jira:create_issue"),
+    "refund charge ch_3PqX, the customer paid twice": ("keyword", "stripe:refund_charge"),
+    "a fresh hire joins our staff on Monday": ("semantic", "workflows:onboard_employee"),
+    "the boardroom is ice cold, warm it up": ("semantic", "facilities:set_room_climate"),
+    "bills that customers have not paid yet": ("semantic", "quickbooks:list_overdue_invoices"),
+    "sing me a song about the sea": ("none", ""),
+}
+"""The tasks whose tools the sample catalogue has, with the stage and the tool that the demo says."""
+
+
+async def test_the_tasks_settle_as_the_demo_says() -> None:
+    async with Router(EXAMPLES / "tools.jsonl") as router:
+        for task in json.loads((EXAMPLES / "tasks.json").read_text("utf-8")):
+            if task["task"] in SETTLED:
+                decision = await router.route(task["task"])
+                assert (decision.stage, "".join(decision.recommended[:1])) == SETTLED[task["task"]]

@@ -18,19 +18,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def tenant_options(command: Command) -> Command:
     """`--organization` and `--user`."""
-    command = click.option("--user", metavar="ID", help="Route for this user's tools.")(command)
-    return click.option("--organization", metavar="ID", help="Route for this organization's tools.")(command)
+    command = click.option("--user", metavar="ID", help="The user whose tools these are.")(command)
+    return click.option("--organization", metavar="ID", help="The organization whose tools these are.")(command)
 
 
 def store_option(command: Command) -> Command:
     """`--store`."""
     text = "Where tools are kept: a folder, or the URL of a Qdrant server. [default: a folder among the user's data]"
-    return click.option("--store", metavar="FOLDER|URL", envvar="TOOLROUTE_STORE", help=text)(command)
+    return click.option("--store", metavar="FOLDER|URL", help=text)(command)
 
 
 def source_options(command: Command) -> Command:
     """`--catalogue`, `--store` and the tenant."""
-    text = "Route among the tools of this tools.jsonl, or folder of them, instead of the store's."
+    text = (
+        "Use the tools of this tools.jsonl, or folder of them, and no store; with --store they are stored there first."
+    )
     option = click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help=text)
     return option(store_option(tenant_options(command)))
 

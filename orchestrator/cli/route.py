@@ -21,12 +21,16 @@ def routing_options(command: Any) -> Any:
     options = (
         click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50)."),
         click.option(
-            "--route-hint", type=click.Choice([str(hint) for hint in RouteHint]), default="auto", show_default=True
+            "--route-hint",
+            type=click.Choice([str(hint) for hint in RouteHint]),
+            default="auto",
+            show_default=True,
+            help="Which legs run: by the gate, keyword alone, or both.",
         ),
         click.option(
             "--fusion",
             type=click.Choice([str(fusion) for fusion in Fusion]),
-            help="How the legs are merged. [default: learnt]",
+            help="How the legs are merged: a fitted blend, 0.6 max + 0.4 min, or reciprocal ranks. [default: learnt]",
         ),
         click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server or a label."),
         click.option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),

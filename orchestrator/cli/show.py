@@ -68,7 +68,8 @@ def _headline(decision: Decision) -> Text:
     line = Text(decision.query if len(decision.query) <= 100 else f"{decision.query[:99]}…", style="bold")
     line.append(f"\n  settled by {decision.stage}", style=_COLOURS[decision.stage])
     line.append(f", {decision.confidence:.0%} sure", style="default not bold")
-    gate = "passed" if not decision.semantic_ran else "closed, so the semantic leg ran"
+    passed = "passed" if decision.stage is not Stage.NONE else "closed"
+    gate = "closed, so the semantic leg ran" if decision.semantic_ran else passed
     if decision.stage is not Stage.ALWAYS:
         line.append(f" (keyword gate {decision.gate_confidence:.2f}: {gate})", style="dim not bold")
     return line
@@ -78,7 +79,8 @@ def _footer(decision: Decision) -> Text:
     connect = ", ".join(decision.servers) or "nothing"
     tokens = decision.tokens
     line = Text(f"  connect {connect}; ", style="dim")
-    line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({tokens.saved:.1%} saved)", style="dim")
+    saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "all"
+    line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)", style="dim")
     line.append(f", {len(decision.matches)} of {decision.catalogue.tools:,} tools", style="dim")
     line.append(f", {decision.timings_ms.get('total', 0):.1f} ms", style="dim")
     return line
