@@ -33,12 +33,19 @@ class Folder:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "orchestrator", *arguments)
-        return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, cwd=self.path)
+        # A suite that runs in the background ignores SIGINT, and children would inherit that.
+        return await asyncio.create_subprocess_exec(
+            *command, stdout=pipe, stderr=pipe, cwd=self.path, preexec_fn=_heed_interrupts
+        )
 
     async def run(self, task: str, *options: str) -> tuple[int, Any, str]:
         shared = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
         code, out, err = await self.toolroute("run", task, *shared, *options)
         return code, json.loads(out) if out else None, err
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
