@@ -30,7 +30,7 @@ setup: .venv/installed
 	@touch $@
 
 bench: .venv-bench/installed
-	.venv-bench/bin/python -m benchmarks.routing --data ../shared
+	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md
 	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md
 
 .venv-bench/installed: requirements/dev.lock requirements/bench.lock

@@ -50,6 +50,7 @@ class Router:
         self.options = options or Options()
         self._given_embedder = embedder
         self._calibration = calibration or shipped()
+        self._owns_store = isinstance(store, str | Path)
         if isinstance(store, str | Path):
             store = Store(store, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
         self.store = store
@@ -57,9 +58,10 @@ class Router:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder, opened on first use."""
+        """The embedder given, else that of the Store given, else the options'; opened on first use."""
         if self._given_embedder is None:
-            self._given_embedder = embedder_for(self.options)
+            given = None if self._owns_store or self.store is None else self.store.embedder
+            self._given_embedder = given or embedder_for(self.options)
         return self._given_embedder
 
     async def __aenter__(self) -> Self:
@@ -71,9 +73,9 @@ class Router:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Forgets all indexes and closes the store."""
+        """Forgets all indexes and closes the store, unless it was given as a Store: then it is its owner's."""
         self._indexes.clear()
-        if self.store is not None:
+        if self.store is not None and self._owns_store:
             await asyncio.to_thread(self.store.close)
 
     async def index(self, tenant: str) -> Index:
