@@ -184,3 +184,12 @@ def test_tools_are_imported_once_and_routed_from_the_store_by_their_tenant_alone
     assert other.returncode == 3
     found = json.loads(other.stdout)
     assert (found["tenant"], found["matches"], found["catalogue"]["tools"]) == ("user:7", [], 0)
+
+
+def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first() -> None:
+    done = route("refund the payment of order 4711", "-o", "markdown")
+    found = json.loads(route("refund the payment of order 4711", "-o", "json").stdout)
+    headings = [line[4:] for line in done.stdout.splitlines() if line.startswith("### ")]
+    assert done.stdout.startswith("## Task\n\nrefund the payment of order 4711\n\n## Tools")
+    assert headings[: len(found["recommended"])] == found["recommended"]
+    assert sorted(headings) == sorted(match["tool"] for match in found["matches"])

@@ -52,7 +52,7 @@ LAYERS = {
     "records": "errors names models exports decision plans payloads held budget",
     "workflow side": "durable ending running workflow workflows",
     "words and settings": "options text tokens everyday spelling wording catalogue embed metrics",
-    "stages and services": "stages features confidence index search explain costs outcome indexes "
+    "stages and services": "stages features confidence index search explain costs context outcome indexes "
     "store ledger points shelf qdrant mcp connections sync planning planner executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin gateway mcp_server testing",

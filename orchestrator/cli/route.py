@@ -13,7 +13,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.exports import Provider
 from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
 
-OUTPUTS = ("table", "json", *get_args(Provider))
+OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 
 def routing_options(command: Any) -> Any:
@@ -45,7 +45,10 @@ def routing_options(command: Any) -> Any:
 @routing_options
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
 def route(query: str, output: str, **given: Any) -> None:
-    """Find the few tools that fit QUERY, say why, and name the servers worth connecting."""
+    """Find the few tools that fit QUERY, say why, and name the servers worth connecting.
+
+    As `markdown` it is the context of a model that shall act: the task and the definitions, within 6,000 tokens.
+    """
     decision = _decide(query, **given)
     if output == "json":
         echo_json(decision.to_json())
@@ -53,6 +56,10 @@ def route(query: str, output: str, **given: Any) -> None:
         from orchestrator.cli.show import show_decision
 
         show_decision(decision)
+    elif output == "markdown":
+        from orchestrator.context import for_decision
+
+        click.echo(for_decision(decision).markdown)
     else:
         echo_json(decision.tools(output))  # type: ignore[arg-type]
     _leave(decision, quiet=output == "table")
