@@ -148,6 +148,10 @@ def test_filters_hints_fusion_and_the_token_cap_reach_the_router() -> None:
         (("route", "q", "--limit", "0", "--catalogue", CATALOGUE), "limit=0: give 1 to 50"),
         (("route", " ", "--catalogue", CATALOGUE), "query is empty"),
         (("route", "q", "--filter", "kind", "--catalogue", CATALOGUE), "write KEY=VALUE"),
+        (
+            ("route", "q", *("--filter", "kind=agent", "--filter", "kind=mcp"), "--catalogue", CATALOGUE),
+            "already 'agent'",
+        ),
         (("route", "q", "--catalogue", "nowhere.jsonl"), "'nowhere.jsonl' does not exist"),
         (("route", "q", "--organization", " ", "--catalogue", CATALOGUE), "org ID is ' '"),
     ],
@@ -193,3 +197,10 @@ def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first() -> 
     assert done.stdout.startswith("## Task\n\nrefund the payment of order 4711\n\n## Tools")
     assert headings[: len(found["recommended"])] == found["recommended"]
     assert sorted(headings) == sorted(match["tool"] for match in found["matches"])
+
+
+def test_importing_an_empty_file_says_that_nothing_was_stored(tmp_path: Path) -> None:
+    (tmp_path / "tools.jsonl").touch()
+    done = run("tools", "import", str(tmp_path), store=tmp_path / "store")
+    assert done.returncode == 0
+    assert "holds no tool: nothing was stored" in done.stderr

@@ -157,7 +157,9 @@ def test_a_slip_between_two_servers_is_a_question() -> None:
         ("use Trello to add a card", {"Trello": ()}),
         ("from the trello server get the cards", {"trello": ()}),
         ("add a card with trello", {}),
-        ("use scissors to cut it", {}),
+        ("use foobar to cut it", {"foobar": ()}),
+        ("use a foobar to cut it", {}),
+        ("use paper to write it down", {}),
         ("write an mcp server", {}),
         ("use it to cut", {}),
     ],
@@ -167,7 +169,8 @@ def test_an_unknown_server_is_told_in_the_strong_form_alone(query: str, unknown:
 
 
 def test_a_catalogue_without_servers_names_none() -> None:
-    assert ServerIndex([]).find("use slack to post") == Explicit()
+    assert ServerIndex([]).find("post it with slack") == Explicit()
+    assert ServerIndex([]).find("use slack to post") == Explicit(unknown={"slack": ()})
 
 
 def test_what_a_pasted_document_says_far_down_names_no_server() -> None:

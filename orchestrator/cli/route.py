@@ -109,9 +109,13 @@ def _decide(
 
 
 def _parse_filters(filters: tuple[str, ...]) -> dict[str, str]:
-    parsed = dict(item.partition("=")[::2] for item in filters)
-    if wrong := [item for item in filters if "=" not in item]:
-        raise InvalidInput(f"--filter {wrong[0]!r}: write KEY=VALUE, e.g. kind=agent or domain=finance")
+    parsed: dict[str, str] = {}
+    for item in filters:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise InvalidInput(f"--filter {item!r}: write KEY=VALUE, e.g. kind=agent or domain=finance")
+        if parsed.setdefault(key, value) != value:
+            raise InvalidInput(f"--filter {item!r}: {key} is already {parsed[key]!r}; a tool has one value for a key")
     return parsed
 
 

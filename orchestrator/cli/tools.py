@@ -43,6 +43,8 @@ def import_tools(
         "gone": sum(len(change.gone) for change in changes.values()),
         "same": sum(change.same for change in changes.values()),
     }
+    if not changes:
+        click.echo(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed", err=True)
     if output == "json":
         echo_json({"tenant": tenant, **totals})
     else:

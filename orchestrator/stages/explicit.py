@@ -80,6 +80,7 @@ class ServerIndex:
         for server in servers:
             for alias in aliases(server):
                 self._servers_of[alias] = (*self._servers_of.get(alias, ()), server)
+        self._described = ordinary
         self._ordinary = frozenset(alias for alias in self._servers_of if _is_ordinary(alias, ordinary))
         self._longest: dict[str, int] = {}
         for alias in self._servers_of:
@@ -173,7 +174,8 @@ class ServerIndex:
         if word in EVERYDAY and not (after == "mcp" and query.before(place) in VERBS):
             return None
         written_as_a_name = query.capital[place] or after in ("mcp", "server")
-        return query.said[place] if written_as_a_name or self._speller.near(word) else None
+        no_noun = query.word(place - 1) in ("use", "using") and word not in self._described
+        return query.said[place] if written_as_a_name or no_noun or self._speller.near(word) else None
 
     def _near(self, said: str) -> tuple[str, ...]:
         servers = (server for alias in self._speller.near(said.lower()) for server in self._servers_of[alias])
