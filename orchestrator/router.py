@@ -135,6 +135,7 @@ class Router:
         texts = [understood.text, *clauses]
         try:
             vectors = await self._embed(index, texts)
+            index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
         else:

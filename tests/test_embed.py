@@ -1,32 +1,59 @@
 """Embedders: the static model, and a real HTTP endpoint that answers well, badly, late or not at all."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from orchestrator import Router
-from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for, unit
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
+from orchestrator.scripted.replies import Reply
+from orchestrator.scripted.vectors import DIMENSION
 from orchestrator.store import Changes, Store
+from orchestrator.testing import Asked, CutOff, Fault, Raw, ScriptedModel, Slow, Vectors, embedding
 from tests.catalogues import tool
-from tests.embedding_server import DIMENSION, EmbeddingServer, serving, unit_rows
 from tests.stores import FILES, MAIL, SHIPPED, shipped, smaller_model
 
 ASK = RouteRequest(query="send an email to a person", tenant="local", route_hint=RouteHint.SEMANTIC)
 
 
+ODD = {
+    "no-json": Raw("<html>"),
+    "short": Raw('{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [1.0]}], "model": "m"}'),
+    "not-finite": Raw('{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1.0]}]}'),
+    "cut-off": CutOff(),
+    "slow": Slow(4),
+    "larger": Vectors(2 * DIMENSION),
+}
+
+
+def _by_name(asked: Asked) -> Reply | None:
+    """The model's name says how it behaves."""
+    return Fault(int(asked.model), "scripted") if asked.model.isdigit() else ODD.get(asked.model)
+
+
 @pytest.fixture
-def server() -> Iterator[EmbeddingServer]:
-    with serving() as found:
+def server() -> Iterator[ScriptedModel]:
+    with ScriptedModel(embeddings=_by_name) as found:
         yield found
 
 
-def _embedder(server: EmbeddingServer, model: str, **given: float) -> OpenAIEmbedder:
+def _texts(server: ScriptedModel) -> list[str]:
+    return [text for asked in server.asked for text in asked.body["input"]]
+
+
+def _unit_rows(texts: Sequence[str]) -> NDArray[np.float32]:
+    """What an embedder must make of the server's answers."""
+    return unit(np.array([embedding(text) for text in texts]))
+
+
+def _embedder(server: ScriptedModel, model: str = "good", **given: float) -> OpenAIEmbedder:
     return OpenAIEmbedder(model, base_url=server.url, api_key="k", **given)
 
 
@@ -94,31 +121,32 @@ def test_an_embedder_that_is_none_is_told(name: str) -> None:
 # --- an endpoint
 
 
-@pytest.mark.parametrize("model", ["base64", "floats"])
-def test_both_forms_of_answer_are_read_in_the_order_of_the_texts(model: str, server: EmbeddingServer) -> None:
-    embedder = _embedder(server, model)
+@pytest.mark.parametrize("floats", [False, True])
+def test_both_forms_of_answer_are_read_in_the_order_of_the_texts(floats: bool) -> None:
     texts = ["send an email", "read the file", "weather"]
-    np.testing.assert_allclose(embedder.embed(texts), unit_rows(texts), atol=1e-5)
-    assert embedder.dimension == DIMENSION
-    assert len(server.requests) == 1
-    assert embedder.embed([]).shape == (0, DIMENSION)
+    with ScriptedModel(floats=floats) as server:
+        embedder = _embedder(server)
+        np.testing.assert_allclose(embedder.embed(texts), _unit_rows(texts), atol=1e-5)
+        assert embedder.dimension == DIMENSION
+        assert embedder.embed([]).shape == (0, DIMENSION)
+        assert len(server.asked) == 1
 
 
-def test_many_and_long_texts_go_in_several_requests(server: EmbeddingServer) -> None:
-    embedder = _embedder(server, "base64")
+def test_many_and_long_texts_go_in_several_requests(server: ScriptedModel) -> None:
+    embedder = _embedder(server)
     texts = [f"tool {number}" for number in range(1_100)]
-    np.testing.assert_allclose(embedder.embed(texts), unit_rows(texts), atol=1e-5)
-    assert [len(request["input"]) for request in server.requests] == [512, 512, 76]
-    server.requests.clear()
+    np.testing.assert_allclose(embedder.embed(texts), _unit_rows(texts), atol=1e-5)
+    assert [len(asked.body["input"]) for asked in server.asked] == [512, 512, 76]
+    server.asked.clear()
     embedder.embed(["字" * 50_000] * 100)
-    assert max(len(text) for text in server.texts) == 6_000
-    assert max(sum(map(len, request["input"])) for request in server.requests) <= 250_000
-    assert len(server.texts) == 100
+    assert max(len(text) for text in _texts(server)) == 6_000
+    assert max(sum(map(len, asked.body["input"])) for asked in server.asked) <= 250_000
+    assert len(_texts(server)) == 100
 
 
-def test_an_empty_text_is_not_sent_empty(server: EmbeddingServer) -> None:
-    assert _embedder(server, "base64").embed(["", "mail"]).shape == (2, DIMENSION)
-    assert "" not in server.texts
+def test_an_empty_text_is_not_sent_empty(server: ScriptedModel) -> None:
+    assert _embedder(server).embed(["", "mail"]).shape == (2, DIMENSION)
+    assert "" not in _texts(server)
 
 
 @pytest.mark.parametrize(
@@ -132,24 +160,26 @@ def test_an_empty_text_is_not_sent_empty(server: EmbeddingServer) -> None:
         ("short", EmbedderUnavailable, "for 2 texts"),
         ("not-finite", EmbedderUnavailable, "not finite"),
         ("no-json", EmbedderUnavailable, "did not answer"),
+        ("cut-off", EmbedderUnavailable, "did not answer"),
     ],
 )
 def test_a_bad_answer_is_one_try_and_one_plain_error(
-    model: str, error: type[Exception], told: str, server: EmbeddingServer
+    model: str, error: type[Exception], told: str, server: ScriptedModel
 ) -> None:
     with pytest.raises(error, match=told):
         _embedder(server, model).embed(["one", "two"])
-    assert len(server.requests) == 1
+    assert len(server.asked) == 1
 
 
-def test_an_answer_of_another_size_is_refused(server: EmbeddingServer) -> None:
-    embedder = _embedder(server, "growing")
+def test_an_answer_of_another_size_is_refused(server: ScriptedModel) -> None:
+    embedder = _embedder(server)
     embedder.embed(["one"])
+    embedder.model = "larger"
     with pytest.raises(EmbedderUnavailable, match="64 dimensions after 32"):
         embedder.embed(["two"])
 
 
-def test_a_slow_endpoint_is_given_up(server: EmbeddingServer) -> None:
+def test_a_slow_endpoint_is_given_up(server: ScriptedModel) -> None:
     begin = time.monotonic()
     with pytest.raises(EmbedderUnavailable, match="APITimeoutError"):
         _embedder(server, "slow", timeout_s=0.3).embed(["one"])
@@ -164,21 +194,21 @@ def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
 # --- an endpoint at work
 
 
-async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(server: EmbeddingServer) -> None:
-    store = Store(embedder=_embedder(server, "base64"))
+async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(server: ScriptedModel) -> None:
+    store = Store(embedder=_embedder(server))
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     assert store.replace_server("local", "mail", MAIL) == Changes(same=2)
-    assert len(server.texts) == 5
+    assert len(_texts(server)) == 5
     async with Router(store=store, embedder=store.embedder) as router:
         decision = await router.route(ASK)
     assert decision.semantic_ran
     assert decision.matches[0].tool.key == "mail:send_email"
-    assert len(server.texts) == 6
+    assert len(_texts(server)) == 6
 
 
 @pytest.mark.parametrize("model", ["500", "401", "slow", "short"])
-async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(model: str, server: EmbeddingServer) -> None:
-    known = Store(embedder=_embedder(server, "base64"))
+async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(model: str, server: ScriptedModel) -> None:
+    known = Store(embedder=_embedder(server))
     known.replace_servers("local", {"mail": MAIL, "files": FILES})
     failing: Embedder = _embedder(server, model)
     async with Router(store=known, embedder=failing) as router:
@@ -190,17 +220,19 @@ async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(model:
     assert any("keyword leg alone" in warning for warning in decision.warnings)
 
 
-async def test_an_endpoint_whose_vectors_changed_size_leaves_the_keyword_answer(server: EmbeddingServer) -> None:
-    store = Store(embedder=_embedder(server, "growing"))
+async def test_an_endpoint_whose_vectors_changed_size_leaves_the_keyword_answer(server: ScriptedModel) -> None:
+    embedder = _embedder(server)
+    store = Store(embedder=embedder)
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
+    embedder.model = "larger"
     async with Router(store=store, embedder=store.embedder) as router:
         decision = await router.route(ASK)
     assert not decision.semantic_ran
     assert any("64 dimensions after 32" in warning for warning in decision.warnings)
 
 
-def test_a_failing_endpoint_changes_nothing_in_the_store(server: EmbeddingServer, tmp_path: Path) -> None:
-    good = Store(tmp_path / "store", embedder=_embedder(server, "base64"))
+def test_a_failing_endpoint_changes_nothing_in_the_store(server: ScriptedModel, tmp_path: Path) -> None:
+    good = Store(tmp_path / "store", embedder=_embedder(server))
     good.replace_server("local", "mail", MAIL)
     before = good.load("local")
     broken = _embedder(server, "500")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.errors import EmbedderUnavailable
 from orchestrator.models import Tool
 
 Cosines = NDArray[np.float32]
@@ -30,6 +31,14 @@ class SemanticIndex:
         self.vectors = np.ascontiguousarray(vectors, np.float32)
         starts = [i for i, tool in enumerate(tools) if i == 0 or tool.server != tools[i - 1].server]
         self._starts = np.array([*starts, len(tools)], np.int64)
+
+    def check(self, queries: NDArray[np.float32]) -> None:
+        """Raises EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
+        if queries.shape[1] != self.vectors.shape[1]:
+            raise EmbedderUnavailable(
+                f"the embedder answered {queries.shape[1]} dimensions, and the tools' vectors have "
+                f"{self.vectors.shape[1]}: name another model, or import the tools again"
+            )
 
     def score(self, queries: NDArray[np.float32]) -> SemanticScores:
         """The leg: the query's vector in row 0 and its clauses' below, [1 + clauses, dimension], against every tool."""

@@ -1,0 +1,172 @@
+"""The scripted model as users have it: asked by the real openai client over HTTP."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import httpx2
+import openai
+import pytest
+from pydantic import BaseModel
+
+from orchestrator.testing import (
+    NO_CREDIT,
+    Asked,
+    CutOff,
+    Fault,
+    Raw,
+    Refusal,
+    ScriptedModel,
+    Slow,
+    ToolCalls,
+    Truncated,
+    Usage,
+    Vectors,
+)
+
+TOOL = {"name": "time__now", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": False}
+
+
+class Weather(BaseModel):
+    sky: Literal["clear", "grey"]
+    degrees: int
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as found:
+        yield found
+
+
+def script(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
+    model._replies = list(replies)
+    return openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=5)
+
+
+def ask(client: openai.OpenAI, **given: Any) -> Any:
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "sky?"}], **given)
+
+
+def test_both_apis_give_texts_structures_and_tool_calls(model: ScriptedModel) -> None:
+    clear = Weather(sky="clear", degrees=20)
+    calls = ToolCalls([("time__now", {"zone": "UTC"}), ("time__now", {"zone": "CET"})])
+    client = script(model, "grey", "grey", clear, {"sky": "clear", "degrees": 20}, calls, calls)
+    assert ask(client).choices[0].message.content == "grey"
+    assert client.responses.create(model="m", input="sky?").output_text == "grey"
+    chat = client.chat.completions.parse(
+        model="m", messages=[{"role": "user", "content": "sky?"}], response_format=Weather
+    )
+    assert chat.choices[0].message.parsed == clear
+    assert client.responses.parse(model="m", input="sky?", text_format=Weather).output_parsed == clear
+    message = ask(client, tools=[{"type": "function", "function": TOOL}]).choices[0].message
+    assert [json.loads(call.function.arguments)["zone"] for call in message.tool_calls] == ["UTC", "CET"]
+    output = client.responses.create(model="m", input="time?", tools=[{"type": "function", **TOOL}]).output
+    assert [(item.name, item.call_id) for item in output] == [("time__now", "call_0"), ("time__now", "call_1")]
+    assert model.left == 0
+
+
+def test_it_records_what_it_was_asked(model: ScriptedModel) -> None:
+    client = script(model, "a", {"sky": "clear", "degrees": 1})
+    ask(client, tools=[{"type": "function", "function": TOOL}])
+    client.responses.parse(model="n", instructions="Be brief.", input="sky?", text_format=Weather)
+    first, second = model.asked
+    assert (first.kind, first.model, first.text, first.tools) == ("chat/completions", "m", "sky?", ["time__now"])
+    assert first.headers["authorization"] == "Bearer k"
+    assert "Bearer" not in repr(first)
+    assert (second.kind, second.text, second.wants) == ("responses", "Be brief.\n\nsky?", "Weather")
+
+
+def test_the_usage_is_the_scripts_or_an_estimate(model: ScriptedModel) -> None:
+    client = script(model, Usage("yes", input=100, output=7, cached=60), "yes", Usage("yes", input=9, output=1))
+    used = ask(client).usage
+    assert (used.prompt_tokens, used.completion_tokens, used.prompt_tokens_details.cached_tokens) == (100, 7, 60)
+    assert ask(client).usage.prompt_tokens > 5
+    assert client.responses.create(model="m", input="?").usage.total_tokens == 10
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "told"),
+    [
+        (Fault(500), openai.InternalServerError, "scripted fault"),
+        (Fault(400, "no such field"), openai.BadRequestError, "no such field"),
+        (Fault(429, retry_after=7), openai.RateLimitError, "scripted"),
+        (NO_CREDIT, openai.RateLimitError, "exceeded your current quota"),
+        (CutOff(), openai.APIConnectionError, "Connection"),
+        (Raw("<html>"), json.JSONDecodeError, "Expecting value"),
+        (Slow(30), openai.APITimeoutError, "timed out"),
+    ],
+)
+def test_faults_are_what_the_real_client_makes_of_the_real_thing(
+    fault: Any, error: type[Exception], told: str, model: ScriptedModel
+) -> None:
+    client = script(model, fault).with_options(timeout=0.5)
+    with pytest.raises(error, match=told) as raised:
+        ask(client)
+    if isinstance(raised.value, openai.RateLimitError):
+        code, after = raised.value.code, raised.value.response.headers.get("retry-after")
+        assert (code, after) == (("insufficient_quota", None) if fault is NO_CREDIT else (None, "7"))
+
+
+def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: ScriptedModel) -> None:
+    client = script(model, Refusal("no"), Truncated('{"sky": "cl'), Refusal("no"), Truncated("cl"), Slow(0.01, "late"))
+    refused = ask(client).choices[0].message
+    assert (refused.refusal, refused.content) == ("no", None)
+    assert ask(client).choices[0].finish_reason == "length"
+    assert client.responses.create(model="m", input="?").output[0].content[0].type == "refusal"
+    cut = client.responses.create(model="m", input="?")
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    assert ask(client).choices[0].message.content == "late"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"tools": [{"type": "function", "function": {**TOOL, "name": "time:now"}}]}, "pattern"),
+        ({"tools": [{"type": "function", "function": {**TOOL, "parameters": {"type": "string"}}}]}, "type 'object'"),
+        ({"tools": [{"type": "function", "function": {**TOOL, "strict": True}}]}, "additionalProperties"),
+        ({"tools": [{"type": "function", **TOOL}]}, "other API"),
+        ({"tools": [{"type": "function", "function": TOOL}] * 2}, "unique"),
+        ({"stream": True}, "does not stream"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}, "a b"),
+    ],
+)
+def test_it_refuses_what_openai_refuses(given: dict[str, Any], told: str, model: ScriptedModel) -> None:
+    with pytest.raises(openai.BadRequestError, match=told):
+        ask(script(model, "never said"), **given)
+    assert model.left == 1
+
+
+def test_a_script_that_has_ended_says_so(model: ScriptedModel) -> None:
+    with pytest.raises(openai.BadRequestError, match="no reply left"):
+        ask(script(model))
+
+
+async def test_a_script_may_be_a_function_of_what_was_asked_sync_or_async() -> None:
+    async def slowly(asked: Asked) -> str:
+        return f"you said {asked.text}"
+
+    for replies in (slowly, lambda asked: f"you said {asked.text}"):
+        async with (
+            ScriptedModel(replies, key="right") as model,
+            openai.AsyncOpenAI(base_url=model.url, api_key="right", max_retries=0) as client,
+        ):
+            said = await client.responses.create(model="m", input="hello")
+            assert said.output_text == "you said hello"
+            with pytest.raises(openai.AuthenticationError):
+                await client.with_options(api_key="wrong").responses.create(model="m", input="hello")
+
+
+def test_embeddings_follow_their_own_script_and_then_are_good() -> None:
+    with ScriptedModel(embeddings=[Fault(500), Vectors(8), None]) as model:
+        client = openai.OpenAI(base_url=model.url, api_key="k", max_retries=0)
+        with pytest.raises(openai.InternalServerError):
+            client.embeddings.create(model="e", input="mail")
+        sizes = [len(client.embeddings.create(model="e", input="mail").data[0].embedding) for _ in range(3)]
+    assert sizes == [8, 32, 32]
+
+
+def test_the_port_is_free_again_afterwards() -> None:
+    with ScriptedModel() as model:
+        pass
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.post(f"{model.url}/responses", json={})
