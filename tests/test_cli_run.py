@@ -12,8 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.decisions import CONVERT, NOW, READ
+from orchestrator.models import Tool
+from tests.decisions import CONVERT, DELETE, NOW, READ, schema
 from tests.running import SERVERS
+from tests.servers.start import entry
+
+WAIT = Tool(
+    server="plain",
+    name="wait",
+    description="Wait some seconds, then answer",
+    input_schema=schema("seconds", seconds={"type": "number"}),
+)
 
 
 @dataclass
@@ -23,10 +32,10 @@ class Folder:
     path: Path
     address: str
 
-    async def toolroute(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, standard output, standard error."""
+    async def toolroute(self, *arguments: str, said: bytes = b"") -> tuple[int, str, str]:
+        """Exit code, standard output, standard error; `said` is what the user types."""
         process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(), 90)
+        out, err = await asyncio.wait_for(process.communicate(said), 90)
         assert process.returncode is not None
         return process.returncode, out.decode(), err.decode()
 
@@ -35,12 +44,12 @@ class Folder:
         command = (sys.executable, "-m", "orchestrator", *arguments)
         # A suite that runs in the background ignores SIGINT, and children would inherit that.
         return await asyncio.create_subprocess_exec(
-            *command, stdout=pipe, stderr=pipe, cwd=self.path, preexec_fn=_heed_interrupts
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.path, preexec_fn=_heed_interrupts
         )
 
-    async def run(self, task: str, *options: str) -> tuple[int, Any, str]:
+    async def run(self, task: str, *options: str, said: bytes = b"") -> tuple[int, Any, str]:
         shared = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
-        code, out, err = await self.toolroute("run", task, *shared, *options)
+        code, out, err = await self.toolroute("run", task, *shared, *options, said=said)
         return code, json.loads(out) if out else None, err
 
 
@@ -50,9 +59,10 @@ def _heed_interrupts() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, temporal_address: str) -> Folder:
-    lines = [json.dumps({"kind": str(tool.kind), **_listed(tool)}) for tool in (NOW, CONVERT, READ)]
+    lines = [json.dumps({"kind": str(tool.kind), **_listed(tool)}) for tool in (NOW, CONVERT, READ, DELETE, WAIT)]
     (tmp_path / "tools.jsonl").write_text("\n".join(lines))
-    (tmp_path / "mcp.json").write_text(json.dumps(SERVERS))
+    servers = {**SERVERS["mcpServers"], "plain": entry("plain.py", COUNT_FILE=str(tmp_path / "count"))}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     return Folder(tmp_path, temporal_address)
 
 
@@ -84,7 +94,7 @@ async def test_dev_starts_a_server_of_its_own(folder: Folder) -> None:
 
 async def test_exit_codes_tell_what_the_user_can_do(folder: Folder) -> None:
     code, told, _ = await folder.run("What is the current time?")
-    assert code == 2
+    assert code == 5
     assert [step["status"] for step in told["steps"]] == ["needs_input"]
     code, told, _ = await folder.run("What is the current time?", "--arg", "timezone=Asia/Tokyo")
     assert (code, told["plan"]["steps"][0]["arguments"]) == (0, {"timezone": "Asia/Tokyo"})
@@ -93,6 +103,29 @@ async def test_exit_codes_tell_what_the_user_can_do(folder: Folder) -> None:
     code, told, _ = await folder.run("Read the file a.txt")
     assert code == 1
     assert "no executor" in told["steps"][0]["reason"]
+
+
+async def test_the_progress_of_every_step_is_told_to_its_end_while_it_runs(folder: Folder) -> None:
+    code, _, err = await folder.run(
+        "Wait 0.8 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=0.8"
+    )
+    assert code == 0, err
+    told = [line for line in err.splitlines() if line.startswith("s")]
+    assert told[0] == "s1 plain:wait: running"
+    assert {"s1 plain:wait: done", "s2 time:get_current_time: done"} <= set(told)
+    assert told.index("s1 plain:wait: done") < told.index("s2 time:get_current_time: done")
+
+
+async def test_the_user_is_asked_before_something_may_be_destroyed(folder: Folder) -> None:
+    task = "Delete the file a.txt and delete the file b.txt"
+    code, told, err = await folder.run(task, "--ask", said=b"y\nn\n")
+    assert code == 1
+    assert "'delete the file b.txt': may files:delete_file be called? [y/N]" in err
+    assert [step["status"] for step in told["steps"]] == ["failed", "refused"]  # nobody here deletes files
+    code, told, err = await folder.run(task, "--ask")
+    assert code == 1
+    assert "nobody can be asked here" in err
+    assert [step["status"] for step in told["steps"]] == ["refused", "refused"]
 
 
 @pytest.mark.parametrize(
@@ -165,3 +198,18 @@ async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(folder: F
     _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
+
+
+async def test_a_worker_told_to_stop_lets_the_call_under_way_end(folder: Folder, task_queue: str) -> None:
+    async with served(folder, task_queue) as first:
+        running = asyncio.create_task(folder.run("Wait 2 seconds", "--arg", "seconds=2", "--task-queue", task_queue))
+        async with asyncio.timeout(60):
+            while not (folder.path / "count").exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        first.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(first.wait(), 30) == 0
+        async with served(folder, task_queue):
+            code, told, err = await running
+    assert code == 0, err
+    assert told["answer"] == "waited"
+    assert (folder.path / "count").read_text() == "wait\n"

@@ -3,17 +3,16 @@
 import asyncio
 import logging
 import sys
-import time
 import uuid
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import note
 from orchestrator.cli.temporal import (
     DEFAULT_ADDRESS,
@@ -22,15 +21,11 @@ from orchestrator.cli.temporal import (
     make_plugin,
     read_servers,
     temporal_options,
-    unwrap,
 )
 from orchestrator.errors import InvalidInput
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import Limits, PlanRequest, Progress, RunRequest, RunResult, StepStatus
-
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowHandle
+from orchestrator.plans import Limits, PlanRequest, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
@@ -41,8 +36,8 @@ MIN_CONFIDENCE = click.option(
     "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
 )
 
-NO_WORKER_AFTER_S = 4.0
-"""Seconds without an answer after which the user is told that nobody serves the queue."""
+NEEDS_USER = 5
+"""Exit code: nothing went wrong, and a step waits for the user's word."""
 
 
 @click.command()
@@ -59,7 +54,8 @@ NO_WORKER_AFTER_S = 4.0
 def run(task: str, output: str, **given: Any) -> None:
     """Route TASK, plan it from the same matches, and carry it out durably on Temporal.
 
-    Exit codes: 0 every step done, 2 a step needs input or approval, 3 nothing good enough, 1 a step failed.
+    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 all that is lacking
+    is your word: a step needs input or approval.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
     request = RunRequest(
@@ -140,59 +136,9 @@ async def _run(
                 from orchestrator.cli.worker import make_worker
 
                 await stack.enter_async_context(make_worker(client, queue))
-            return await _follow(client, request, queue)
+            return await follow(client, request, queue)
     finally:
         await settle()
-
-
-async def _follow(client: "Client", request: RunRequest, queue: str) -> RunResult:
-    """Starts the run, tells its progress, and cancels it when the user does."""
-    from temporalio.client import WorkflowFailureError
-
-    from orchestrator import names
-
-    run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
-    handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
-    telling = asyncio.create_task(_tell(handle, request.approve_destructive))
-    try:
-        result: RunResult = await handle.result()
-        return result
-    except WorkflowFailureError as failure:
-        raise unwrap(failure) from None
-    except asyncio.CancelledError:
-        note("cancelling ...")
-        await handle.cancel()
-        raise
-    finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
-
-
-async def _tell(handle: "WorkflowHandle[Any, RunResult]", ask: bool) -> None:
-    """Each change of a step on standard error; asks the user where a step waits for approval."""
-    from temporalio.service import RPCError
-
-    from orchestrator import names
-
-    told: dict[str, StepStatus] = {}
-    started: float | None = time.monotonic()
-    while True:
-        await asyncio.sleep(0.2)
-        try:
-            progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2))
-        except RPCError:  # no worker has taken the run up yet
-            if started is not None and time.monotonic() - started > NO_WORKER_AFTER_S:
-                note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
-                started = None
-            continue
-        started = None
-        for step in progress.steps:
-            if told.get(step.step) != step.status:
-                told[step.step] = step.status
-                note(f"{step.step} {step.tool or step.task}: {step.status.replace('_', ' ')}")
-                if ask and step.status is StepStatus.NEEDS_APPROVAL:
-                    yes = await asyncio.to_thread(click.confirm, f"{step.task!r} with {step.tool}?", err=True)
-                    await handle.signal(names.APPROVE if yes else names.REJECT, step.step)
 
 
 def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
@@ -202,11 +148,11 @@ def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _exit_code(result: RunResult) -> int:
-    """0 all done, 3 no plan, 2 when all that is lacking is the user's word, else 1."""
+    """0 all done, 3 no plan, 5 when all that is lacking is the user's word, else 1."""
     if not result.steps:
         return 3
     ended = {step.status for step in result.steps} - {StepStatus.DONE}
     asked = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
     if not ended:
         return 0
-    return 2 if ended & asked and ended <= asked | {StepStatus.SKIPPED} else 1
+    return NEEDS_USER if ended & asked and ended <= asked | {StepStatus.SKIPPED} else 1

@@ -1,0 +1,115 @@
+"""Following a run on Temporal from the command line: its progress as it comes, the user's word where it asks for it."""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import timedelta
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.mcp_common import note
+from orchestrator.cli.temporal import unwrap
+from orchestrator.plans import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowHandle
+
+EVERY_S = 0.2
+NO_WORKER_AFTER_S = 4.0
+"""Seconds without an answer after which the user is told that nobody serves the queue."""
+
+
+async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult:
+    """Starts the run, tells its progress, and cancels it when the user does."""
+    from temporalio.client import WorkflowFailureError
+
+    from orchestrator import names
+
+    run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
+    handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
+    teller = _Teller(handle, ask=request.approve_destructive)
+    telling = asyncio.create_task(teller.until_cancelled())
+    try:
+        result: RunResult = await handle.result()
+        teller.tell(result.steps)
+        return result
+    except WorkflowFailureError as failure:
+        raise unwrap(failure) from None
+    except asyncio.CancelledError:
+        note("cancelling ...")
+        await handle.cancel()
+        raise
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+class _Teller:
+    """Each change of a step on standard error; asks the user where a step waits for approval."""
+
+    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", *, ask: bool) -> None:
+        self._handle, self._ask = handle, ask
+        self._told: dict[str, StepStatus] = {}
+
+    async def until_cancelled(self) -> None:
+        from temporalio.service import RPCError
+
+        from orchestrator import names
+
+        waited_since: float | None = time.monotonic()
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                progress = await self._handle.query(
+                    names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2)
+                )
+            except RPCError:  # no worker has taken the run up yet
+                if waited_since is not None and time.monotonic() - waited_since > NO_WORKER_AFTER_S:
+                    note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
+                    waited_since = None
+                continue
+            waited_since = None
+            changed = self.tell(progress.steps)
+            for step in progress.steps:
+                if self._ask and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
+                    yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called?")
+                    await self._handle.signal(names.APPROVE if yes else names.REJECT, step.step)
+
+    def tell(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:
+        """Notes the steps that stand otherwise than when they were last told; their ids."""
+        changed = [step for step in steps if self._told.get(step.step) != step.status]
+        for step in changed:
+            self._told[step.step] = step.status
+            note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
+        return {step.step for step in changed}
+
+
+async def _confirmed(question: str) -> bool:
+    """The user's yes or no; no where nobody can be asked. In a thread that an interrupted command need not wait for."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bool] = loop.create_future()
+
+    def ask() -> None:
+        click.echo(f"{question} [y/N]: ", err=True, nl=False)
+        said = _line_of_stdin()
+        if not said:
+            note("nobody can be asked here, so the answer is no")
+        yes = said.strip().lower() in ("y", "yes")
+        loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(yes))
+
+    Thread(target=ask, daemon=True).start()
+    return await answer
+
+
+def _line_of_stdin() -> str:
+    """Past Python's own buffer: a thread that waits in there stops the interpreter from ending."""
+    line = b""
+    with suppress(OSError):
+        while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+            line += byte
+    return line.decode(errors="replace")
