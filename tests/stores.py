@@ -1,4 +1,4 @@
-"""Stores for tests: in memory, in a folder, and on a Qdrant server where QDRANT_URL names one."""
+"""Stores for tests: in memory, in a folder, over HTTP, and on a Qdrant server where QDRANT_URL names one."""
 
 import json
 import os
@@ -15,9 +15,10 @@ from orchestrator.models import Tool
 from orchestrator.options import Options
 from orchestrator.store import Store
 from tests.catalogues import taking, tool
+from tests.qdrant_front import qdrant_front
 
 SHIPPED = Path(__file__).resolve().parents[1] / "orchestrator" / "data" / "embedder"
-KINDS = ["memory", "folder", *(["url"] if os.environ.get("QDRANT_URL") else [])]
+KINDS = ["memory", "folder", "http", *(["url"] if os.environ.get("QDRANT_URL") else [])]
 
 MAIL = (
     tool("mail:send_email", "Send an email to a person", input_schema=taking("to", to="Who gets it", body="The text")),
@@ -69,6 +70,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield ""
     elif request.param == "folder":
         yield str(tmp_path / "store")
+    elif request.param == "http":
+        with qdrant_front() as front:
+            yield front.url
     else:
         url = os.environ["QDRANT_URL"]
         _empty(url)

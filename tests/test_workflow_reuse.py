@@ -1,65 +1,30 @@
-"""What a run does once and only once, counted outside of it: at the embedder's HTTP port and in the tools."""
+"""What a run does once and only once, counted outside of it: at the ports of store and embedder, and in the tools."""
 
 import asyncio
-import base64
-import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
 from orchestrator import names
+from orchestrator.embed import embedder_for
 from orchestrator.executors import Executor
-from orchestrator.models import RouteHint
+from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
 from orchestrator.plans import RunRequest, RunResult, ToolCall, ToolResult
+from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.store import Store
+from orchestrator.testing import ScriptedModel
+from tests.decisions import ALL
+from tests.qdrant_front import QdrantFront, qdrant_front
 from tests.running import TENANT, plugin_over
+from tests.stores import by_server
 from tests.temporal import activities_of, working
-
-
-class Embedder:
-    """An OpenAI-compatible embeddings endpoint on loopback: vectors from the words' hashes; it keeps every input."""
-
-    def __init__(self) -> None:
-        self.inputs: list[str] = []
-
-    async def embed(self, request: Request) -> JSONResponse:
-        texts = (await request.json())["input"]
-        texts = [texts] if isinstance(texts, str) else texts
-        self.inputs.extend(texts)
-        data = [
-            {"object": "embedding", "index": index, "embedding": base64.b64encode(self._vector(text)).decode()}
-            for index, text in enumerate(texts)
-        ]
-        return JSONResponse({"object": "list", "data": data, "model": "words", "usage": {"prompt_tokens": 1}})
-
-    def _vector(self, text: str) -> bytes:
-        vector = np.zeros(64, np.float32)
-        for word in text.lower().replace("_", " ").split():
-            vector[int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1
-        return vector.tobytes()
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
-        app = Starlette(routes=[Route("/v1/embeddings", self.embed, methods=["POST"])])
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-        serving = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110  (uvicorn has no event to wait for)
-            await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-        server.should_exit = True
-        await serving
 
 
 class Keeping(Executor):
@@ -82,21 +47,68 @@ async def _run(client: Client, task_queue: str, task: str, **settings: Any) -> A
     return handle, result
 
 
-async def test_a_whole_run_asks_the_embedder_once(
-    temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@dataclass
+class Site:
+    """A worker whose store and whose embedder are both behind HTTP ports that count, and what its tools were asked."""
+
+    client: Client
+    task_queue: str
+    store: QdrantFront
+    embedder: ScriptedModel
+    keeping: Keeping
+
+    def asked(self) -> tuple[list[str], list[list[str]]]:
+        """What reached the store's port and the embedder's since this was last called."""
+        seen = list(self.store.requests), [list(asked.body["input"]) for asked in self.embedder.asked]
+        self.store.requests.clear()
+        self.embedder.asked.clear()
+        return seen
+
+    async def route(self, task: str) -> None:
+        request = RouteRequest(query=task, tenant=TENANT, route_hint=RouteHint.SEMANTIC)
+        await self.client.execute_workflow(names.ROUTE, request, id=uuid4().hex, task_queue=self.task_queue)
+
+
+@pytest.fixture
+async def site(temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setenv("OPENAI_API_KEY", "test")
-    embedder, keeping = Embedder(), Keeping()
-    async with embedder.served() as url:
-        options = Options(embedder="openai:words", model_url=url, semantic_timeout_s=20)
-        plugin = plugin_over(executors={"builtin": keeping}, options=options)
+    with qdrant_front() as store, ScriptedModel() as embedder:
+        options = Options(embedder="openai:words", model_url=embedder.url, semantic_timeout_s=20, store=store.url)
+        filled = Store(store.url, embedder=lambda: embedder_for(options))
+        await asyncio.to_thread(filled.replace_servers, TENANT, by_server(ALL))
+        filled.close()
+        keeping = Keeping()
+        plugin = OrchestratorPlugin(store=store.url, options=options, executors={"builtin": keeping})
         client = await Client.connect(temporal_address, plugins=[plugin])
         async with working(client, task_queue):
-            task = "Read the file a.txt and then add a note titled 'x' and read the file b.txt"
-            _, result = await _run(client, task_queue, task, route_hint=RouteHint.SEMANTIC)
+            yield Site(client, task_queue, store, embedder, keeping)
+
+
+async def test_a_whole_run_asks_store_and_embedder_what_one_route_asks(site: Site) -> None:
+    task = "Read the file a.txt and then add a note titled 'x' and read the file b.txt"
+    await site.route("the first route of a worker loads the tenant's index")
+    site.asked()
+    await site.route(task)
+    at_store, at_embedder = site.asked()
+    assert at_store
+    assert len(at_embedder) == 1
+    _, result = await _run(site.client, site.task_queue, task, route_hint=RouteHint.SEMANTIC)
+    assert site.asked() == (at_store, at_embedder)
     assert result.decision.semantic_ran
-    assert len(keeping.keys) == 3
-    assert embedder.inputs.count(task) == 1
+    assert len(site.keeping.keys) == 3
+
+
+async def test_a_step_outside_the_matches_costs_one_further_search(site: Site) -> None:
+    task = "Read the file a.txt, then serenade the moon, then whistle at dawn"
+    await site.route(task)
+    site.asked()
+    await site.route(task)
+    at_store, _ = site.asked()
+    _, result = await _run(site.client, site.task_queue, task, route_hint=RouteHint.SEMANTIC)
+    twice, embedded = site.asked()
+    assert twice == at_store * 2
+    assert [texts[0] for texts in embedded] == [task, "serenade the moon; whistle at dawn"]
+    assert len(result.extra_routes) == 1
 
 
 async def test_a_reset_repeats_the_keys_and_another_run_does_not(temporal_address: str, task_queue: str) -> None:
