@@ -99,8 +99,12 @@ async def _confirmed(question: str) -> bool:
         said = _line_of_stdin()
         if not said:
             note("nobody can be asked here, so the answer is no")
-        yes = said.strip().lower() in ("y", "yes")
-        loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(yes))
+        with suppress(RuntimeError):  # interrupted: nobody waits for the answer any more
+            loop.call_soon_threadsafe(take, said.strip().lower() in ("y", "yes"))
+
+    def take(yes: bool) -> None:
+        if not answer.done():
+            answer.set_result(yes)
 
     Thread(target=ask, daemon=True).start()
     return await answer
