@@ -18,9 +18,19 @@ from orchestrator.embed import Embedder
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable, UnknownTenant
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
-from orchestrator.points import SHARED, Changes, Definitions, Servers, changes_between, stored_tool, tool_id, version_of
-from orchestrator.qdrant import Busy, Points, Qdrant
-from orchestrator.shelf import Shelf
+from orchestrator.storage.client import Points
+from orchestrator.storage.points import (
+    SHARED,
+    Changes,
+    Definitions,
+    Servers,
+    changes_between,
+    stored_tool,
+    tool_id,
+    version_of,
+)
+from orchestrator.storage.qdrant import Busy, Qdrant
+from orchestrator.storage.shelf import Shelf
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 

@@ -53,7 +53,7 @@ LAYERS = {
     "workflow side": "durable ending running workflow workflows",
     "words and settings": "options text tokens everyday spelling wording catalogue embed metrics",
     "stages and services": "stages features confidence index search explain costs context outcome indexes "
-    "store ledger points shelf qdrant mcp connections sync planning planner executors devserver",
+    "store storage mcp connections sync planning planner executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin gateway mcp_server scripted testing",
     "command line": "cli __main__",

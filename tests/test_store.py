@@ -188,7 +188,7 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
 ) -> None:
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.shelf._CHUNK", 30)
+    monkeypatch.setattr("orchestrator.storage.shelf._CHUNK", 30)
     embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
     new = Store(tmp_path / "store", embedder=embedder)
     embed = embedder.embed
@@ -243,7 +243,7 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
     store = Store(place, embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.ledger.flip", _die)
+        dying.setattr("orchestrator.storage.ledger.flip", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     assert store.load("org:1").tools == Catalogue(MAIL).tools
@@ -271,7 +271,7 @@ def test_a_half_done_flip_is_in_force_and_is_finished_by_the_next_write(
     store.replace_servers("org:1", {"mail": MAIL, "files": FILES[:1]})
     before = store.version("org:1")
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.ledger.meta_payload", _die)
+        dying.setattr("orchestrator.storage.ledger.meta_payload", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     store._qdrant.wrote()

@@ -43,7 +43,7 @@ for number in range(4):
 """
 HOLDER = """
 import sys, time
-from orchestrator.qdrant import Qdrant
+from orchestrator.storage.qdrant import Qdrant
 
 with Qdrant(sys.argv[1], 5).opened():
     print("held", flush=True)
@@ -148,7 +148,7 @@ def test_a_known_version_is_told_at_once_while_another_process_holds_the_folder(
 
 
 def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.shelf._CHUNK", 300)
+    monkeypatch.setattr("orchestrator.storage.shelf._CHUNK", 300)
     writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     writer.replace_server("org:1", "mail", MAIL)
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_000)]

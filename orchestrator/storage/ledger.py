@@ -5,7 +5,8 @@ The tenant's head is flipped in one step and then in force; the records of its s
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.points import (
+from orchestrator.storage.client import Points
+from orchestrator.storage.points import (
     SHARED,
     Definitions,
     Servers,
@@ -19,7 +20,6 @@ from orchestrator.points import (
     read_servers,
     version_of,
 )
-from orchestrator.qdrant import Points
 
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""

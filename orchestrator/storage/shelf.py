@@ -12,8 +12,9 @@ from orchestrator.embed import Embedder, Vectors, embed_tools
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
-from orchestrator.points import stored_tool, tool_payload
-from orchestrator.qdrant import Points, Qdrant
+from orchestrator.storage.client import Points
+from orchestrator.storage.points import stored_tool, tool_payload
+from orchestrator.storage.qdrant import Qdrant
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
 
