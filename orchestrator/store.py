@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator import ledger
 from orchestrator.embed import Embedder
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable, UnknownTenant
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
+from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
 from orchestrator.storage.points import (
     SHARED,

@@ -1,6 +1,7 @@
 """`make types`: builds the wheel and type-checks what is in it, as a user's own checker would see it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 def build_wheel(folder: Path) -> Path:
     """The wheel of this checkout, built into the folder."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # Left by another build: the wheel would hold modules since gone.
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
