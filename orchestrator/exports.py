@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
@@ -111,19 +112,27 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
 def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments."""
     from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    schema = parameters(tool)
     try:
-        validator = validator_for(schema)
-        validator.check_schema(schema)
-        # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
-        found = sorted(validator(schema, registry=Registry()).iter_errors(arguments), key=lambda p: p.json_path)
+        validator = _validator(json.dumps(parameters(tool)))
+        found = sorted(validator.iter_errors(arguments), key=lambda problem: problem.json_path)
     except SchemaError as error:
         raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from None
     except (Unresolvable, RecursionError) as error:
         reason = "it refers to itself without end" if isinstance(error, RecursionError) else str(error)
         raise InvalidArguments(f"{tool.key}: its own input schema cannot be used ({reason}); fix the tool") from None
     return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]
+
+
+@lru_cache(maxsize=1_000)
+def _validator(schema_text: str) -> Any:
+    """Checks arguments against a schema, which itself is checked here: that costs many times what one call's does."""
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    schema = json.loads(schema_text)
+    validator = validator_for(schema)
+    validator.check_schema(schema)
+    # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
+    return validator(schema, registry=Registry())

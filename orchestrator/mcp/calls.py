@@ -39,7 +39,9 @@ class Call:
         """Notes the server's present definition, and warns if it is not the chosen one; InvalidArguments if the
         arguments do not fit it any more."""
         self.replayable = live.annotations.replayable
-        if self.chosen is None or self.chosen.hash == _as_chosen(live, self.chosen).hash:
+        if self.chosen is None or self.chosen.hash == live.hash:
+            return ()
+        if self.chosen.hash == _as_chosen(live, self.chosen).hash:
             return ()
         try:
             check_arguments(live, self.arguments)

@@ -1,6 +1,6 @@
 """An MCP result for its reader: as a ToolResult of text, or passed on as it is; without secrets, cut to a limit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.mcp.scrub import Secrets
@@ -30,15 +30,24 @@ def as_tool_result(answered: Answered) -> ToolResult:
     """Text blocks as they are, other blocks described in brackets; structured content dropped where it is too long."""
     result, secrets, limit = answered.answer, answered.secrets, answered.max_tokens
     if isinstance(result, Exception):
-        return plain_result(answered.refusal, secrets, limit, is_error=True, warnings=answered.warnings)
-    text = "\n".join(_block_text(block) for block in result.content)
-    structured, dropped = result.structured_content, False
-    if structured is not None:
-        text = text or compact(structured)
-        dropped = not _fits(structured, limit)
-        structured = None if dropped else _clean(structured, secrets)
-    plain = plain_result(text, secrets, limit, is_error=result.is_error, warnings=answered.warnings)
-    return replace(plain, structured=structured, truncated=plain.truncated or dropped)
+        text, structured, is_error = answered.refusal, None, True
+    else:
+        text = "\n".join(map(_block_text, result.content))
+        structured, is_error = result.structured_content, result.is_error
+    dropped = structured is not None and not _fits(structured, limit)
+    shown, was_cut, tokens = _cut(secrets.scrub_result(text or _written(structured)), limit)
+    return ToolResult(
+        text=shown,
+        structured=None if dropped else _clean(structured, secrets),
+        is_error=is_error,
+        truncated=was_cut or dropped,
+        tokens=tokens,
+        warnings=answered.warnings,
+    )
+
+
+def _written(structured: Any) -> str:
+    return "" if structured is None else compact(structured)
 
 
 def as_mcp_result(answered: Answered) -> "CallToolResult":
@@ -72,19 +81,6 @@ def _fits(value: Any, max_tokens: int) -> bool:
     # No character counts for more than two tokens or, in the mean, less than an eighth: most need no counting.
     short, long = len(written) * 2 <= max_tokens, len(written) // 8 > max_tokens
     return short or (not long and count_tokens(written) <= max_tokens)
-
-
-def plain_result(
-    text: str,
-    secrets: Secrets,
-    max_tokens: int,
-    *,
-    is_error: bool = False,
-    warnings: tuple[str, ...] = (),
-) -> ToolResult:
-    """A ToolResult of this text, without secrets, within the limit (cut and marked)."""
-    shown, truncated, tokens = _cut(secrets.scrub_result(text), max_tokens)
-    return ToolResult(text=shown, is_error=is_error, truncated=truncated, tokens=tokens, warnings=warnings)
 
 
 def _cut(text: str, limit: int) -> tuple[str, bool, int]:
