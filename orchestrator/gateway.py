@@ -11,6 +11,7 @@ from orchestrator.exports import check_arguments, parameters
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
+from orchestrator.notices import Notices
 from orchestrator.router import Router
 from orchestrator.store import Store
 from orchestrator.sync import keep_stored, sync
@@ -46,11 +47,13 @@ class Gateway:
         self._pools: dict[str, Connections] = {}
         self._first_syncs: dict[str, asyncio.Task[None]] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
+        self.notices = Notices(self.always)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.notices.close()
         for task in self._first_syncs.values():
             task.cancel()
         await asyncio.gather(*self._first_syncs.values(), return_exceptions=True)

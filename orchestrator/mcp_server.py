@@ -21,7 +21,14 @@ from orchestrator.names import IDEMPOTENCY_KEY
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
-    from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+    from mcp.types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        SubscriptionsListenRequestParams,
+        SubscriptionsListenResult,
+    )
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -61,7 +68,9 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     async def list_tools(
         context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
     ) -> "ListToolsResult":
-        always = await gateway.always(tenant or _tenant_of(context))
+        # Without a tenant of its own this server is behind HTTP, where no session outlives its request.
+        session = context.session if tenant else None
+        always = await gateway.notices.tools(tenant or _tenant_of(context), session)
         return ListToolsResult(tools=[*_own_tools(), *map(_direct_tool, always)])
 
     async def call_tool(context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams") -> "CallToolResult":
@@ -72,7 +81,18 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
         except ToolrouteError as error:
             return _said(f"{type(error).__name__}: {error}", is_error=True)
 
-    return Server("toolroute", instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    async def listen(
+        context: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
+    ) -> "SubscriptionsListenResult":
+        return await gateway.notices.listen(tenant or _tenant_of(context), context, params)
+
+    return Server(
+        "toolroute",
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_subscriptions_listen=listen,
+    )
 
 
 async def _answer(gateway: Gateway, tenant: str, name: str, arguments: Mapping[str, Any], key: Any) -> "CallToolResult":
@@ -150,13 +170,14 @@ def _said(text: str, structured: dict[str, Any] | None = None, *, is_error: bool
 
 async def serve_stdio(gateway: Gateway, tenant: str) -> None:
     """Serves one client over standard input and output, until its end or a signal."""
+    from mcp.server.lowlevel import NotificationOptions
     from mcp.server.stdio import stdio_server
 
     server, task = make_server(gateway, tenant), asyncio.current_task()
     stop = task.cancel if task is not None else lambda: None
     with _on_signals(stop), contextlib.suppress(asyncio.CancelledError):
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+            await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
 
 
 @contextlib.contextmanager

@@ -142,14 +142,23 @@ class Store:
             "the tools again"
         )
 
-    def servers(self, tenant: str) -> dict[str, int]:
-        """The tenant's servers (and those shared by all) with their number of tools."""
+    def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
+        """The tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
         _check_tenant(tenant)
         with self._qdrant.opened() as points:
-            counts = {
-                server: len(own) for owner in ledger.visible(points, tenant) for server, own in owner.tools.items()
+            owners = [owner for owner in ledger.visible(points, tenant) if owner.tenant == tenant or not own]
+        return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
+
+    def tool(self, tenant: str, key: str) -> Tool | None:
+        """One tool's definition, read without the rest; None where the tenant has no such tool."""
+        _check_tenant(tenant)
+        with self._qdrant.opened() as points:
+            ids = {
+                ":".join(name): point for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()
             }
-        return dict(sorted(counts.items()))
+            name = points.target(COLLECTION)
+            found = points.get(name, [ids[key]]) if name and key in ids else {}
+        return next((stored_tool(record.payload) for record in found.values()), None)
 
     def search(self, tenant: str, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
         """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.connections import Connections
 from orchestrator.errors import StoreUnavailable, ToolrouteError
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.store import Changes, Store
 
@@ -102,6 +103,15 @@ async def _sync_one(
         resource_templates=inventory.resource_templates,
         seconds=time.monotonic() - begin,
     )
+
+
+def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
+    """The tenant's own servers that are stored but not in the configuration (any more), and their number of tools.
+
+    They may have gone from the file, be disabled there, or have come from elsewhere (`toolroute tools import`).
+    """
+    stored = store.servers(tenant, own=True)
+    return {server: tools for server, tools in stored.items() if server not in config.servers}
 
 
 def keep_stored(store: Store, tenant: str) -> Callable[[str, tuple[Tool, ...]], Any]:

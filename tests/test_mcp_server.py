@@ -1,11 +1,12 @@
 """`toolroute serve`: any MCP client finds and calls the right tools, and each tenant only its own."""
 
 import asyncio
+import contextlib
 import json
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ToolListChangedNotification
 
 from orchestrator import Router
+from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidArguments, InvalidConfig, UnknownTool
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.http_door import Tokens
 from orchestrator.models import Kind, RouteHint, Tool
+from orchestrator.options import Options
 from orchestrator.stages.always import Capability
+from orchestrator.store import Store
 from tests.servers.start import alive, config, entry, owners, until
 
 COMMAND = [sys.executable, "-m", "orchestrator", "serve"]
@@ -210,6 +214,76 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
                 refused = await client.call_tool(name, given)
                 assert refused.is_error
                 assert "InvalidArguments" in text_of(refused)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_over_stdio_is_told_when_its_direct_tools_change(tmp_path: Path, mode: str) -> None:
+    file, folder = tmp_path / "mcp.json", tmp_path / "store"
+    file.write_text(json.dumps(config(web=QUICK)))
+    arguments = [*COMMAND[1:], "--config", str(file), "--store", str(folder)]
+    told = asyncio.Event()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    with (tmp_path / "stderr").open("w") as errlog:
+        transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
+        async with Client(transport, mode=mode, message_handler=on_message) as client:  # type: ignore[arg-type]
+            assert client.server_capabilities.tools is not None
+            assert client.server_capabilities.tools.list_changed
+            assert len((await client.list_tools()).tools) == 2
+            await client.call_tool("search", {"query": "add two numbers"})
+            assert not told.is_set()
+            with _listening(client, told) if mode == "auto" else contextlib.nullcontext():
+                _store_web_search(folder, "local")
+                async with asyncio.timeout(5):
+                    await told.wait()
+            names = [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+            assert names == ["search", "call_tool", "web__web_search"]
+
+
+async def test_over_http_only_the_tenant_whose_tools_changed_is_told(tmp_path: Path) -> None:
+    file, tokens, folder = tmp_path / "mcp.json", tmp_path / "tokens.json", tmp_path / "store"
+    file.write_text(json.dumps(config(web=QUICK)))
+    tokens.write_text(json.dumps({"org:1": TOKEN_1, "org:2": TOKEN_2}))
+    one_told, two_told = asyncio.Event(), asyncio.Event()
+    async with (
+        over_http(file, tmp_path, "--tokens", str(tokens)) as (url, _, _),
+        client_of(url, TOKEN_1) as one,
+        client_of(url, TOKEN_2) as two,
+    ):
+        for client in (one, two):
+            await client.call_tool("search", {"query": "add two numbers"})
+        with _listening(one, one_told), _listening(two, two_told):
+            await asyncio.sleep(1)
+            _store_web_search(folder, "org:1")
+            async with asyncio.timeout(5):
+                await one_told.wait()
+            await asyncio.sleep(1)
+    assert not two_told.is_set()
+
+
+@contextlib.contextmanager
+def _listening(client: Client, told: asyncio.Event) -> Iterator[None]:
+    """A task that sets `told` when the server says that its tools changed."""
+
+    async def listen() -> None:
+        async with client.listen(tools_list_changed=True) as events:
+            async for _ in events:
+                told.set()
+
+    task = asyncio.create_task(listen())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _store_web_search(folder: Path, tenant: str) -> None:
+    """Another process would store it the same way: as a `sync` does."""
+    store = Store(folder, embedder=lambda: embedder_for(Options()))
+    store.replace_server(tenant, "web", [Tool(server="web", name="web_search", description="Search the web")])
 
 
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:

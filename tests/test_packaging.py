@@ -55,7 +55,7 @@ LAYERS = {
     "stages and services": "stages features confidence index search explain costs context outcome indexes "
     "store storage mcp connections sync planning planner executors devserver",
     "router": "router evaluation",
-    "faces": "activities resources plugin gateway mcp_server scripted testing",
+    "faces": "activities resources plugin notices gateway mcp_server scripted testing",
     "command line": "cli __main__",
 }
 """Each may import from its own layer and from those before it, except that only faces see the workflow side."""

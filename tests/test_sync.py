@@ -11,8 +11,9 @@ import pytest
 from orchestrator import Connections
 from orchestrator.cli import main
 from orchestrator.embed import embedder_for
+from orchestrator.models import Tool
 from orchestrator.options import Options
-from orchestrator.store import Changes, Store
+from orchestrator.store import SHARED, Changes, Store
 from orchestrator.sync import ServerReport, keep_stored, sync
 from tests.servers.start import config, entry, until
 
@@ -139,15 +140,61 @@ def test_the_tables_are_for_people(toolroute: Callable[..., Ran], file: Path, tm
         (("none:add",), 2, "no server 'none'"),
         (("broken:add",), 1, "is not found: install it"),
         (("quick:crash",), 1, "whether it took effect is not known"),
-        (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "the tool failed"),
+        (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "toolroute: git:git_status failed: "),
     ],
 )
 def test_what_goes_wrong_is_told_on_standard_error(
     toolroute: Callable[..., Ran], file: Path, args: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = toolroute("call", *args, "--config", file)
+    result = toolroute("call", *args, "--config", file, "--store", file.parent / "no-store")
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
+    assert result.stderr.startswith("toolroute: ")
+    assert not (file.parent / "no-store").exists()
+
+
+def test_arguments_that_do_not_fit_are_refused_before_the_server_is_connected(
+    toolroute: Callable[..., Ran], tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, file = tmp_path / "started", tmp_path / "mcp.json"
+    file.write_text(json.dumps(config(it={"command": "touch", "args": [str(started)]})))
+    schema = {"properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}, "required": ["path"]}
+    store.replace_server("local", "it", [Tool(server="it", name="list", input_schema=schema)])
+    monkeypatch.setenv("TOOLROUTE_STORE", store.location)
+    for where in (("--store", store.location), ()):
+        result = toolroute("call", "it:list", "--args", '{"depth": "deep"}', "--config", file, *where)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith("toolroute: it:list: ")
+        for said in (
+            "'path' is a required property",
+            "depth: 'deep' is not",
+            "it takes: path (required), depth",
+            "sync",
+        ):
+            assert said in result.stderr
+    assert not started.exists()
+    assert toolroute("call", "it:list", "--args", '{"path": "a"}', "--config", file).exit_code == 1
+    assert started.exists()
+
+
+def test_servers_that_left_the_file_are_told_and_removed_when_asked(
+    toolroute: Callable[..., Ran], file: Path, tmp_path: Path, store: Store
+) -> None:
+    tools = [Tool(server="old", name=name) for name in ("one", "two")]
+    store.replace_server("local", "old", tools)
+    store.replace_server("org:1", "old", tools)
+    store.replace_server(SHARED, "everyones", [Tool(server="everyones", name="tool")])
+    command = ("tools", "sync", "--config", file, "--store", store.location, "--server", "quick")
+    kept = toolroute(*command)
+    assert f"stored, but not in {file}: old (2 tools); --prune removes" in kept.stderr
+    assert set(store.servers("local")) == {"old", "everyones", "quick"}
+    removed = toolroute(*command, "--prune", "-o", "json")
+    assert f"removed, not in {file}: old (2 tools)" in removed.stderr
+    assert json.loads(removed.stdout)["removed"] == ["old"]
+    assert store.servers("local") == {"everyones": 1, "quick": 8}
+    assert store.servers("org:1") == {"old": 2, "everyones": 1}
+    again = toolroute(*command, "-o", "json")
+    assert json.loads(again.stdout)["left_over"] == []
 
 
 def test_without_a_file_the_remedy_is_told(

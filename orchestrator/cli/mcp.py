@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,17 +13,22 @@ from orchestrator.cli.mcp_common import command_body, config_option, note, outpu
 from orchestrator.errors import InvalidArguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchestrator.connections import Connections
     from orchestrator.mcp.states import ServerState
     from orchestrator.models import Tool
     from orchestrator.plans import ToolResult
+    from orchestrator.store import Store
+
+T = TypeVar("T")
 
 
 @click.command("call")
 @click.argument("tool", metavar="SERVER:NAME")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
 @config_option
-@click.option("--store", help="Where to look the tool's known definition up, to be told if it has changed.")
+@store_option
 @tenant_options
 @click.option("--timeout", type=click.FloatRange(min=0.1), help="Seconds for connecting and calling together.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
@@ -40,14 +45,21 @@ async def call(
     max_tokens: int,
     output: str,
 ) -> int:
-    """Call one tool. Only its server is connected; the result goes to standard output."""
+    """Call one tool. Only its server is connected; the result goes to standard output.
+
+    Where the store knows the tool, the arguments are checked before its server is connected.
+    """
     from orchestrator.connections import Connections
 
-    given = _read_arguments(arguments)
-    chosen = await _stored_tool(store, tenant_from(organization, user), tool) if store else None
-    async with Connections(read_config(config)) as connections:
+    given, servers = _read_arguments(arguments), read_config(config)
+    named = tool.partition(":")[0] in servers.servers
+    tenant = tenant_from(organization, user)
+    chosen = await _from_store(store, lambda known: known.tool(tenant, tool), None) if named else None
+    if chosen is not None:
+        _check(chosen, given)
+    async with Connections(servers) as connections:
         result = await connections.call(chosen or tool, given, deadline_s=timeout, max_result_tokens=max_tokens)
-    _print_result(result, output)
+    _print_result(tool, result, output)
     return 1 if result.is_error else 0
 
 
@@ -63,27 +75,27 @@ def _read_arguments(text: str) -> dict[str, Any]:
     return value
 
 
-async def _stored_tool(store: str, tenant: str, key: str) -> "Tool | None":
-    """The definition that this tenant's store knows, or None."""
-    import asyncio
+def _check(tool: "Tool", given: dict[str, Any]) -> None:
+    from orchestrator.exports import check_arguments, parameters
 
-    from orchestrator.embed import embedder_for
-    from orchestrator.options import Options
-    from orchestrator.store import Store
+    try:
+        check_arguments(tool, given)
+    except InvalidArguments as error:
+        schema = parameters(tool)
+        required = schema.get("required") or []
+        takes = (f"{name} (required)" if name in required else name for name in schema["properties"])
+        raise InvalidArguments(
+            f"{error}; it takes: {', '.join(takes) or 'nothing'}. If the server has changed since: toolroute tools sync"
+        ) from None
 
-    options = Options.from_env()
-    known = Store(store, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
-    stored = await asyncio.to_thread(known.load, tenant)
-    return next((tool for tool in stored.tools if tool.key == key), None)
 
-
-def _print_result(result: "ToolResult", output: str) -> None:
+def _print_result(key: str, result: "ToolResult", output: str) -> None:
     for warning in result.warnings:
         note(f"toolroute: {warning}")
     if output == "json":
         echo_json(asdict(result))
     elif result.is_error:
-        note(f"the tool failed: {result.text}")
+        note(f"toolroute: {key} failed: {result.text}")
     else:
         click.echo(result.text)
 
@@ -102,7 +114,8 @@ async def servers(
     from orchestrator.connections import Connections
 
     async with Connections(read_config(config)) as connections:
-        connections.know(await _stored_counts(store, tenant_from(organization, user)))
+        tenant = tenant_from(organization, user)
+        connections.know(await _from_store(store, lambda known: known.servers(tenant), {}))
         if check:
             await _connect_all(connections)
         states = connections.states()
@@ -123,8 +136,8 @@ async def _connect_all(connections: "Connections") -> None:
     await asyncio.gather(*map(connect, connections.config.servers), return_exceptions=True)
 
 
-async def _stored_counts(store: str | None, tenant: str) -> dict[str, int]:
-    """How many tools each server has in the store; none where there is no store yet."""
+async def _from_store(store: str | None, read: "Callable[[Store], T]", without: T) -> T:
+    """What is read from the store; `without` where there is none yet: it is not made by looking."""
     import asyncio
 
     from orchestrator.embed import embedder_for
@@ -135,11 +148,10 @@ async def _stored_counts(store: str | None, tenant: str) -> dict[str, int]:
     options = Options.from_env()
     known = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
 
-    def count() -> dict[str, int]:
-        # A store that does not exist yet is not made by looking.
-        return known.servers(tenant) if known.remote or Path(location).is_dir() else {}
+    def look() -> T:
+        return read(known) if known.remote or Path(location).is_dir() else without
 
-    return await asyncio.to_thread(count)
+    return await asyncio.to_thread(look)
 
 
 def _print_states(states: "tuple[ServerState, ...]") -> None:

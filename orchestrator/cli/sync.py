@@ -1,5 +1,6 @@
 """`toolroute tools sync`: the servers' tools into the store."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from orchestrator.errors import InvalidConfig
 @click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
 @click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
+@click.option("--prune", is_flag=True, help="Remove the stored servers that the file does not name (any more).")
 @output_option
 @command_body
 async def sync_command(
@@ -27,17 +29,19 @@ async def sync_command(
     only: tuple[str, ...],
     timeout: float,  # noqa: ASYNC109
     parallel: int,
+    prune: bool,
     output: str,
 ) -> int:
     """List the servers of an mcpServers file once and store their tools.
 
+    Stored servers that the file does not name are told, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
     from orchestrator.connections import Connections
     from orchestrator.embed import embedder_for
     from orchestrator.options import Options, default_store
     from orchestrator.store import Store
-    from orchestrator.sync import ServerReport, sync
+    from orchestrator.sync import ServerReport, left_over, sync
 
     servers = read_config(config)
     unknown = [name for name in only if name not in servers.servers]
@@ -49,15 +53,25 @@ async def sync_command(
         said = report.error or f"{report.tools} tools in {report.seconds:.1f} s"
         note(f"{report.server}: {said}")
 
-    options = Options.from_env()
+    options, tenant = Options.from_env(), tenant_from(organization, user)
     target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
     async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
-        report = await sync(connections, target, tenant_from(organization, user), progress, only or None)
+        report = await sync(connections, target, tenant, progress, only or None)
+    gone = await asyncio.to_thread(left_over, servers, target, tenant)
+    for name in gone if prune else ():
+        await asyncio.to_thread(target.remove_server, tenant, name)
+    if gone:
+        _tell_left_over(gone, servers.source, pruned=prune)
     if output == "json":
-        echo_json(report.to_json())
+        echo_json({**report.to_json(), "removed" if prune else "left_over": list(gone)})
     else:
         _print_table([server.to_json() for server in report.servers])
     return report.exit_code
+
+
+def _tell_left_over(servers: dict[str, int], source: str, *, pruned: bool) -> None:
+    named = ", ".join(f"{server} ({tools} tools)" for server, tools in servers.items())
+    note(f"removed, not in {source}: {named}" if pruned else f"stored, but not in {source}: {named}; --prune removes")
 
 
 def _print_table(servers: list[dict[str, Any]]) -> None:
