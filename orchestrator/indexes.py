@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.errors import StoreUnavailable
+from orchestrator.errors import StoreUnavailable, Unauthorised
 from orchestrator.index import Index
 from orchestrator.stages.always import Capability
 from orchestrator.store import Store
@@ -103,7 +103,7 @@ class Indexes:
                 known.warning = ""
                 return known.index, ""
             version, index = await asyncio.to_thread(self._from_store, tenant)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, Unauthorised) as error:
             if known is None:
                 raise
             known.warning = f"the catalogue may be out of date: {error}"

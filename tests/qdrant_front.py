@@ -1,7 +1,7 @@
 """Qdrant's REST protocol on loopback, before the embedded Qdrant: so the URL mode is tested over HTTP, and counted.
 
 It is no Qdrant server: the wire and our client's calls are real, the engine behind them is qdrant-client's own local
-mode. Only the calls that `orchestrator.qdrant` makes are there; any other is a 404.
+mode. Only the calls that `orchestrator.storage` makes are there; any other is a 404.
 """
 
 import threading
@@ -24,9 +24,10 @@ Body = dict[str, Any]
 
 @dataclass
 class QdrantFront:
-    """Its address, and each request that it got: method and path."""
+    """Its address, the key that it asks for, and each request that it got: method and path."""
 
     url: str = ""
+    key: str = ""
     requests: list[str] = field(default_factory=list)
     client: QdrantClient = field(default_factory=lambda: QdrantClient(":memory:"))
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -37,6 +38,8 @@ class QdrantFront:
         async def endpoint(request: Request) -> Response:
             self.requests.append(f"{method} {request.url.path}")
             sent = await request.body()
+            if request.headers.get("api-key", "") != self.key:
+                return Response("Invalid API key or JWT", 401)
             try:
                 with self.turn:
                     found = do(request.path_params.get("name", ""), TypeAdapter(kind).validate_json(sent or b"{}"))
@@ -98,8 +101,8 @@ class QdrantFront:
 
 
 @contextmanager
-def qdrant_front() -> Iterator[QdrantFront]:
-    front = QdrantFront()
+def qdrant_front(key: str = "") -> Iterator[QdrantFront]:
+    front = QdrantFront(key=key)
     with served(front.app()) as url:
         front.url = url
         yield front

@@ -13,7 +13,7 @@ import pytest
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.embed import StaticEmbedder, embed_tools
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, UnknownTenant
 from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest
 from orchestrator.names import COLLECTION
 from orchestrator.store import SHARED, Changes, Store
@@ -279,29 +279,6 @@ def test_a_half_done_flip_is_in_force_and_is_finished_by_the_next_write(
     assert store.load("org:1").tools == Catalogue([MAIL[0], *FILES]).tools
     store.replace_server("org:1", "time", [tool("time:now", "The time")])
     assert store.servers("org:1") == {"files": 3, "mail": 1, "time": 1}
-
-
-def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidConfig, match="cannot be used as a folder"):
-        Store(tmp_path / "file", embedder=shipped()).load("org:1")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "meta.json").write_text("{")
-    with pytest.raises(StoreUnavailable, match="move the folder away"):
-        Store(tmp_path / "broken", embedder=shipped()).load("org:1")
-
-
-def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() -> None:
-    with pytest.raises(StoreUnavailable, match=r"//127\.0\.0\.1:9 does not answer") as told:
-        Store("http://me:secret@127.0.0.1:9", embedder=shipped(), timeout_s=1).load("org:1")
-    assert "secret" not in str(told.value)
-
-
-def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=shipped())
-    store.replace_server("org:1", "mail", MAIL)
-    store.close()
-    assert store.servers("org:1") == {"mail": 2}
 
 
 def test_a_new_process_routes_from_the_store_alone_beyond_a_thousand_tools(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 _PAGE = 1_000
 _LOCAL_PAGE = 1_000_000
 """Embedded, every page filters all points anew."""
+_FLOATS = 500_000
+"""Numbers of vectors in one request: about 11 MB of JSON, where a Qdrant server takes 32 MB."""
 
 Vectors = NDArray[np.float32]
 Must = Mapping[str, str | Sequence[str]]
@@ -102,11 +104,14 @@ class Points:
         """Writes points, each at once as a whole: id to payload, and the vectors in the same order."""
         from qdrant_client import models
 
-        if points:
+        ids, size = list(points), 1 if vectors is None else vectors.shape[1]
+        rows = max(1, _FLOATS // size) if self._remote else max(1, len(ids))
+        for start in range(0, len(ids), rows):
+            page = slice(start, start + rows)
             batch = models.Batch(
-                ids=list(points),
-                payloads=[dict(payload) for payload in points.values()],
-                vectors={} if vectors is None else vectors.tolist(),
+                ids=ids[page],
+                payloads=[dict(points[point]) for point in ids[page]],
+                vectors={} if vectors is None else vectors[page].tolist(),
             )
             self._client.upsert(name, batch, wait=True)
 

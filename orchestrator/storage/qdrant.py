@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from orchestrator.errors import InvalidConfig, StoreUnavailable
+from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import store_key
 from orchestrator.storage.client import Points
 
@@ -54,7 +54,7 @@ class Qdrant:
                 with self._my_turn(wait_s), self._local_client(wait_s) as client:
                     yield Points(client, self.folder)
         except _outages() as error:
-            raise StoreUnavailable(f"the store {self} does not answer: {type(error).__name__}") from error
+            raise self._failure(error) from error
 
     def stamp(self) -> str:
         """Cheap to ask, and another one after every write; "" where only the server can tell."""
@@ -76,6 +76,13 @@ class Qdrant:
                 self._client.close()
                 self._client = None
                 self._written += 1
+
+    def _failure(self, error: Exception) -> StoreUnavailable | Unauthorised:
+        status = getattr(error, "status_code", None)
+        if status in (401, 403):
+            return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
+        why = f"{type(error).__name__}, HTTP status {status}" if status else type(error).__name__
+        return StoreUnavailable(f"the store {self} does not answer: {why}")
 
     @contextmanager
     def _my_turn(self, wait_s: float) -> Iterator[None]:

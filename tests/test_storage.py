@@ -1,0 +1,54 @@
+"""Opening Qdrant in a folder and at a URL: what goes wrong there is told, and no request grows beyond what it takes."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
+from orchestrator.store import Store
+from tests.catalogues import tool
+from tests.qdrant_front import qdrant_front
+from tests.stores import MAIL, shipped
+
+
+def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidConfig, match="cannot be used as a folder"):
+        Store(tmp_path / "file", embedder=shipped()).load("org:1")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "meta.json").write_text("{")
+    with pytest.raises(StoreUnavailable, match="move the folder away"):
+        Store(tmp_path / "broken", embedder=shipped()).load("org:1")
+
+
+def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() -> None:
+    with pytest.raises(StoreUnavailable, match=r"//127\.0\.0\.1:9 does not answer") as told:
+        Store("http://me:secret@127.0.0.1:9", embedder=shipped(), timeout_s=1).load("org:1")
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    with qdrant_front(key="right") as front:
+        monkeypatch.setenv("QDRANT_API_KEY", "wrong-one")
+        with pytest.raises(Unauthorised, match="QDRANT_API_KEY") as refused:
+            Store(front.url, embedder=shipped()).load("org:1")
+        assert "wrong-one" not in str(refused.value)
+        monkeypatch.setenv("QDRANT_API_KEY", "right")
+        assert not Store(front.url, embedder=shipped()).load("org:1").tools
+
+
+def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.storage.client._FLOATS", 1_000)
+    with qdrant_front() as front:
+        store = Store(front.url, embedder=shipped())
+        store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])
+        assert sum(path.startswith("PUT /collections/tool_capabilities") for path in front.requests) > 4
+        assert len(store.load("org:1").tools) == 10
+
+
+def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    store.replace_server("org:1", "mail", MAIL)
+    store.close()
+    assert store.servers("org:1") == {"mail": 2}
