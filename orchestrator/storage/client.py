@@ -109,7 +109,7 @@ class Points:
         for start in range(0, len(ids), rows):
             page = slice(start, start + rows)
             batch = models.Batch(
-                ids=ids[page],
+                ids=[*ids[page]],
                 payloads=[dict(points[point]) for point in ids[page]],
                 vectors={} if vectors is None else vectors[page].tolist(),
             )
