@@ -12,7 +12,7 @@ from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 from orchestrator import errors, names
-from orchestrator.errors import OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
+from orchestrator.errors import ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
 from orchestrator.held import as_result, check_size, hold_roughly
 from orchestrator.models import Kind
 from orchestrator.payloads import read
@@ -29,7 +29,9 @@ TRIES = 5
 def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> ApplicationError:
     """The error as Temporal carries it: its class's name as the type, never retried where trying again cannot help."""
     again = error.retry if retry is None else retry
-    return ApplicationError(str(error), type=type(error).__name__, non_retryable=not again)
+    wait = error.retry_after_s if isinstance(error, ModelUnavailable) else None
+    delay = None if wait is None else timedelta(seconds=wait)
+    return ApplicationError(str(error), type=type(error).__name__, non_retryable=not again, next_retry_delay=delay)
 
 
 def call_config(request: RunRequest, given: workflow.ActivityConfig | None = None) -> workflow.ActivityConfig:

@@ -10,6 +10,10 @@ ToolrouteError
 ├── Unauthorised            a credential was refused; never retried
 ├── BudgetExceeded          the token budget does not allow it; never retried
 ├── ToolFailed              the tool ran and reported an error; never retried
+├── ModelFailed             the language model answered, and not with anything of use; never retried
+│   ├── ModelRefused        it declined
+│   ├── AnswerInvalid       not what was asked for, also after it was told what is wrong
+│   └── NoCredit            the account's quota is used up
 ├── OutcomeUnknown          a call was sent and its answer lost; never replayed
 ├── PayloadTooLarge         more than a workflow history may hold; never retried
 ├── MissingExtra            an optional package is not installed; never retried
@@ -19,6 +23,11 @@ ToolrouteError
     ├── ModelUnavailable    the language model's endpoint does not answer
     └── ServerUnavailable   an MCP server cannot be connected; nothing was sent
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchestrator.completions import Usage
 
 
 class ToolrouteError(Exception):
@@ -63,6 +72,24 @@ class ToolFailed(ToolrouteError):
     """The tool ran and reported an error of its own."""
 
 
+class ModelFailed(ToolrouteError):
+    """The language model answered, and not with anything of use. `usage` is what it took all the same."""
+
+    usage: "Usage | None" = None
+
+
+class ModelRefused(ModelFailed):
+    """The language model declined."""
+
+
+class AnswerInvalid(ModelFailed):
+    """The language model's answer is not what was asked for, also after it was told what is wrong."""
+
+
+class NoCredit(ModelFailed):
+    """The account's quota is used up: waiting does not help."""
+
+
 class OutcomeUnknown(ToolrouteError):
     """A call was sent and its answer was lost; whether it took effect is not known."""
 
@@ -90,7 +117,9 @@ class EmbedderUnavailable(Unavailable):
 
 
 class ModelUnavailable(Unavailable):
-    """The language model's endpoint does not answer."""
+    """The language model's endpoint does not answer. `retry_after_s` is how long it asked to wait, where it did."""
+
+    retry_after_s: float | None = None
 
 
 class ServerUnavailable(Unavailable):

@@ -97,6 +97,14 @@ def _get(record: Any, key: str) -> Any:
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments."""
+    read = read_arguments(tool, arguments)
+    if problems := _problems(tool, read):
+        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}")
+    return read
+
+
+def read_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """Arguments as a dict, whatever the schema says of them; raises InvalidArguments for what is no object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
@@ -104,8 +112,6 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
             raise InvalidArguments(f"{tool.key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"{tool.key}: arguments are {type(arguments).__name__}, not an object")
-    if problems := _problems(tool, dict(arguments)):
-        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}")
     return dict(arguments)
 
 

@@ -5,8 +5,11 @@
 | TOOLROUTE_STORE | store | a folder, or the URL of a Qdrant server |
 | QDRANT_API_KEY | store_key | the Qdrant server's key |
 | TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
-| OPENAI_BASE_URL, OPENAI_API_KEY | model_url, model_key | any OpenAI-compatible endpoint |
-| TOOLROUTE_MODEL | model | the model that routes, plans and completes; none: deterministic |
+| OPENAI_BASE_URL, OPENAI_API_KEY | model_url | any OpenAI-compatible endpoint; the key is read when a client opens |
+| TOOLROUTE_MODEL | model | the language model; none: all is deterministic |
+| TOOLROUTE_MODEL_ROUTE | model_route | another one for deciding between an answer, one tool and a plan |
+| TOOLROUTE_MODEL_PLAN | model_plan | another one for plans, late arguments and the answer |
+| TOOLROUTE_MODEL_TIMEOUT | model_timeout_s | seconds for one request to it |
 | TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
 """
 
@@ -26,7 +29,10 @@ class Options:
     store: str = ""
     embedder: str = "static"
     model: str = ""
+    model_route: str = ""
+    model_plan: str = ""
     model_url: str = ""
+    model_timeout_s: float = 60.0
     temporal_address: str = ""
     temporal_namespace: str = "default"
 
@@ -47,7 +53,7 @@ class Options:
         for name in ("gate", "floor", "explicit_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
-        for name in ("semantic_timeout_s", "store_timeout_s", "cached_tenants"):
+        for name in ("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "cached_tenants"):
             if getattr(self, name) <= 0:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a number above 0")
 
@@ -55,6 +61,8 @@ class Options:
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
         """The environment's settings, then those given by name (None is "not given")."""
         found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
+        if "model_timeout_s" in found:
+            found["model_timeout_s"] = _seconds(_VARIABLES["model_timeout_s"], found["model_timeout_s"])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
@@ -62,10 +70,20 @@ _VARIABLES = {
     "store": "TOOLROUTE_STORE",
     "embedder": "TOOLROUTE_EMBEDDER",
     "model": "TOOLROUTE_MODEL",
+    "model_route": "TOOLROUTE_MODEL_ROUTE",
+    "model_plan": "TOOLROUTE_MODEL_PLAN",
     "model_url": "OPENAI_BASE_URL",
+    "model_timeout_s": "TOOLROUTE_MODEL_TIMEOUT",
     "temporal_address": "TEMPORAL_ADDRESS",
     "temporal_namespace": "TEMPORAL_NAMESPACE",
 }
+
+
+def _seconds(variable: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidConfig(f"{variable}={value!r}: give a number of seconds") from None
 
 
 def store_key(environ: Mapping[str, str] = os.environ) -> str | None:

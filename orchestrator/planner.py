@@ -8,12 +8,12 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.decision import Decision
-from orchestrator.models import Match, Stage
+from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
@@ -47,18 +47,18 @@ def plan(request: PlanRequest) -> Plan:
         return _plan_again(request, request.first)
     decision = request.decision
     if decision.stage is Stage.NONE or not decision.matches:
-        return _finish(request, (), ("no tool is good enough for this task; nothing is called",))
+        return finish(request, (), ("no tool is good enough for this task; nothing is called",))
     needed = _needed(request)
     if decision.confidence < needed:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
-        return _finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
+        return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(decision, request.arguments)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
         bound = bound[:MAX_STEPS]
-    return _finish(request, _steps(bound, request.arguments), tuple(reasons))
+    return finish(request, _steps(bound, request.arguments), tuple(reasons))
 
 
 def _needed(request: PlanRequest) -> float:
@@ -115,7 +115,7 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
 
 
 def _lacks(match: Match, part: Part, given: dict[str, Any]) -> bool:
-    return bool(extract(match.tool.input_schema, part.text, _known(match, given)).missing)
+    return bool(extract(match.tool.input_schema, part.text, _known(match.tool, given)).missing)
 
 
 def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
@@ -189,7 +189,7 @@ def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
 
 
 def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
-    found = extract(match.tool.input_schema, step.task, _given(step, match, given))
+    found = extract(match.tool.input_schema, step.task, given_for(step.id, match.tool, given))
     tokens = count_tokens(compact(found.values))
     return replace(
         step,
@@ -202,18 +202,18 @@ def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
     )
 
 
-def _given(step: Step, match: Match, given: dict[str, Any]) -> dict[str, Any]:
+def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
-    own = {name[len(step.id) + 1 :]: value for name, value in given.items() if name.startswith(f"{step.id}.")}
-    return {**_known(match, given), **own}
+    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
+    return {**_known(tool, given), **own}
 
 
-def _known(match: Match, given: dict[str, Any]) -> dict[str, Any]:
-    known = (match.tool.input_schema or {}).get("properties") or {}
+def _known(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    known = (tool.input_schema or {}).get("properties") or {}
     return {name: value for name, value in given.items() if name in known}
 
 
-def _finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
+def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
     """The plan with an id made of its content and the workflow: the same over attempts, resets and continuations."""
     content = [request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps]]
     text = json.dumps(content, sort_keys=True, default=str)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from orchestrator.completions import NO_MODEL, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.models import RouteHint, Tool, Turn
@@ -34,8 +35,9 @@ class Step:
     """One part of a task, bound to one tool of the Decision by its key.
 
     `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
-    arguments that nobody gave: the step ends `needs_input`. `expected_tokens` is what it reserves of the budget and so
-    what it may use, its `argument_tokens` among them; `why` tells how the tool and the arguments were found.
+    arguments that nobody gave: the step ends `needs_input`; `late` names those that a model fills from what the steps
+    before it said. `expected_tokens` is what it reserves of the budget and so what it may use, its `argument_tokens`
+    among them; `why` tells how the tool and the arguments were found.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Step:
     expected_tokens: int = 8_000
     argument_tokens: int = 0
     why: str = ""
+    late: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +69,20 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner."""
+    """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner.
+
+    `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
+    why a model that was named had no part in it.
+    """
 
     id: str
     task: str
     steps: tuple[Step, ...]
-    model: str = "none"
+    model: str = NO_MODEL
     reasons: tuple[str, ...] = ()
+    choice: Choice | None = None
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
 
     @property
     def unbound(self) -> tuple[Step, ...]:

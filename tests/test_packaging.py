@@ -49,11 +49,11 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "errors names models exports decision plans payloads held budget",
+    "records": "errors names models completions exports decision plans payloads held budget",
     "workflow side": "durable ending running workflow workflows",
     "words and settings": "options text tokens everyday spelling wording catalogue embed metrics",
     "stages and services": "stages features confidence index search explain costs context outcome indexes "
-    "store storage mcp connections sync planning planner executors devserver",
+    "store storage mcp connections sync planning planner structured llm deciding completing executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin notices gateway mcp_server scripted testing",
     "command line": "cli __main__",

@@ -1,0 +1,170 @@
+"""What to do with a Decision: answer, use one tool, or plan. By a model among the matches, else by the planner.
+
+The LLM route and the plan see the Decision's matches and nothing else of the catalogue. What a model gets wrong goes
+back once; then, and when it cannot be reached, the deterministic plan stands, marked `none` and with the reason.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from orchestrator import context
+from orchestrator.completions import Action, Choice, Usage
+from orchestrator.decision import Decision
+from orchestrator.errors import ModelFailed, ModelRefused, ToolrouteError
+from orchestrator.llm import Models, Reply
+from orchestrator.planner import finish, plan
+from orchestrator.planning.drafts import (
+    ChosenShape,
+    PlanShape,
+    arguments_so_far,
+    bound,
+    faults_of_choice,
+    faults_of_plan,
+    steps_of,
+)
+from orchestrator.planning.prompts import CHOOSE, PLAN
+from orchestrator.plans import Plan, PlanRequest, Step
+from orchestrator.structured import Message, Shape
+from orchestrator.tokens import compact
+
+GiveUp = Callable[[ToolrouteError], bool]
+"""Whether to go on without the model after this error; an activity raises it instead, for Temporal to try again."""
+
+
+async def choose(
+    models: Models | None,
+    decision: Decision,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    give_up: GiveUp = lambda _: True,
+) -> Choice:
+    """Answer directly, one tool, or a plan; without a model (or when it fails) what the deterministic plan would do."""
+    if models is None:
+        return _without_model(decision, arguments or {}, None)
+    try:
+        return await _chosen(models, decision, arguments or {})
+    except ModelRefused as error:
+        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage or Usage())
+    except ToolrouteError as error:
+        if not give_up(error):
+            raise
+        return _without_model(decision, arguments or {}, error)
+
+
+async def make_plan(models: Models | None, request: PlanRequest, *, give_up: GiveUp = lambda _: True) -> Plan:
+    """The plan for a Decision: the model's, or the deterministic one with the reason in its warnings.
+
+    What a model declines is not planned without it either.
+    """
+    if models is None:
+        return plan(request)
+    if request.first is not None:
+        return _filled_later(plan(request), request.first)
+    try:
+        return await _planned(models, request)
+    except ModelRefused as error:
+        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage or Usage())
+    except ToolrouteError as error:
+        if not give_up(error):
+            raise
+        return replace(plan(request), usage=_usage_of(error), warnings=(_why_without(error),))
+
+
+async def _chosen(models: Models, decision: Decision, given: Mapping[str, Any]) -> Choice:
+    reply = await _ask(
+        models, models.route_model, CHOOSE, decision, given, ChosenShape, lambda c: faults_of_choice(decision, c)
+    )
+    chosen, tool = reply.value, decision.tool(reply.value.tool)
+    return Choice(
+        action=Action(chosen.action),
+        reasons=tuple(chosen.reasons),
+        confidence=chosen.confidence,
+        answer=chosen.answer if chosen.action == "answer" else "",
+        tool=tool.key if tool and chosen.action == "tool" else "",
+        arguments=arguments_so_far(tool, chosen.arguments)[0] if tool and chosen.action == "tool" else {},
+        model=reply.model,
+        usage=reply.usage,
+    )
+
+
+async def _planned(models: Models, request: PlanRequest) -> Plan:
+    decision = request.decision
+    choice = await _chosen(models, decision, request.arguments)
+    made = replace(finish(request, (), choice.reasons), model=choice.model, choice=choice, usage=choice.usage)
+    if choice.action in (Action.ANSWER, Action.NONE):
+        return made
+    if choice.confidence < request.min_confidence:
+        sure = f"{choice.model} is {choice.confidence:.0%} sure (needed: {request.min_confidence:.0%})"
+        return replace(made, reasons=(*choice.reasons, f"{sure}; nothing is called"))
+    return _one_step(request, made, choice) if choice.action is Action.TOOL else await _steps(models, request, choice)
+
+
+def _one_step(request: PlanRequest, made: Plan, choice: Choice) -> Plan:
+    tool = next(match.tool for match in request.decision.matches if match.tool.key == choice.tool)
+    blank = Step(id="s1", task=made.task, tool="", why="; ".join(choice.reasons))
+    steps = (bound(blank, tool, choice.arguments, request.arguments),)
+    return replace(made, steps=steps, id=finish(request, steps, ()).id)
+
+
+async def _steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
+    decision, given = request.decision, request.arguments
+    try:
+        reply = await _ask(
+            models, models.plan_model, PLAN, decision, given, PlanShape, lambda p: faults_of_plan(decision, p)
+        )
+    except ModelFailed as error:
+        error.usage = choice.usage + (error.usage or Usage())
+        raise
+    steps = steps_of(decision, reply.value, given)
+    reasons = (*choice.reasons, *reply.value.reasons)
+    usage = choice.usage + reply.usage
+    return replace(finish(request, steps, reasons), model=reply.model, choice=choice, usage=usage)
+
+
+async def _ask(
+    models: Models,
+    model: str,
+    told: str,
+    decision: Decision,
+    given: Mapping[str, Any],
+    shape: type[Shape],
+    check: Callable[[Shape], list[str]],
+) -> Reply[Shape]:
+    read = context.build(decision.query, [match.tool for match in decision.matches])
+    content = f"{read.markdown}\n\n## Given arguments\n\n{compact(dict(given))}" if given else read.markdown
+    messages: list[Message] = [{"role": "system", "content": told}, {"role": "user", "content": content}]
+    return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
+
+
+def _filled_later(made: Plan, first: Plan) -> Plan:
+    """Steps that a further route gave a tool: what their text does not hold, the run's model fills."""
+    unbound = {step.id for step in first.unbound}
+    steps = tuple(
+        replace(step, late=step.missing, missing=()) if step.id in unbound and step.missing else step
+        for step in made.steps
+    )
+    return replace(made, steps=steps)
+
+
+def _without_model(decision: Decision, given: Mapping[str, Any], error: ToolrouteError | None) -> Choice:
+    made = plan(PlanRequest(decision=decision, arguments=dict(given)))
+    actions = {0: Action.NONE, 1: Action.TOOL}
+    only = made.steps[0] if len(made.steps) == 1 else None
+    return Choice(
+        action=actions.get(len(made.steps), Action.PLAN),
+        reasons=made.reasons,
+        confidence=decision.confidence,
+        tool=only.tool if only else "",
+        arguments=only.arguments if only else {},
+        usage=_usage_of(error),
+        warnings=(_why_without(error),) if error else (),
+    )
+
+
+def _usage_of(error: ToolrouteError | None) -> Usage:
+    return (error.usage if isinstance(error, ModelFailed) else None) or Usage()
+
+
+def _why_without(error: ToolrouteError) -> str:
+    return f"decided without a model: {error}"

@@ -1,0 +1,226 @@
+"""The model's client against a real HTTP endpoint that answers well, badly, late or not at all."""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from orchestrator.completions import Usage
+from orchestrator.errors import (
+    AnswerInvalid,
+    InvalidConfig,
+    InvalidInput,
+    ModelRefused,
+    ModelUnavailable,
+    NoCredit,
+    ToolrouteError,
+    Unauthorised,
+)
+from orchestrator.llm import Models
+from orchestrator.options import Options
+from orchestrator.testing import (
+    NO_CREDIT,
+    Asked,
+    CutOff,
+    Fault,
+    Raw,
+    Refusal,
+    ScriptedModel,
+    Slow,
+    Truncated,
+)
+from orchestrator.testing import Usage as Billed
+
+KEY = "sk-test-never-shown"
+ASK = [{"role": "user", "content": "the sky?"}]
+
+
+class Sky(BaseModel):
+    colour: Literal["blue", "grey"]
+    notes: list[str] = []
+
+
+GOOD = {"colour": "blue", "notes": []}
+
+
+def models(server: ScriptedModel, *, tries: int = 1, **options: Any) -> Models:
+    return Models(Options(**{"model": "m", "model_url": server.url, **options}), api_key=KEY, tries=tries)
+
+
+async def test_a_structured_answer_is_checked_and_billed_by_the_providers_figures() -> None:
+    billed = Billed(GOOD, input=100, output=7, cached=64)
+    async with ScriptedModel([billed], key=KEY) as server, models(server) as client:
+        reply = await client.ask("m", ASK, Sky, max_output_tokens=50)
+    assert reply.value == Sky(colour="blue")
+    assert reply.usage == Usage(input=100, output=7, cached=64)
+    assert server.asked[0].wants == "Sky"
+    assert server.asked[0].body["max_tokens"] == 50
+
+
+@pytest.mark.parametrize("first", ['{"colour": "green"}', "no json", "", Truncated('{"colour": "bl')])
+async def test_an_answer_of_a_wrong_shape_goes_back_once_with_what_is_wrong(first: Any) -> None:
+    script = [Billed(first, input=10, output=1), Billed(GOOD, input=20, output=2)]
+    async with ScriptedModel(script) as server, models(server) as client:
+        reply = await client.ask("m", ASK, Sky)
+    assert reply.usage == Usage(input=30, output=3)
+    assert "cannot be used" in server.asked[1].text
+    assert "cannot be used" not in server.asked[0].text
+
+
+async def test_two_wrong_answers_are_an_error_that_says_why_and_what_they_took() -> None:
+    wrong = Billed({"colour": "green"}, input=10, output=1)
+    async with ScriptedModel([wrong, wrong, wrong]) as server, models(server, tries=3) as client:
+        with pytest.raises(AnswerInvalid, match="colour: Input should be 'blue' or 'grey'") as raised:
+            await client.ask("m", ASK, Sky)
+    assert raised.value.usage == Usage(input=20, output=2)
+    assert len(server.asked) == 2
+
+
+async def test_a_check_of_the_callers_own_is_repaired_too() -> None:
+    async with ScriptedModel([{"colour": "grey"}, GOOD]) as server, models(server) as client:
+        reply = await client.ask("m", ASK, Sky, check=lambda sky: ["grey is out"] if sky.colour == "grey" else [])
+    assert reply.value.colour == "blue"
+    assert "grey is out" in server.asked[1].text
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "told"),
+    [
+        (Fault(400, "too long"), InvalidInput, "HTTP 400: too long"),
+        (Fault(401, f"Incorrect API key: {KEY}"), Unauthorised, "OPENAI_API_KEY"),
+        (Fault(403), Unauthorised, "HTTP 403"),
+        (Fault(404, "no such model"), InvalidConfig, "TOOLROUTE_MODEL"),
+        (Fault(422, f"odd {KEY}"), InvalidInput, r"odd \*\*\*"),
+        (NO_CREDIT, NoCredit, "quota is used up"),
+        (Refusal("not that"), ModelRefused, "declined: not that"),
+    ],
+)
+async def test_what_trying_again_cannot_help_is_one_request_and_one_plain_error(
+    fault: Any, error: type[ToolrouteError], told: str
+) -> None:
+    async with ScriptedModel([fault, GOOD]) as server, models(server, tries=3) as client:
+        with pytest.raises(error, match=told) as raised:
+            await client.ask("m", ASK, Sky)
+    assert not raised.value.retry
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Fault(500), "HTTP 500"),
+        (Fault(429, "slow down"), "HTTP 429: slow down"),
+        (Slow(20), "APITimeoutError|within 0.5 s"),
+        (CutOff(), "did not answer"),
+        (Raw("<html>"), "no chat completion"),
+        (Raw('{"choices": []}'), "no chat completion"),
+        (Raw('"text"'), "no chat completion"),
+    ],
+)
+async def test_what_may_pass_is_tried_again_and_then_good(fault: Any, told: str) -> None:
+    async with ScriptedModel([fault, fault, GOOD]) as server:
+        async with models(server, model_timeout_s=0.5) as once:
+            with pytest.raises(ModelUnavailable, match=told) as raised:
+                await once.ask("m", ASK, Sky)
+        assert raised.value.retry
+        assert len(server.asked) == 1
+        async with models(server, model_timeout_s=0.5, tries=3) as client:
+            assert (await client.ask("m", ASK, Sky)).value.colour == "blue"
+
+
+async def test_an_endpoint_that_trickles_is_given_up_too() -> None:
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
+        with suppress(ConnectionError):
+            for _ in range(100):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with Models(Options(model="m", model_url=url, model_timeout_s=0.5), tries=1) as client:
+            with pytest.raises(ModelUnavailable, match=r"no whole answer within 0\.5 s"):
+                await client.write("m", ASK)
+
+
+async def test_retry_after_is_waited_for_unless_it_is_too_long() -> None:
+    async with ScriptedModel([Fault(429, retry_after=1.2), GOOD]) as server, models(server, tries=2) as client:
+        began = time.monotonic()
+        await client.ask("m", ASK, Sky)
+        assert time.monotonic() - began >= 1.2
+    async with ScriptedModel([Fault(429, retry_after=900), GOOD]) as server, models(server, tries=2) as client:
+        with pytest.raises(ModelUnavailable) as raised:
+            await client.ask("m", ASK, Sky)
+        assert (raised.value.retry_after_s, raised.value.retry, len(server.asked)) == (900, False, 1)
+
+
+async def test_an_endpoint_without_json_schema_is_asked_in_words_from_then_on() -> None:
+    def old(asked: Asked) -> Any:
+        if asked.wants == "Sky":
+            return Fault(400, "response_format type json_schema is not supported")
+        return '```json\n{"colour": "blue"}\n```'
+
+    async with ScriptedModel(old) as server, models(server) as client:
+        for _ in range(2):
+            assert (await client.ask("m", ASK, Sky)).value.colour == "blue"
+    assert [asked.wants for asked in server.asked] == ["Sky", "json_object", "json_object"]
+    assert "JSON schema" in server.asked[1].text
+
+
+async def test_an_endpoint_that_knows_only_the_newer_name_of_the_limit_gets_it() -> None:
+    def new(asked: Asked) -> Any:
+        if "max_tokens" in asked.body:
+            return Fault(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return "hello"
+
+    async with ScriptedModel(new) as server, models(server) as client:
+        assert (await client.write("m", ASK, max_output_tokens=9))[0] == "hello"
+    assert server.asked[1].body["max_completion_tokens"] == 9
+
+
+async def test_a_text_that_reached_its_limit_is_marked() -> None:
+    async with ScriptedModel([Truncated("once upon"), ""]) as server, models(server) as client:
+        assert (await client.write("m", ASK))[0].startswith("once upon\n[cut")
+        with pytest.raises(AnswerInvalid, match="nothing"):
+            await client.write("m", ASK)
+
+
+async def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
+    async with Models(Options(model="m", model_url="http://127.0.0.1:9/v1"), tries=1) as client:
+        with pytest.raises(ModelUnavailable, match="APIConnectionError"):
+            await client.write("m", ASK)
+
+
+async def test_openai_without_a_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with Models(Options(model="m")) as client:
+        with pytest.raises(Unauthorised, match="set OPENAI_API_KEY"):
+            await client.write("m", ASK)
+
+
+def test_models_are_named_by_option_or_environment() -> None:
+    found = Models(Options.from_env({"TOOLROUTE_MODEL": "big", "TOOLROUTE_MODEL_ROUTE": "small"}))
+    assert (found.route_model, found.plan_model) == ("small", "big")
+    assert Models(Options(model_plan="big")).route_model == "big"
+    with pytest.raises(InvalidConfig, match="TOOLROUTE_MODEL"):
+        Models(Options())
+    with pytest.raises(InvalidConfig, match="TOOLROUTE_MODEL_TIMEOUT='soon'"):
+        Options.from_env({"TOOLROUTE_MODEL_TIMEOUT": "soon"})
+    assert Options.from_env({"TOOLROUTE_MODEL_TIMEOUT": "5"}).model_timeout_s == 5
+
+
+@pytest.mark.parametrize("fault", [Fault(401, f"bad key {KEY}"), Fault(500, KEY), Raw(KEY), CutOff()])
+async def test_the_key_stands_in_no_error_repr_or_log(fault: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with ScriptedModel([fault]) as server, models(server) as client:
+        with pytest.raises(ToolrouteError) as raised:
+            await client.ask("m", ASK, Sky)
+        shown = [repr(client), str(raised.value), repr(raised.value.__cause__), caplog.text, repr(server.asked)]
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert not [text for text in shown if KEY in text]
