@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from temporalio import activity
+from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.failing import told
 from orchestrator.exports import check_arguments
+from orchestrator.payloads import read_input
 from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.resources import Resources
 
@@ -20,17 +22,20 @@ class CallingActivities:
         self.resources = resources
 
     @activity.defn(name=names.CALL_TOOL)
-    async def call_tool(self, call: ToolCall) -> ToolResult:
-        """The tool's answer, held to its tokens; a tool's own error is an answer too."""
+    async def call_tool(self, call: RawValue) -> ToolResult:
+        """ToolCall to the tool's answer, held to its tokens; a tool's own error is an answer too."""
+        with told():
+            asked = read_input(call, ToolCall)
         async with _heartbeats():
-            with told(replayable=call.replayable):
-                return await self.resources.execute(call)
+            with told(replayable=asked.replayable):
+                return await self.resources.execute(asked)
 
     @activity.defn(name=names.CHECK_CALL)
-    async def check_call(self, call: ToolCall) -> None:
-        """Fails where the arguments do not fit the schema: for tools that start as child workflows."""
+    async def check_call(self, call: RawValue) -> None:
+        """Fails where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
         with told():
-            check_arguments(call.tool, call.arguments)
+            asked = read_input(call, ToolCall)
+            check_arguments(asked.tool, asked.arguments)
 
 
 @asynccontextmanager

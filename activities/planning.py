@@ -1,9 +1,11 @@
 """Planning: an activity, so that a better planner does not break the histories of plans already made."""
 
 from temporalio import activity
+from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.failing import told
+from orchestrator.payloads import read_input
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.resources import Resources
@@ -16,7 +18,7 @@ class PlanningActivities:
         self.resources = resources
 
     @activity.defn(name=names.PLAN)
-    async def plan(self, request: PlanRequest) -> Plan:
-        """Steps bound to the Decision's matches; never searches."""
+    async def plan(self, request: RawValue) -> Plan:
+        """PlanRequest to steps bound to the Decision's matches; never searches."""
         with told():
-            return plan(request)
+            return plan(read_input(request, PlanRequest))

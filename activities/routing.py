@@ -1,11 +1,13 @@
 """Routing: one activity for all stages, since each further activity costs about 10 ms and routing a few."""
 
 from temporalio import activity
+from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.failing import told
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
+from orchestrator.payloads import read_input
 from orchestrator.resources import Resources
 
 
@@ -16,8 +18,9 @@ class RoutingActivities:
         self.resources = resources
 
     @activity.defn(name=names.ROUTE)
-    async def route(self, request: RouteRequest) -> Decision:
-        """The Decision for a request; fails without retry for bad input or an unknown tenant."""
+    async def route(self, request: RawValue) -> Decision:
+        """The Decision for a RouteRequest; fails without retry for bad input or an unknown tenant."""
         with told():
+            asked = read_input(request, RouteRequest)
             router = await self.resources.router()
-            return await router.route(request)
+            return await router.route(asked)

@@ -1,26 +1,58 @@
-"""Reading an activity's result inside a workflow, fast: 0.15 ms for a Decision that takes the SDK 3 to 7.
+"""Reading payloads: 0.15 ms for a Decision that takes the SDK 3 to 7, as it evaluates every record's hints anew.
 
-The SDK evaluates the type hints of every nested record anew. Whatever is not plain JSON (another data converter) is
-left to the converter.
+Whatever is not plain JSON (another data converter) is left to the converter.
 """
 
+from dataclasses import fields
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from pydantic import TypeAdapter
-from temporalio import workflow
+from pydantic import TypeAdapter, ValidationError
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
+
+from orchestrator.errors import InvalidInput
 
 Record = TypeVar("Record")
 
+NOTHING: Final = RawValue(Payload(metadata={"encoding": b"binary/null"}))
+"""The input of whoever gives none."""
+
 
 def read(raw: RawValue, kind: type[Record]) -> Record:
-    """The record that a payload holds."""
+    """The record that a payload of our own making holds."""
     if raw.payload.metadata.get("encoding") == b"json/plain":
         record: Record = _adapter(cast("Any", kind)).validate_json(raw.payload.data)
         return record
-    found: Record = workflow.payload_converter().from_payload(raw.payload, kind)
+    converter = workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
+    found: Record = converter.from_payload(raw.payload, kind)
     return found
+
+
+def read_input(raw: RawValue, kind: type[Record]) -> Record:
+    """The record that anybody gave, in any language; InvalidInput says what is wrong with it.
+
+    The SDK's own reading would try the same input again and again, a workflow's for ever.
+    """
+    try:
+        found = read(raw, kind)
+    except ValidationError as error:
+        wrong = "; ".join(_problem(found) for found in error.errors(include_url=False))
+        raise InvalidInput(f"{kind.__name__}: {wrong}. {_fields(kind)}") from None
+    if not isinstance(found, kind):
+        raise InvalidInput(f"{kind.__name__}: give one JSON object. {_fields(kind)}")
+    return found
+
+
+def _problem(found: Any) -> str:
+    where = ".".join(map(str, found["loc"])) or "input"
+    value = "" if found["type"] == "missing" else f", not {str(found['input'])[:60]!r}"
+    return f"{where}: {found['msg']}{value}"
+
+
+def _fields(kind: type[Any]) -> str:
+    return f"Its fields are {', '.join(field.name for field in fields(kind))}"
 
 
 @cache

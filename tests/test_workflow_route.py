@@ -1,5 +1,4 @@
 import json
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -31,21 +30,6 @@ async def test_a_decision_comes_back_whole_and_replays(temporal_address: str, ta
         assert decision.tool("files:read_file") in ALL
         assert await activities_of(handle) == [names.ROUTE]
         await replays(await handle.fetch_history(), [RouteWorkflow])
-
-
-async def test_a_client_that_knows_nothing_of_ours_calls_it_by_name(temporal_address: str, task_queue: str) -> None:
-    worker_side = await Client.connect(temporal_address, plugins=[plugin_over()])
-    stranger = await Client.connect(temporal_address)
-    async with working(worker_side, task_queue):
-        answer: Any = await stranger.execute_workflow(
-            "toolroute.route",
-            {"query": "Read the file a.txt", "tenant": "org:1", "limit": 2},
-            id=f"route-{uuid4().hex[:8]}",
-            task_queue=task_queue,
-        )
-    assert answer["recommended"] == ["files:read_file"]
-    assert len(answer["matches"]) <= 2
-    assert answer["matches"][0]["tool"]["name"] == "read_file"
 
 
 async def test_the_router_inside_a_users_own_workflow(temporal_address: str, task_queue: str) -> None:

@@ -3,8 +3,12 @@
 from dataclasses import replace
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.durable import as_failure
+from orchestrator.errors import InvalidInput
+from orchestrator.payloads import NOTHING, read_input
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.running import Run
 from orchestrator.workflow import ToolRouter
@@ -15,15 +19,22 @@ class RunWorkflow:
     """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice."""
 
     @workflow.init
-    def __init__(self, request: RunRequest) -> None:
+    def __init__(self, given: RawValue = NOTHING) -> None:
+        self._broken: InvalidInput | None = None
+        try:
+            request = read_input(given, RunRequest)
+        except InvalidInput as error:  # told by `run`: raised here, queries would have no workflow to ask
+            request, self._broken = RunRequest(task=""), error
         self._run = Run(request, ToolRouter(request.tenant), should_stop=self._should_stop)
 
     @workflow.run
-    async def run(self, request: RunRequest) -> RunResult:
+    async def run(self, given: RawValue = NOTHING) -> RunResult:
+        if self._broken:
+            raise as_failure(self._broken)
         ended = await self._run.advance()
         if isinstance(ended, Checkpoint):
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(replace(request, checkpoint=ended))
+            workflow.continue_as_new(replace(self._run.request, checkpoint=ended))
         return ended
 
     @workflow.query(name=names.PROGRESS)

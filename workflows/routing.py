@@ -4,6 +4,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.payloads import NOTHING
 from orchestrator.workflow import DEFAULT
 
 
@@ -12,6 +13,6 @@ class RouteWorkflow:
     """RouteRequest -> Decision, both handed through unread: reading them here would double the cost of the workflow."""
 
     @workflow.run
-    async def run(self, request: RawValue) -> RawValue:
+    async def run(self, request: RawValue = NOTHING) -> RawValue:
         decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **DEFAULT)
         return decision

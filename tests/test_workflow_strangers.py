@@ -1,0 +1,86 @@
+"""Clients that import nothing of ours: JSON in and out by name, in another language too; bad input says so."""
+
+import asyncio
+import json
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from orchestrator.durable import why_failed
+from tests.running import plugin_over
+from tests.servers.real import node, node_servers_installed
+from tests.temporal import working
+
+CLIENT = Path(__file__).parent / "node" / "client.mjs"
+ROUTE, RUN = "toolroute.route", "toolroute.run"
+
+
+@pytest.fixture
+async def stranger(temporal_address: str, task_queue: str) -> AsyncIterator[Client]:
+    """A client without our plugin, beside a worker that has it."""
+    worker_side = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(worker_side, task_queue):
+        yield await Client.connect(temporal_address)
+
+
+async def test_plain_json_goes_in_and_comes_out(stranger: Client, task_queue: str) -> None:
+    asked = {"query": "Read the file a.txt", "tenant": "org:1", "limit": 2, "a field of a later version": 1}
+    answer: Any = await stranger.execute_workflow(ROUTE, asked, id=uuid.uuid4().hex, task_queue=task_queue)
+    assert answer["recommended"] == ["files:read_file"]
+    assert len(answer["matches"]) <= 2
+    assert answer["matches"][0]["tool"]["name"] == "read_file"
+
+
+@pytest.mark.skipif(
+    not node_servers_installed and not os.environ.get("CI"), reason="the npm packages are not installed: make test"
+)
+async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
+    stranger: Client, temporal_address: str, task_queue: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(str(node), str(CLIENT), temporal_address, task_queue, "Read the file a.txt"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, err.decode()
+    told = json.loads(out)
+    assert told["decision"]["recommended"] == ["files:read_file"]
+    assert [step["status"] for step in told["result"]["steps"]] == ["done"]
+    assert told["result"]["answer"] == "read_file a.txt"
+    assert told["progress"]["phase"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "said"),
+    [
+        (ROUTE, {"task": "x"}, "query: Field required. Its fields are query, tenant"),
+        (ROUTE, "Read the file", "input: Input should be an object, not 'Read the file'"),
+        (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "'auto', 'keyword' or 'semantic', not 'huh'"),
+        (RUN, {"query": "x"}, "task: Field required. Its fields are task, tenant"),
+        (RUN, {"task": "x", "limits": {"max_total_tokens": "lots"}}, "limits.max_total_tokens"),
+        (RUN, None, "give one JSON object"),
+    ],
+)
+async def test_input_that_cannot_be_read_fails_at_once_and_says_why(
+    stranger: Client, task_queue: str, workflow: str, given: Any, said: str
+) -> None:
+    handle = await stranger.start_workflow(workflow, given, id=uuid.uuid4().hex, task_queue=task_queue)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    kind, message = why_failed(failure.value.cause)
+    assert kind == "InvalidInput"
+    assert said in message
+
+
+@pytest.mark.parametrize("workflow", [ROUTE, RUN])
+async def test_no_input_at_all_fails_at_once_too(stranger: Client, task_queue: str, workflow: str) -> None:
+    handle = await stranger.start_workflow(workflow, id=uuid.uuid4().hex, task_queue=task_queue)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    assert "give one JSON object" in why_failed(failure.value.cause)[1]
