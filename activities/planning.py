@@ -5,6 +5,7 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.failing import told
+from orchestrator.held import MAX_PLAN_BYTES, check_size
 from orchestrator.payloads import read_input
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
@@ -21,4 +22,8 @@ class PlanningActivities:
     async def plan(self, request: RawValue) -> Plan:
         """PlanRequest to steps bound to the Decision's matches; never searches."""
         with told():
-            return plan(read_input(request, PlanRequest))
+            made = plan(read_input(request, PlanRequest))
+            check_size(
+                "what the plan's steps are given as arguments", [s.arguments for s in made.steps], MAX_PLAN_BYTES
+            )
+            return made

@@ -1,4 +1,4 @@
-"""What definitions cost a model to read, and the matches within a token cap."""
+"""What definitions cost a model to read, and the matches within a token cap and within what a Decision may hold."""
 
 from collections.abc import Sequence
 
@@ -7,19 +7,33 @@ from orchestrator.index import Index
 from orchestrator.models import Match, Tokens, Tool
 from orchestrator.options import Options
 from orchestrator.stages import select
-from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named
+from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
+
+MAX_BYTES = 128 * 1024
+"""Most of the matches' definitions: a Decision enters workflow histories, with every plan that is made from it."""
 
 
 class Costs:
-    """Counts one Decision's tokens. Without a cap and by estimate, all comes from the index's own counts."""
+    """Counts one Decision's tokens. Where nothing had to shrink, and by estimate, all comes from the index's counts.
+
+    `room` names the limit that the matches were last held to, `note` tells that they shrank without having been asked.
+    """
 
     def __init__(self, index: Index, options: Options, cap: int | None) -> None:
-        self._index, self._cap = index, cap
+        self._index, self._cap, self._whole = index, cap, cap is None
         self._counted_by = EXACT if options.exact_tokens else ESTIMATE
+        self.room = f"{cap} tokens"
+        self.note = ""
 
     def fit(self, matches: list[Match]) -> tuple[list[Match], list[Match]]:
-        """The matches within the cap, their schemas shrunk as far as needed, and those dropped."""
-        return (matches, []) if self._cap is None else select.fit(matches, self._cap, self._cost)
+        """The matches within cap and size, their schemas shrunk as far as needed, and those dropped."""
+        kept, dropped = (matches, []) if self._cap is None else select.fit(matches, self._cap, self._cost)
+        if int(self._index.sizes[self._positions(kept)].sum()) <= MAX_BYTES:
+            return kept, dropped
+        self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
+        self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
+        kept, further = select.fit(kept, MAX_BYTES, lambda tool: plain_size(_definition(tool)))
+        return kept, [*further, *dropped]
 
     def tokens(self, kept: Sequence[Match]) -> Tokens:
         """Tokens of the whole catalogue and of the matches."""
@@ -27,12 +41,18 @@ class Costs:
             before = sum(self._cost(tool) for tool in self._index.catalogue)
         else:
             before = self._index.tokens_total
-        if self._cap is None and self._counted_by == ESTIMATE:
-            positions = self._index.catalogue.positions
-            after = int(self._index.tokens[[positions[match.tool.key] for match in kept]].sum()) if kept else 0
+        if self._whole and self._counted_by == ESTIMATE:
+            after = int(self._index.tokens[self._positions(kept)].sum())
         else:
             after = sum(self._cost(match.tool) for match in kept)
         return Tokens(before=before, after=after, counted_by=self._counted_by)
 
+    def _positions(self, matches: Sequence[Match]) -> list[int]:
+        return [self._index.catalogue.positions[match.tool.key] for match in matches]
+
     def _cost(self, tool: Tool) -> int:
-        return counter_named(self._counted_by)(compact(export([tool], "openai")[0]))
+        return counter_named(self._counted_by)(_definition(tool))
+
+
+def _definition(tool: Tool) -> str:
+    return compact(export([tool], "openai")[0])

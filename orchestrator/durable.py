@@ -47,7 +47,7 @@ def call_config(request: RunRequest, given: workflow.ActivityConfig | None = Non
 async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
     """The tool's answer. Raises ActivityError, ChildWorkflowError or ApplicationError; `why_failed` reads them."""
     try:
-        check_size(f"the arguments of {call.tool.key!r}", call.arguments)
+        check_size(f"what {call.tool.key!r} is given as arguments", call.arguments)
     except ToolrouteError as error:
         raise as_failure(error) from error
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):

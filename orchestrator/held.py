@@ -1,6 +1,7 @@
 """Values held to what a workflow history can take. Pure and free of engines, so workflow code may use it."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +9,22 @@ from orchestrator.errors import PayloadTooLarge
 from orchestrator.plans import Plan, StepOutcome, StepStatus, ToolResult
 
 MAX_RESULT_BYTES = 192 * 1024
-"""Most of a result that enters a history, whatever its tokens; Temporal warns above 512 KiB, fails above 2 MiB."""
+"""Most of a result that enters a history, whatever its tokens; Temporal warns above 512 KiB."""
 
 MAX_INPUT_BYTES = 1024 * 1024
 """Most that an activity is given: an input beyond the server's 2 MiB terminates the workflow that schedules it."""
+
+MAX_PAYLOAD_BYTES = 1_990_000
+"""Most of a run's end: a result, or the start of the next execution, beyond 2 MiB terminates the workflow too."""
+
+MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 * 1024
+"""Most of a run's task, of the arguments of its steps, and of its results, each together: so that a run's end fits.
+
+The task stands there four times (Decision, further Decision, plan, steps) beside two Decisions of 128 KiB.
+"""
+
+CHARS_PER_TOKEN = 8
+"""More than a token of prose has. Blanks have hundreds a token, so what is cut by tokens is held by characters too."""
 
 BYTES_PER_TOKEN = 3
 """A low guess (o200k_base has 4.5 on JSON, 3 on Chinese): workflow code counts no tokens, a better counter would
@@ -31,13 +44,28 @@ def as_result(answer: Any) -> ToolResult:
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     """The result within so many bytes of JSON: the text cut and marked, structured content dropped as a whole."""
     text, truncated, structured = result.text, result.truncated, result.structured
-    size = len(json.dumps(text))
+    size = _size(text)
     if size > limit:
         kept = text[: limit * len(text) // (2 * size)]
         text, truncated = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]", True
-    if structured is not None and len(json.dumps(structured, default=str)) > limit:
+    if structured is not None and min(size, limit) + _size(structured) > limit:
         structured, truncated = None, True
     return replace(result, text=text, structured=structured, truncated=truncated)
+
+
+def hold_together(outcomes: Iterable[StepOutcome], limit: int = MAX_RESULTS_BYTES) -> tuple[StepOutcome, ...]:
+    """The outcomes of a run within so many bytes of JSON: where they take more, the largest results are cut."""
+    whole = held = tuple(outcomes)
+    each = MAX_RESULT_BYTES
+    while sum(map(_result_size, held)) > limit:
+        each //= 2
+        held = tuple(replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole)
+    return held
+
+
+def _result_size(outcome: StepOutcome) -> int:
+    result = outcome.result
+    return _size(result.text) + _size(result.structured) if result else 0
 
 
 def hold_roughly(result: ToolResult, max_tokens: int) -> ToolResult:
@@ -46,12 +74,20 @@ def hold_roughly(result: ToolResult, max_tokens: int) -> ToolResult:
     return replace(held, tokens=-(-len(held.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN))
 
 
-def check_size(what: str, value: Any) -> None:
+def _size(value: Any) -> int:
+    return len(json.dumps(value, default=str))
+
+
+def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
     """Raises PayloadTooLarge for a value that must not be given to an activity."""
-    size = len(json.dumps(value, default=str))
-    if size > MAX_INPUT_BYTES:
+    check_bytes(what, _size(value), limit)
+
+
+def check_bytes(what: str, size: int, limit: int) -> None:
+    """The same for a size that is known."""
+    if size > limit:
         raise PayloadTooLarge(
-            f"{what} take {size:,} bytes as JSON, at most {MAX_INPUT_BYTES:,} fit a workflow history: "
+            f"{what} takes {size:,} bytes as JSON, at most {limit:,} fit a workflow history: "
             "store the content and pass its path or address"
         )
 
@@ -72,7 +108,10 @@ def _said(outcome: StepOutcome, max_tokens: int) -> str:
     result = outcome.result
     if outcome.status is not StepStatus.DONE or result is None:
         return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
-    if result.tokens <= max_tokens:
+    most = max_tokens * CHARS_PER_TOKEN
+    if result.tokens > max_tokens:
+        most = min(most, len(result.text) * max_tokens // result.tokens)
+    elif len(result.text) <= most:
         return result.text
-    kept = result.text[: len(result.text) * max_tokens // result.tokens]
+    kept = result.text[:most]
     return f"{kept}\n[cut: the whole result is that of step {outcome.step}]"

@@ -16,7 +16,7 @@ from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.text import terms
-from orchestrator.tokens import compact, count_each
+from orchestrator.tokens import compact, count_each, plain_size
 
 
 class Index:
@@ -70,10 +70,20 @@ class Index:
                 found.setdefault(label, []).append(position)
         return found
 
-    @cached_property
+    @property
     def tokens(self) -> NDArray[np.int64]:
         """Each tool's definition in tokens, as a model would read it; [tools]."""
-        return np.asarray(count_each([compact(shape) for shape in export(self.catalogue.tools, "openai")]), np.int64)
+        return self._measured[0]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The same in bytes of plain JSON; [tools]."""
+        return self._measured[1]
+
+    @cached_property
+    def _measured(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        texts = [compact(shape) for shape in export(self.catalogue.tools, "openai")]
+        return np.asarray(count_each(texts), np.int64), np.array([plain_size(text) for text in texts], np.int64)
 
     @cached_property
     def tokens_total(self) -> int:

@@ -128,8 +128,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
         tokens=costs.tokens(kept),
         catalogue=outcome.index.catalogue.version,
-        rejected=_rejected(outcome, candidates, kept, dropped),
-        warnings=tuple(_warnings(outcome, stage, ranked, bool(kept))),
+        rejected=_rejected(outcome, candidates, kept, dropped, costs.room),
+        warnings=tuple(filter(None, [costs.note, *_warnings(outcome, stage, ranked, costs.room if not kept else "")])),
     )
 
 
@@ -276,12 +276,10 @@ def _notes(outcome: Outcome, position: int, tool: Tool, evidence: dict[str, floa
 
 
 def _rejected(
-    outcome: Outcome, candidates: list[Match], kept: list[Match], dropped: list[Match]
+    outcome: Outcome, candidates: list[Match], kept: list[Match], dropped: list[Match], room: str
 ) -> tuple[Rejected, ...]:
     limit = outcome.request.limit
-    reasons = [
-        Rejected(tool=match.tool.key, why=f"does not fit into {outcome.request.token_cap} tokens") for match in dropped
-    ]
+    reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
     unwanted = set(outcome.explicit.unwanted) - set(outcome.explicit.wanted)
     for server in unwanted:
         said = next(m.said for m in outcome.explicit.mentions if m.server == server)
@@ -291,7 +289,7 @@ def _rejected(
     return tuple(reasons[: explain.MAX_REJECTED])
 
 
-def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked, any_kept: bool) -> list[str]:
+def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked, none_fits: str) -> list[str]:
     warnings = [
         f"{mention.said!r} is read as the server {mention.server!r}"
         for mention in outcome.explicit.mentions
@@ -310,8 +308,9 @@ def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked, any_kept: bool) -
         warnings.append(
             f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"
         )
-    elif ranked.positions and not any_kept:
-        warnings.append(f"not one definition fits into {outcome.request.token_cap} tokens: give a larger token cap")
+    elif ranked.positions and none_fits:
+        remedy = "give a larger token cap" if outcome.request.token_cap else "shorten the tools' schemas"
+        warnings.append(f"not one definition fits into {none_fits}: {remedy}")
     elif stage is Stage.NONE:
         warnings.append("no tool fits well; the matches are shown for information and marked low")
     return warnings

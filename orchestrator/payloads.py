@@ -45,6 +45,11 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     return found
 
 
+def size_of(record: Any) -> int:
+    """Bytes of the record as the default converter writes it: JSON that escapes all but ASCII."""
+    return len(workflow.payload_converter().to_payload(record).data)
+
+
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
     value = "" if found["type"] == "missing" else f", not {str(found['input'])[:60]!r}"

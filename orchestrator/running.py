@@ -17,7 +17,7 @@ from orchestrator.decision import Decision
 from orchestrator.durable import as_failure, call_config, call_tool
 from orchestrator.ending import answered, broke, cannot_start, end, may_destroy, was_cancelled
 from orchestrator.errors import ToolrouteError
-from orchestrator.held import compose
+from orchestrator.held import MAX_TASK_BYTES, check_size, compose, hold_together
 from orchestrator.models import RouteRequest, Tool
 from orchestrator.plans import (
     Checkpoint,
@@ -74,6 +74,7 @@ class Run:
         """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
         try:
             self.request.validate()
+            check_size("the task", self.request.task, MAX_TASK_BYTES)
         except ToolrouteError as error:
             raise as_failure(error) from error
         decision, plan = await self._prepare()
@@ -88,7 +89,7 @@ class Run:
         if len(self._outcomes) < len(plan.steps):
             return self._checkpoint(decision, plan)
         self._phase = "done"
-        outcomes = tuple(self._outcomes[step.id] for step in plan.steps)
+        outcomes = hold_together(self._outcomes[step.id] for step in plan.steps)
         return RunResult(
             decision=decision,
             plan=plan,
@@ -237,7 +238,7 @@ class Run:
         return Checkpoint(
             decision=decision,
             plan=plan,
-            outcomes=tuple(self._outcomes.values()),
+            outcomes=hold_together(self._outcomes.values()),
             settled=self._budget.settled,
             warnings=self._budget.warnings,
             extra_routes=tuple(self._extra),

@@ -117,6 +117,11 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
+def plain_size(text: str) -> int:
+    """Bytes of a text where JSON escapes all but ASCII, as in a workflow's history."""
+    return len(text) if text.isascii() else len(text.encode("ascii", "backslashreplace"))
+
+
 def cut(text: str, limit: int) -> tuple[str, bool]:
     """The text within a limit of estimated tokens, with a mark that tells how much was left out; and whether it was."""
     import numpy as np

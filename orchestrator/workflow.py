@@ -19,7 +19,7 @@ from orchestrator import names
 from orchestrator.decision import Decision
 from orchestrator.durable import RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
-from orchestrator.held import check_size
+from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
 from orchestrator.models import RouteRequest
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
@@ -58,7 +58,7 @@ class ToolRouter:
         """The Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue."""
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant=self.tenant)
-        _held("the query and its conversation", [request.query, [turn.text for turn in request.conversation]])
+        _held("the query with its conversation", [request.query, [turn.text for turn in request.conversation]])
         config: Config = {**self._route, "summary": request.query[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 
@@ -72,7 +72,8 @@ class ToolRouter:
         **options: Unpack[Config],
     ) -> Plan:
         """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest."""
-        _held("the arguments of the plan", dict(arguments or {}))
+        given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
+        _held("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         salt = workflow.info().first_execution_run_id
         request = PlanRequest(
             decision=decision,
@@ -126,8 +127,8 @@ class ToolRouter:
             self._run.approve(step, allowed)
 
 
-def _held(what: str, value: Any) -> None:
+def _held(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
     try:
-        check_size(what, value)
+        check_size(what, value, limit)
     except ToolrouteError as error:
         raise as_failure(error) from error

@@ -1,8 +1,10 @@
 """Routing end to end on the sample catalogue: the Decision, its stages, and what awkward requests give."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -225,6 +227,20 @@ async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Rou
             whole.matches
         )
     assert decision.matches == ()
+
+
+async def test_a_decision_holds_at_most_128_kib_of_definitions() -> None:
+    prose = {f"p{number}": {"type": "string", "description": "word " * 100} for number in range(100)}
+    schema = {"type": "object", "properties": {**prose, "path": {"type": "string"}}, "required": ["path"]}
+    long = [tool(f"big:read_thing_{number}", "Read a thing", input_schema=schema) for number in range(50)]
+    async with Router(Catalogue(long)) as large:
+        decision = await large.route(request("read a thing", limit=50))
+    definitions = json.dumps([asdict(match.tool) for match in decision.matches])
+    assert len(definitions) <= 128 * 1024
+    assert len(decision.matches) == 50
+    assert decision.tokens.after * 3 < len(definitions)
+    assert "shortened to 128 KiB" in decision.warnings[0]
+    assert all(list(match.tool.input_schema["properties"]) == ["path"] for match in decision.matches)
 
 
 async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(router: Router) -> None:

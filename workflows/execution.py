@@ -7,8 +7,9 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.durable import as_failure
-from orchestrator.errors import InvalidInput
-from orchestrator.payloads import NOTHING, read_input
+from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
+from orchestrator.payloads import NOTHING, read_input, size_of
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.running import Run
 from orchestrator.workflow import ToolRouter
@@ -34,7 +35,11 @@ class RunWorkflow:
         ended = await self._run.advance()
         if isinstance(ended, Checkpoint):
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(replace(self._run.request, checkpoint=ended))
+            # What only routing and planning read stays behind: both are done.
+            following = replace(self._run.request, arguments={}, conversation=(), checkpoint=ended)
+            _check_fits("what the run hands on", following)
+            workflow.continue_as_new(following)
+        _check_fits("the run's result", ended)
         return ended
 
     @workflow.query(name=names.PROGRESS)
@@ -58,3 +63,11 @@ class RunWorkflow:
         return started > 0 and (
             workflow.info().is_continue_as_new_suggested() or (most is not None and started >= most)
         )
+
+
+def _check_fits(what: str, end: RunRequest | RunResult) -> None:
+    """A run whose end is too large for a payload fails with a word instead of being terminated by the server."""
+    try:
+        check_bytes(what, size_of(end), MAX_PAYLOAD_BYTES)
+    except ToolrouteError as error:
+        raise as_failure(error) from error
