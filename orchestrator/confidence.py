@@ -1,10 +1,12 @@
 """The fitted maps from features to probabilities, and the gate. Fitted by `python -m training.confidence`."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from operator import mul
 from typing import Self
 
 import numpy as np
@@ -33,9 +35,15 @@ class LogisticMap:
             features=tuple(weights), weights=np.array(list(weights.values()), np.float64), bias=float(record["bias"])
         )
 
-    def __call__(self, rows: NDArray[np.float64]) -> Probabilities:
-        """Probabilities [rows] for rows [rows, features] with columns in the order of `features`."""
-        return 1 / (1 + np.exp(-np.clip(rows @ self.weights + self.bias, -30, 30)))
+    def __call__(self, rows: NDArray[np.float64], query: Sequence[float] = ()) -> Probabilities:
+        """Probabilities [rows] for rows [rows, features] with columns in the order of `features`.
+
+        The last columns may be given apart, as `query`, where they are the same in every row.
+        """
+        own = len(self.weights) - len(query)
+        same = self.bias + sum(map(mul, self.weights[own:].tolist(), query))
+        odds = rows @ self.weights[:own] + same
+        return np.asarray(1 / (1 + np.exp(-np.minimum(np.maximum(odds, -30), 30))), np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +84,8 @@ GATE = (*TOP, *QUERY, *BEST_KEYWORD)
 CONFIDENCE = (*GATE, *BEST_SEMANTIC)
 """What the confidence reads."""
 
-_KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
-_SEMANTIC_COLUMNS = [len(KEYWORD) + SEMANTIC.index(name) for name in BEST_SEMANTIC]
+_KEYWORD_COLUMNS = np.array([KEYWORD.index(name) for name in BEST_KEYWORD])
+_BOTH_COLUMNS = np.array([*_KEYWORD_COLUMNS, *(len(KEYWORD) + SEMANTIC.index(name) for name in BEST_SEMANTIC)])
 
 
 def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> Rows:
@@ -86,12 +94,11 @@ def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, and
     the runner-up's share of the two.
     """
-    clipped = np.clip(probabilities, 1e-6, 1 - 1e-6)
-    ordered = np.sort(clipped)[::-1]
-    best = float(ordered[0])
-    second = float(ordered[1]) if len(ordered) > 1 else 1e-6
-    odds = float(np.log(best / (1 - best)))
-    lead = odds - float(np.log(second / (1 - second)))
-    own = rows[int(np.argmax(clipped))]
-    columns = _KEYWORD_COLUMNS if len(own) == len(KEYWORD) else _KEYWORD_COLUMNS + _SEMANTIC_COLUMNS
-    return np.array([[odds, lead, float(np.log(ordered.sum())), second / (best + second), *query, *own[columns]]])
+    clipped = np.minimum(np.maximum(probabilities, 1e-6), 1 - 1e-6)
+    best, second = sorted([*clipped.tolist(), 1e-6])[:-3:-1]
+    odds = math.log(best / (1 - best))
+    lead = odds - math.log(second / (1 - second))
+    own = rows[int(clipped.argmax())]
+    columns = _KEYWORD_COLUMNS if len(own) == len(KEYWORD) else _BOTH_COLUMNS
+    mass = math.log(float(clipped.sum()))
+    return np.array([[odds, lead, mass, second / (best + second), *query, *own[columns].tolist()]])

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.postings import Postings
 from orchestrator.stages.keyword import NAME_BIT, KeywordIndex, KeywordScores
 from orchestrator.stages.semantic import SemanticIndex, SemanticScores
 
@@ -49,26 +51,26 @@ def keyword_features(
         return np.zeros((len(chosen), len(KEYWORD)))
     own = scores.whole[chosen].astype(np.float64)
     best = max(float(scores.whole.max()), 1e-9)
-    clause = np.zeros(len(chosen))
-    for part in scores.clauses:
-        clause = np.maximum(clause, part[chosen] / max(float(part.max()), 1e-9))
-    servers = scores.servers[index.server_of[chosen]] / max(float(scores.servers.max()), 1e-9)
-    held, named, said = _holdings(index, weighted, chosen)
-    total = max(sum(postings.idf.get(term, 0.0) * weight for term, weight in weighted.items()), 1e-9)
-    server = np.array([_share(index.server_terms[i], weighted) for i in index.server_of[chosen].tolist()])
-    columns = (
-        own / best,
-        own / max(postings.ceiling(weighted), 1e-9),
-        _margins(own) / best,
-        np.log1p(_ranks(own)),
-        clause if scores.clauses else own / best,
-        servers,
-        said / np.maximum(index.name_weight[chosen], 1e-9),
-        named / total,
-        held / total,
-        server,
-    )
-    return np.column_stack(columns)
+    servers = index.server_of[chosen]
+    held, named, said, total = _holdings(postings, weighted, chosen)
+    rows = np.empty((len(chosen), len(KEYWORD)))
+    rows[:, 0] = own / best
+    rows[:, 1] = own / max(postings.ceiling(weighted), 1e-9)
+    rows[:, 2] = _margins(own) / best
+    rows[:, 3] = np.log1p(_ranks(own))
+    rows[:, 4] = _best_clause(scores, chosen) if scores.clauses else rows[:, 0]
+    rows[:, 5] = scores.servers[servers] / max(float(scores.servers.max()), 1e-9)
+    rows[:, 6] = said / np.maximum(index.name_weight[chosen], 1e-9)
+    rows[:, 7] = named / total
+    rows[:, 8] = held / total
+    rows[:, 9] = index.named_servers(weighted)[servers]
+    return rows
+
+
+def _best_clause(scores: KeywordScores, chosen: Positions) -> Rows:
+    """For each candidate its largest share of the best score of a clause."""
+    shares = [part[chosen] / max(float(part.max()), 1e-9) for part in scores.clauses]
+    return np.asarray(reduce(np.maximum, shares), np.float64)
 
 
 def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Positions) -> Rows:
@@ -82,58 +84,59 @@ def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Posi
     if scores.clauses:
         clause = np.max([part[chosen] - part.max() for part in scores.clauses], axis=0)
     servers = index.server_scores(cosines, chosen)
-    columns = (
-        own,
-        own - best,
-        _margins(own),
-        np.log1p(_ranks(own)),
-        (own - float(cosines.mean())) / max(float(cosines.std()), 1e-6),
-        clause,
-        servers - float(servers.max()),
-    )
-    return np.column_stack(columns)
+    rows = np.empty((len(chosen), len(SEMANTIC)))
+    rows[:, 0] = own
+    rows[:, 1] = own - best
+    rows[:, 2] = _margins(own)
+    rows[:, 3] = np.log1p(_ranks(own))
+    rows[:, 4] = (own - float(cosines.mean())) / max(float(cosines.std()), 1e-6)
+    rows[:, 5] = clause
+    rows[:, 6] = servers - float(servers.max())
+    return rows
 
 
 def _margins(values: Rows) -> Rows:
     """Each value's lead over the best other one (negative for all but the best)."""
     if len(values) < 2:
         return values.copy()
-    top = np.partition(values, -2)[-2:]
-    return np.asarray(values - np.where(values == top[1], top[0], top[1]), np.float64)
+    second, first = np.partition(values, -2)[-2:].tolist()
+    return np.asarray(values - np.where(values == first, second, first), np.float64)
 
 
 def _ranks(values: Rows) -> Rows:
     """0 for the best; equal values keep their order."""
     ranks = np.empty(len(values))
-    ranks[np.argsort(-values, kind="stable")] = np.arange(len(values))
+    ranks[(-values).argsort(kind="stable")] = np.arange(len(values))
     return ranks
 
 
-def _holdings(index: KeywordIndex, weighted: Mapping[str, float], chosen: Positions) -> tuple[Rows, Rows, Rows]:
-    """For each candidate the query's weight that it holds, that its name holds, and its name's weight that is said."""
-    if index.postings is None:
-        return np.zeros(len(chosen)), np.zeros(len(chosen)), np.zeros(len(chosen))
-    known = [term for term in weighted if term in index.postings.idf]
-    idf = np.array([index.postings.idf[term] for term in known])
+def _holdings(
+    postings: Postings, weighted: Mapping[str, float], chosen: Positions
+) -> tuple[Rows, Rows, Rows, float]:
+    """For each candidate the query's weight that it holds, that its name holds, and its name's weight that is said.
+
+    The last is the weight of all the query's known words.
+    """
+    known = [term for term in weighted if term in postings]
+    idf = np.array([postings.idf[term] for term in known])
     weight = idf * np.array([weighted[term] for term in known])
-    fields = index.postings.holding(known, chosen)
-    in_name = (fields & NAME_BIT) > 0
-    return weight @ (fields > 0), weight @ in_name, idf @ in_name
-
-
-def _share(words: frozenset[str], weighted: Mapping[str, float]) -> float:
-    return sum(1 for word in words if word in weighted) / len(words) if words else 0.0
+    fields = postings.holding(known, chosen)
+    in_name = np.array((fields & NAME_BIT) > 0, np.float64)
+    held = np.array(fields > 0, np.float64)
+    return weight @ held, weight @ in_name, idf @ in_name, max(float(weight.sum()), 1e-9)
 
 
 def best_positions(whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], width: int) -> Positions:
     """The best `width` of the whole and the best third of that of each clause, unordered, unique."""
-    picks = [_best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses)]
-    return np.unique(np.concatenate(picks))
+    best = _best(whole, width)
+    if not clauses:
+        return np.sort(best)
+    return np.unique(np.concatenate([best, *(_best(part, max(width // 3, 5)) for part in clauses)]))
 
 
 def _best(scores: NDArray[np.float32], width: int) -> Positions:
     # Zeros are left out first: selecting among thousands of equal values takes ten times as long.
-    found = np.flatnonzero(scores)
+    found = scores.nonzero()[0]
     if len(found) <= width:
         return found
-    return found[np.argpartition(scores[found], len(found) - width)[-width:]]
+    return found[scores[found].argpartition(len(found) - width)[-width:]]

@@ -72,19 +72,20 @@ class Search:
         self._semantic: SemanticIndex | None = None
         self._meaning: SemanticScores | None = None
         self._query = query_features(index.keyword, understood.terms)
+        self._words = self._candidates(self._keyword.whole, self._keyword.clauses, above=0)
+        self._clauses: list[tuple[int, float]] | None = None
 
     def by_keyword(self) -> Candidates:
         """The keyword leg alone: candidates that share at least one term with the query."""
-        return self._describe(self._candidates(self._keyword.whole, self._keyword.clauses, above=0))
+        return self._describe(self._words)
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
         """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
         scores = semantic.score(vectors)
         if self._allowed is not None:
             scores = _mask_semantic(scores, self._allowed)
-        self._semantic, self._meaning = semantic, scores
-        words = self._candidates(self._keyword.whole, self._keyword.clauses, above=0)
-        chosen = np.union1d(words, self._candidates(scores.whole, scores.clauses, above=-2))
+        self._semantic, self._meaning, self._clauses = semantic, scores, None
+        chosen = np.union1d(self._words, self._candidates(scores.whole, scores.clauses, above=-2))
         if self._allowed is not None:
             chosen = chosen[self._allowed[chosen]]
         return self._describe(chosen, semantic, scores)
@@ -93,27 +94,25 @@ class Search:
         self, whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], above: float
     ) -> Positions:
         """The best by one leg's scores, overall and of the named servers."""
-        own = self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)]
-        chosen = np.union1d(best_positions(whole, clauses, self._width), own)
+        chosen = best_positions(whole, clauses, self._width)
+        if len(self._named):
+            chosen = np.union1d(chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
         return chosen[whole[chosen] > above]
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
         sure = self._sure(found.keyword, found.rows, self._query)
-        if len(self._understood.clauses) < 2:
-            return sure
-        clauses = range(len(self._understood.clauses))
-        return min(sure, *(self._clause(number, keyword_only=True)[1] for number in clauses))
+        return min([sure, *(chance for _, chance in self._of_clauses())])
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
-        return self.confidence_among(found, np.ones(len(found.chosen), np.bool_))
+        return self.confidence_among(found, slice(None))
 
-    def confidence_among(self, found: Candidates, mask: NDArray[np.bool_]) -> float:
+    def confidence_among(self, found: Candidates, mask: NDArray[np.bool_] | slice) -> float:
         """The same if only these candidates can be right."""
         if found.merged is None:
             return self._sure(found.keyword[mask], found.rows[mask], self._query)
-        if not mask.any():
+        if not len(found.merged[mask]):
             return 0.0
         top = top_features(found.merged[mask], found.rows[mask], self._query)
         best = int(np.argmax(found.merged[mask]))
@@ -132,29 +131,34 @@ class Search:
 
         Empty for a query of one clause; a clause that finds nothing is left out.
         """
-        found = (self._clause(number) for number in range(len(self._keyword.clauses)))
-        return [(position, chance) for position, chance in found if chance > 0]
+        return [(position, chance) for position, chance in self._of_clauses() if chance > 0]
 
-    def _clause(self, number: int, *, keyword_only: bool = False) -> tuple[int, float]:
+    def _of_clauses(self) -> list[tuple[int, float]]:
+        """`_clause` of each, by the legs that ran."""
+        if self._clauses is None:
+            self._clauses = [self._clause(number) for number in range(len(self._keyword.clauses))]
+        return self._clauses
+
+    def _clause(self, number: int) -> tuple[int, float]:
         """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
         terms = self._understood.clauses[number].terms
         scores = KeywordScores(self._keyword.clauses[number], (), self._keyword.servers)
         query = query_features(self._index.keyword, terms)
         chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
         chosen = chosen[scores.whole[chosen] > 0]
-        meaning = None if keyword_only or self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
+        meaning = None if self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
         if meaning is not None:
             chosen = np.union1d(chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
         if not len(chosen):
             return 0, 0.0
         rows = keyword_features(self._index.keyword, terms, scores, chosen)
-        chance = self._calibration.keyword(_with_query(rows, query)) * (scores.whole[chosen] > 0)
+        chance = self._calibration.keyword(rows, query) * (scores.whole[chosen] > 0)
         surely = self._calibration.gate
         if meaning is not None and self._semantic is not None:
             nearness = semantic_features(self._semantic, meaning, chosen)
             rows = np.hstack([rows, nearness])
-            by_meaning = self._calibration.semantic(_with_query(nearness, query))
-            chance = blend(chance, by_meaning, self._calibration.merged(_with_query(rows, query)))
+            by_meaning = self._calibration.semantic(nearness, query)
+            chance = blend(chance, by_meaning, self._calibration.merged(rows, query))
             surely = self._calibration.confidence
         return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query))[0])
 
@@ -163,12 +167,12 @@ class Search:
     ) -> Candidates:
         words = keyword_features(self._index.keyword, self._understood.terms, self._keyword, chosen)
         overlap = self._keyword.whole[chosen] > 0
-        keyword = self._calibration.keyword(_with_query(words, self._query)) * overlap
+        keyword = self._calibration.keyword(words, self._query) * overlap
         if semantic is None or scores is None:
             return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap)
         meaning = semantic_features(semantic, scores, chosen)
         rows = np.hstack([words, meaning])
-        by_meaning = self._calibration.semantic(_with_query(meaning, self._query))
+        by_meaning = self._calibration.semantic(meaning, self._query)
         return Candidates(
             chosen=chosen,
             rows=rows,
@@ -176,7 +180,7 @@ class Search:
             keyword=keyword,
             overlap=overlap,
             semantic=by_meaning,
-            merged=blend(keyword, by_meaning, self._calibration.merged(_with_query(rows, self._query))),
+            merged=blend(keyword, by_meaning, self._calibration.merged(rows, self._query)),
             cosines=scores.whole[chosen].astype(np.float64),
         )
 
@@ -188,10 +192,6 @@ def most_by_meaning(cosine: float) -> float:
     catalogues drawn from the development sets 8 % of such answers were right at a cosine of .25, 56 % at .45.
     """
     return min(1.0, max(0.0, 2 * cosine - 0.2))
-
-
-def _with_query(rows: Rows, query: list[float]) -> Rows:
-    return np.hstack([rows, np.broadcast_to(query, (len(rows), len(query)))])
 
 
 def _mask_keyword(scores: KeywordScores, allowed: NDArray[np.bool_]) -> KeywordScores:

@@ -47,33 +47,63 @@ _SHORT_I = "\ue000"
 MAX_PARTS = 8
 """An identifier of more parts is no name but noise (base64, a hash)."""
 
+MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
+"""Characters of a word whose terms are remembered, and how many words are."""
+
 Field = tuple[str, str]
 """A field's name (server, name, keywords, description, parameters) and its text."""
 
 
 def terms(text: str) -> list[str]:
     """The stemmed terms of a text in order, stop words left out."""
-    return [term for word in split_words(text) if (term := stem(word))]
+    return [term for run in _runs(text) for term in _KNOWN[run][0]]
+
+
+def terms_and_words(text: str) -> list[tuple[str, str]]:
+    """Each of `terms` with the word that it is the stem of."""
+    return [pair for run in _runs(text) for pair in zip(*_KNOWN[run], strict=True)]
 
 
 def split_words(text: str) -> Iterator[str]:
     """Lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
-    if not text.isascii():
-        text = _without_marks(text)
-    for match in _WORD.finditer(text):
-        word = match.group()
-        if not word.isascii() and _UNSPACED.search(word):
-            yield from _unspaced(word)
-            continue
-        if "'" in word or "’" in word:
-            word = word.replace("’", "'").partition("'")[0]
-        if word.islower():
-            yield word
-            continue
-        parts = () if word.istitle() or word.isdigit() else _CAMEL.findall(word)
-        if 1 < len(parts) <= MAX_PARTS:
-            yield from (part.lower() for part in parts)
-        yield word.lower()
+    for word in _runs(text):
+        yield from _cut(word)
+
+
+def _runs(text: str) -> list[str]:
+    """The text's words as they are written."""
+    return _WORD.findall(text if text.isascii() else _without_marks(text))
+
+
+class _Known(dict[str, tuple[tuple[str, ...], tuple[str, ...]]]):
+    """Each word as it is written to its terms, and the words that these are the stems of."""
+
+    def __missing__(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        words = tuple(word for word in _cut(run) if stem(word))
+        read = tuple(map(stem, words)), words
+        if len(run) <= MAX_REMEMBERED:
+            if len(self) >= MOST_REMEMBERED:
+                self.clear()
+            self[run] = read
+        return read
+
+
+_KNOWN = _Known()
+
+
+def _cut(word: str) -> Iterator[str]:
+    if not word.isascii() and _UNSPACED.search(word):
+        yield from _unspaced(word)
+        return
+    if "'" in word or "’" in word:
+        word = word.replace("’", "'").partition("'")[0]
+    if word.islower():
+        yield word
+        return
+    parts = () if word.istitle() or word.isdigit() else _CAMEL.findall(word)
+    if 1 < len(parts) <= MAX_PARTS:
+        yield from (part.lower() for part in parts)
+    yield word.lower()
 
 
 def _without_marks(text: str) -> str:

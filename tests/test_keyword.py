@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
-from orchestrator.stages.keyword import FIELDS, KeywordIndex, PositiveBM25, Postings
+from orchestrator.postings import Counts, PositiveBM25, Postings
+from orchestrator.stages.keyword import FIELDS, KeywordIndex
 from tests.catalogues import sample, taking, tool
 
 
@@ -14,11 +15,16 @@ def corpus(documents: int, seed: int) -> list[list[str]]:
     return [[f"w{word}" for word in random.zipf(1.3, random.integers(1, 30)) % 500] for _ in range(documents)]
 
 
+def counted(documents: list[list[str]]) -> Counts:
+    """Documents of one field."""
+    return Counts.of([(words, 1.0)] for words in documents)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 50, 400])
 def test_postings_score_as_rank_bm25_does(size: int) -> None:
     documents = corpus(size, seed=size)
     model = PositiveBM25(documents)
-    postings = Postings(model)
+    postings = Postings(counted(documents))
     for query in corpus(30, seed=1_000 + size):
         words = list(dict.fromkeys(query))
         expected = model.get_scores(words)
@@ -35,7 +41,7 @@ def test_only_the_inverse_document_frequency_differs_from_okapis_own() -> None:
 
 
 def test_a_weighted_term_counts_as_often_as_its_weight() -> None:
-    postings = Postings(PositiveBM25(corpus(60, seed=3)))
+    postings = Postings(counted(corpus(60, seed=3)))
     once, twice = postings.scores({"w1": 1.0}), postings.scores({"w1": 2.0})
     np.testing.assert_allclose(twice, 2 * once)
 

@@ -1,113 +1,21 @@
-"""The keyword leg: BM25 over what a tool says of itself, with its whole server as further evidence.
+"""The keyword leg: BM25 over what a tool says of itself, with its whole server as further evidence."""
 
-`rank-bm25` gives the statistics; scoring runs on sparse postings and gives the same numbers (a test holds it to that).
-"""
-
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from rank_bm25 import BM25Okapi
 
 from orchestrator.models import Tool
+from orchestrator.postings import Counts, Postings, Scores
 from orchestrator.text import fields, terms
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
 """In the order of the bits that `Postings.holding` answers with."""
-NAME_BIT = 1 << FIELDS.index("name")
+SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
-Scores = NDArray[np.float32]
-"""Shape [tools], in the catalogue's order; 0 where no term overlaps."""
-
-
-class PositiveBM25(BM25Okapi):  # type: ignore[misc]
-    """BM25Okapi with Lucene's inverse document frequency, log(1 + (N - n + .5) / (n + .5)), which is never negative.
-
-    Okapi's own is zero or below for a term in half of the documents, which is every term of a catalogue of two tools.
-    Documents may be given as terms, or as mappings of term to weighted count.
-    """
-
-    def _initialize(self, corpus: Sequence[Mapping[str, float] | Sequence[str]]) -> dict[str, int]:
-        holders: dict[str, int] = {}
-        for document in corpus:
-            counts = dict(document) if isinstance(document, Mapping) else _count(document)
-            self.doc_freqs.append(counts)
-            self.doc_len.append(sum(counts.values()))
-            for term in counts:
-                holders[term] = holders.get(term, 0) + 1
-        self.corpus_size = len(self.doc_freqs)
-        self.avgdl = sum(self.doc_len) / max(self.corpus_size, 1) or 1.0
-        return holders
-
-    def _calc_idf(self, holders: Mapping[str, int]) -> None:
-        self.average_idf = 0.0
-        self.idf = {term: math.log1p((self.corpus_size - n + 0.5) / (n + 0.5)) for term, n in holders.items()}
-
-
-def _count(words: Iterable[str]) -> dict[str, float]:
-    counts: dict[str, float] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0.0) + 1.0
-    return counts
-
-
-class Postings:
-    """A BM25 model as sparse columns: for each term the documents that hold it and what it adds to each."""
-
-    def __init__(self, model: PositiveBM25, fields_of: Sequence[Mapping[str, int]] | None = None) -> None:
-        self.size = int(model.corpus_size)
-        self.k1 = float(model.k1)
-        self.idf: dict[str, float] = model.idf
-        self._ids = {term: number for number, term in enumerate(model.idf)}
-        counts = model.doc_freqs
-        lengths = np.fromiter((len(document) for document in counts), np.int64, self.size)
-        total = int(lengths.sum())
-        term_ids = np.fromiter((self._ids[term] for document in counts for term in document), np.int64, total)
-        frequency = np.fromiter((count for document in counts for count in document.values()), np.float64, total)
-        documents = np.repeat(np.arange(self.size, dtype=np.int32), lengths)
-        idf = np.fromiter(model.idf.values(), np.float64, len(model.idf))
-        norm = model.k1 * (1 - model.b + model.b * np.asarray(model.doc_len, np.float64) / model.avgdl)
-        impact = idf[term_ids] * (frequency * (model.k1 + 1) / (frequency + norm[documents]))
-        order = np.argsort(term_ids, kind="stable")
-        self._documents = documents[order]
-        self._impact = impact[order].astype(np.float32)
-        bits = (mask[term] for document, mask in zip(counts, fields_of or (), strict=True) for term in document)
-        self._fields = np.fromiter(bits, np.uint8, total)[order] if fields_of else np.ones(total, np.uint8)
-        self._starts = np.concatenate([[0], np.cumsum(np.bincount(term_ids, minlength=len(self._ids)))]).tolist()
-
-    def __contains__(self, term: str) -> bool:
-        return term in self._ids
-
-    def scores(self, weighted: Mapping[str, float]) -> Scores:
-        """The BM25 score of every document for weighted query terms."""
-        scores = np.zeros(self.size, np.float32)
-        for term, weight in weighted.items():
-            number = self._ids.get(term)
-            if number is not None:
-                start, end = self._starts[number], self._starts[number + 1]
-                scores[self._documents[start:end]] += self._impact[start:end] * np.float32(weight)
-        return scores
-
-    def holding(self, words: Sequence[str], documents: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """For each term and document [terms, documents] the fields that hold it, as bits in FIELDS' order; 0: none."""
-        found = np.zeros((len(words), len(documents)), np.uint8)
-        place = np.full(self.size, -1, np.int32)
-        place[documents] = np.arange(len(documents), dtype=np.int32)
-        for row, word in enumerate(words):
-            number = self._ids.get(word)
-            if number is not None:
-                start, end = self._starts[number], self._starts[number + 1]
-                places = place[self._documents[start:end]]
-                kept = places >= 0
-                found[row, places[kept]] = self._fields[start:end][kept]
-        return found
-
-    def ceiling(self, weighted: Mapping[str, float]) -> float:
-        """What a document would score that held every term without end; unknown terms count as the rarest would."""
-        rarest = math.log1p((self.size + 0.5) / 0.5)
-        return (self.k1 + 1) * sum(self.idf.get(term, rarest) * weight for term, weight in weighted.items())
+NAME_OF_SERVER = 3.0
+"""Times that a server's name counts in the document of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +30,22 @@ class KeywordScores:
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], counts: Counts | None = None) -> None:
         self.tools = tools
-        bags = [_bag(tool) for tool in tools]
-        self.postings = Postings(PositiveBM25([b for b, _ in bags]), [m for _, m in bags]) if tools else None
-        self.name_weight = self._name_weights([mask for _, mask in bags])
+        counts = counts or count(tools)
+        self.postings = Postings(counts) if tools else None
+        self.name_weight = _name_weights(self.postings)
         self.servers = sorted({tool.server for tool in tools})
         number = {server: i for i, server in enumerate(self.servers)}
         self.server_of = np.fromiter((number[tool.server] for tool in tools), np.int64, len(tools))
         self.server_terms = [frozenset(terms(server)) for server in self.servers]
-        self.server_postings = Postings(PositiveBM25(_server_bags(tools))) if len(self.servers) > 1 else None
-
-    def _name_weights(self, masks: Sequence[Mapping[str, int]]) -> NDArray[np.float64]:
-        """How much each tool's name says in all: the summed inverse document frequency of its terms."""
-        idf = self.postings.idf if self.postings else {}
-        return np.array([sum(idf[term] for term, mask in bits.items() if mask & NAME_BIT) for bits in masks])
+        self._servers_named: dict[str, list[int]] = {}
+        for place, words in enumerate(self.server_terms):
+            for word in words:
+                self._servers_named.setdefault(word, []).append(place)
+        self._words_of_server = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
+        several = len(self.servers) > 1
+        self.server_postings = Postings(_by_server(counts, self.server_of, len(self.servers))) if several else None
 
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
@@ -148,26 +57,45 @@ class KeywordIndex:
         parts = tuple(self.postings.scores(clause) for clause in several)
         return KeywordScores(self.postings.scores(whole), parts, servers)
 
-
-def _bag(tool: Tool) -> tuple[dict[str, float], dict[str, int]]:
-    """The tool's terms with their weighted counts, and with the fields that hold them."""
-    bag: dict[str, float] = {}
-    mask: dict[str, int] = {}
-    for bit, (field, text) in enumerate(fields(tool)):
-        weight = FIELD_WEIGHTS[field]
-        for term in terms(text):
-            bag[term] = bag.get(term, 0.0) + weight
-            mask[term] = mask.get(term, 0) | 1 << bit
-    return bag, mask
+    def named_servers(self, words: Iterable[str]) -> NDArray[np.float64]:
+        """The share of each server's name, in words, that is among these; [servers]."""
+        said = np.zeros(len(self.servers))
+        for word in words:
+            if (servers := self._servers_named.get(word)) is not None:
+                said[servers] += 1
+        return said / self._words_of_server
 
 
-def _server_bags(tools: Sequence[Tool]) -> list[dict[str, float]]:
+def count(tools: Sequence[Tool]) -> Counts:
+    """What the tools say, field by field."""
+    return Counts.of([(terms(text), FIELD_WEIGHTS[field]) for field, text in fields(tool)] for tool in tools)
+
+
+def _name_weights(postings: Postings | None) -> NDArray[np.float64]:
+    """How much each tool's name says in all: the summed inverse document frequency of its terms."""
+    if postings is None:
+        return np.zeros(0)
+    counts = postings.counts
+    named = (counts.fields & NAME_BIT) > 0
+    idf = np.fromiter(postings.idf.values(), np.float64, len(postings.idf))
+    return np.bincount(counts.documents[named], idf[counts.term[named]], counts.size)
+
+
+def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Counts:
     """A document a server: its name three times, and each word of its tools' names and descriptions once a tool."""
-    bags: dict[str, dict[str, float]] = {}
-    for tool in tools:
-        bag = bags.get(tool.server)
-        if bag is None:
-            bag = bags[tool.server] = dict.fromkeys(terms(tool.server), 3.0)
-        for term in set(terms(f"{tool.name} {tool.description}")):
-            bag[term] = bag.get(term, 0.0) + 1.0
-    return list(bags.values())
+    said = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
+    term, server, bits = counts.term[said], server_of[counts.documents[said]], counts.fields[said]
+    first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
+    in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
+    in_name = (np.bitwise_or.reduceat(bits, first) & SERVER_BIT) > 0 if len(first) else np.zeros(0, np.bool_)
+    used, number = np.unique(term[first], return_inverse=True)
+    names = list(counts.ids)
+    return Counts(
+        ids={names[place]: i for i, place in enumerate(used.tolist())},
+        starts=np.searchsorted(number, np.arange(len(used) + 1)),
+        documents=server[first].astype(np.int32),
+        frequency=(np.add.reduceat(in_text, first, dtype=np.float32) if len(first) else np.zeros(0, np.float32))
+        + np.float32(NAME_OF_SERVER) * in_name,
+        fields=np.ones(len(first), np.uint8),
+        size=servers,
+    )

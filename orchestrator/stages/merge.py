@@ -44,7 +44,7 @@ def merge(
 
 
 def _log_odds(probability: Probabilities) -> Probabilities:
-    clipped = np.clip(probability, 1e-5, 1 - 1e-5)
+    clipped = np.minimum(np.maximum(probability, 1e-5), 1 - 1e-5)
     return np.asarray(np.log(clipped / (1 - clipped)), np.float64)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
-from orchestrator.text import split_words, stem, terms
+from orchestrator.text import split_words, terms, terms_and_words
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2
@@ -96,9 +96,7 @@ def _weights(found: Iterable[str]) -> dict[str, float]:
 
 def _words(text: str) -> list[tuple[str, str]]:
     """The text's terms, each with its word. Where stop words are all there is ("who am i"), they are what was asked."""
-    words = list(split_words(text))
-    found = [(term, word) for word in words if (term := stem(word))]
-    return found or [(word, word) for word in words[:MAX_STOP_WORDS]]
+    return terms_and_words(text) or [(word, word) for word in list(split_words(text))[:MAX_STOP_WORDS]]
 
 
 def split_clauses(text: str) -> list[str]:
