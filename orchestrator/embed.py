@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ Vectors = NDArray[np.float32]
 """Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
 
 _BATCH = 512
+_FEW = 8
 _MAX_CHARS = 8_000
 _REMOTE_CHARS = 6_000
 """Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
@@ -111,9 +112,15 @@ class StaticEmbedder:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
-            for row, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), start):
+            for row, encoding in enumerate(self._encoded(batch), start):
                 vectors[row] = self._pool(encoding.ids)
         return unit(vectors)
+
+    def _encoded(self, texts: list[str]) -> Iterable[Any]:
+        """A query's few texts one by one: handing them to the tokenizer's threads takes longer than cutting them."""
+        if len(texts) <= _FEW:
+            return (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
+        return self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
 
     def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
         """The weighted sum of the tokens' vectors; unknown tokens say nothing."""

@@ -18,17 +18,16 @@ _STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "")
 
 def words_in(index: Index, understood: Understood, positions: Sequence[int]) -> list[dict[str, tuple[str, ...]]]:
     """For each tool, by field, the query's words that stand in it; a word is named once, in its strongest field."""
-    found: list[dict[str, list[str]]] = [{} for _ in positions]
-    postings = index.keyword.postings
-    if postings is None or not positions:
-        return [{} for _ in positions]
-    ordered = sorted(understood.terms, key=lambda term: -postings.idf.get(term, 0.0))
-    held = postings.holding(ordered, np.array(positions, np.int64)).tolist()
-    for term, row in zip(ordered, held, strict=True):
-        for words, bits in zip(found, row, strict=True):
-            if bits:
-                words.setdefault(_STRONGEST[bits], []).append(understood.words[term])
-    return [{field: tuple(words) for field, words in row.items()} for row in found]
+    columns = index.keyword.postings.columns(understood.terms)
+    strongest = np.argsort(-columns.idf, kind="stable")
+    held = columns.holding(np.array(positions, np.int64))[strongest].T
+    said = [understood.words[columns.words[row]] for row in strongest.tolist()]
+    found: list[dict[str, tuple[str, ...]]] = [{} for _ in positions]
+    places, rows = held.nonzero()
+    for place, row, bits in zip(places.tolist(), rows.tolist(), held[places, rows].tolist(), strict=True):
+        words, field = found[place], _STRONGEST[bits]
+        words[field] = (*words.get(field, ()), said[row])
+    return found
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
@@ -42,21 +41,21 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
     return "; ".join(parts) or "no word and little meaning in common"
 
 
-def lacking(understood: Understood, words: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The query's words that the tool says nowhere."""
-    said = {word for found in words.values() for word in found}
-    return tuple(understood.words[term] for term in understood.terms if understood.words[term] not in said)
-
-
 def beyond_limit(matches: Sequence[Match], understood: Understood, last: Match | None, limit: int) -> list[Rejected]:
     """Why candidates that scored did not make the answer: what they lack that the last match has."""
-    has = {word for found in (last.words if last else {}).values() for word in found}
+    has = _said(last) if last else set()
+    in_order = [word for word in map(understood.words.__getitem__, understood.terms) if word in has]
     rejected = []
     for match in matches[:MAX_REJECTED]:
-        lacks = [word for word in lacking(understood, match.words) if word in has][:_SHOWN_WORDS]
+        said = _said(match)
+        lacks = [word for word in in_order if word not in said][:_SHOWN_WORDS]
         more = f"; lacks {', '.join(lacks)}" if lacks else ""
         rejected.append(Rejected(tool=match.tool.key, why=f"score {match.score:.2f}, below the {limit} matches{more}"))
     return rejected
+
+
+def _said(match: Match) -> set[str]:
+    return {word for found in match.words.values() for word in found}
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:

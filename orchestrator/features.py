@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.postings import Postings
+from orchestrator.postings import Columns
 from orchestrator.stages.keyword import NAME_BIT, KeywordIndex, KeywordScores
 from orchestrator.stages.semantic import SemanticIndex, SemanticScores
 
@@ -35,7 +35,7 @@ SEMANTIC = ("cos", "cos_behind_best", "cos_margin", "cos_log_rank", "cos_z", "co
 def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[float]:
     """QUERY: how much was asked, of how large a catalogue, and the share of its weight in words nobody uses."""
     total = sum(weighted.values()) or 1.0
-    known = sum(weight for term, weight in weighted.items() if index.postings and term in index.postings)
+    known = sum(weight for term, weight in weighted.items() if term in index.postings)
     return [math.log1p(len(weighted)), math.log1p(len(index.tools)), 1 - known / total]
 
 
@@ -46,16 +46,15 @@ def keyword_features(
     chosen: Positions,
 ) -> Rows:
     """KEYWORD, for the chosen candidates."""
-    postings = index.postings
-    if postings is None or not len(chosen):
-        return np.zeros((len(chosen), len(KEYWORD)))
+    if not len(chosen):
+        return np.zeros((0, len(KEYWORD)))
     own = scores.whole[chosen].astype(np.float64)
     best = max(float(scores.whole.max()), 1e-9)
     servers = index.server_of[chosen]
-    held, named, said, total = _holdings(postings, weighted, chosen)
+    held, named, said, total = _holdings(scores.columns, weighted, chosen)
     rows = np.empty((len(chosen), len(KEYWORD)))
     rows[:, 0] = own / best
-    rows[:, 1] = own / max(postings.ceiling(weighted), 1e-9)
+    rows[:, 1] = own / max(index.postings.ceiling(weighted), 1e-9)
     rows[:, 2] = _margins(own) / best
     rows[:, 3] = np.log1p(_ranks(own))
     rows[:, 4] = _best_clause(scores, chosen) if scores.clauses else rows[:, 0]
@@ -110,20 +109,17 @@ def _ranks(values: Rows) -> Rows:
     return ranks
 
 
-def _holdings(
-    postings: Postings, weighted: Mapping[str, float], chosen: Positions
-) -> tuple[Rows, Rows, Rows, float]:
+def _holdings(columns: Columns, weighted: Mapping[str, float], chosen: Positions) -> tuple[Rows, Rows, Rows, float]:
     """For each candidate the query's weight that it holds, that its name holds, and its name's weight that is said.
 
     The last is the weight of all the query's known words.
     """
-    known = [term for term in weighted if term in postings]
-    idf = np.array([postings.idf[term] for term in known])
-    weight = idf * np.array([weighted[term] for term in known])
-    fields = postings.holding(known, chosen)
-    in_name = np.array((fields & NAME_BIT) > 0, np.float64)
-    held = np.array(fields > 0, np.float64)
-    return weight @ held, weight @ in_name, idf @ in_name, max(float(weight.sum()), 1e-9)
+    asked = np.array([weighted.get(word, 0.0) for word in columns.words])
+    weight = columns.idf * asked
+    fields = columns.holding(chosen)
+    held = (fields > 0).astype(np.float64)
+    in_name = ((fields & NAME_BIT) > 0).astype(np.float64)
+    return weight @ held, weight @ in_name, (columns.idf * (asked > 0)) @ in_name, max(float(weight.sum()), 1e-9)
 
 
 def best_positions(whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], width: int) -> Positions:

@@ -209,11 +209,11 @@ def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, 
 def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:
     """Whether the tool means what is asked, or says a word of it beside its server's name."""
     keyword = outcome.index.keyword
-    if keyword.postings is None or evidence.get("semantic", 0.0) >= outcome.options.floor:
+    if evidence.get("semantic", 0.0) >= outcome.options.floor:
         return True
     server = keyword.server_terms[int(keyword.server_of[position])]
-    here = np.array([position])
-    return bool(keyword.postings.holding([term for term in outcome.understood.terms if term not in server], here).any())
+    columns = keyword.postings.columns(term for term in outcome.understood.terms if term not in server)
+    return bool((columns.documents == position).any())
 
 
 def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:

@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Counts:
 
     ids: dict[str, int]
     starts: NDArray[np.int64]
-    documents: NDArray[np.int32]
+    documents: NDArray[np.int64]
     frequency: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
@@ -43,7 +43,7 @@ class Counts:
         said: list[int] = []
         runs: list[tuple[int, int, int, float]] = []
         size = 0
-        for size, document in enumerate(documents, start=1):  # noqa: B007
+        for size, document in enumerate(documents, start=1):
             for bit, (terms, weight) in enumerate(document):
                 said += map(ids.__getitem__, terms)
                 runs.append((len(terms), size - 1, 1 << bit, weight))
@@ -57,9 +57,9 @@ class Counts:
         return cls(
             ids=dict(ids),
             starts=_starts(term, len(ids)),
-            documents=place.astype(np.int32),
-            frequency=_each(np.add, np.repeat(weights, lengths)[order], first).astype(np.float32),
-            fields=_each(np.bitwise_or, np.repeat(bits, lengths)[order], first).astype(np.uint8),
+            documents=place,
+            frequency=each(np.add, np.repeat(weights, lengths)[order], first).astype(np.float32),
+            fields=each(np.bitwise_or, np.repeat(bits, lengths)[order], first).astype(np.uint8),
             size=size,
         )
 
@@ -68,8 +68,8 @@ class Counts:
         """The number of each pair's term."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.starts))
 
-    def changed(self, moved: NDArray[np.int32], places: NDArray[np.int32], added: "Counts", size: int) -> "Counts":
-        """The same with documents moved to other places ([documents]; -1: gone) and those of `added` put at `places`."""
+    def changed(self, moved: NDArray[np.int64], places: NDArray[np.int64], added: "Counts", size: int) -> "Counts":
+        """The same with documents moved to other places ([documents]; -1: gone) those of `added` put at `places`."""
         place = moved[self.documents]
         kept = place >= 0
         ids = dict(self.ids)
@@ -96,7 +96,8 @@ def _starts(term: NDArray[np.int64], terms: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.bincount(term, minlength=terms))]).astype(np.int64)
 
 
-def _each(sum_up: np.ufunc, values: NDArray[np.generic], first: NDArray[np.int64]) -> NDArray[np.generic]:
+def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
+    """The values of each run summed up, where runs begin at `first`."""
     return np.asarray(sum_up.reduceat(values, first)) if len(first) else values[:0]
 
 
@@ -108,17 +109,55 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
     """
 
     def _initialize(self, corpus: Counts | Sequence[Sequence[str]]) -> dict[str, int]:
-        counts = corpus if isinstance(corpus, Counts) else Counts.of([[(words, 1.0)] for words in corpus])
+        if isinstance(corpus, Counts):
+            counts = corpus
+        else:
+            counts = Counts.of([[(words, 1.0)] for words in corpus])
+            self.doc_freqs = [Counter(words) for words in corpus]
         self.corpus_size = counts.size
         self.doc_len = np.bincount(counts.documents, counts.frequency, minlength=counts.size)
         self.avgdl = float(self.doc_len.sum()) / max(counts.size, 1) or 1.0
-        if counts is not corpus:
-            self.doc_freqs = [Counter(words) for words in corpus]
         return dict(zip(counts.ids, np.diff(counts.starts).tolist(), strict=True))
 
     def _calc_idf(self, holders: Mapping[str, int]) -> None:
         self.average_idf = 0.0
         self.idf = {term: math.log1p((self.corpus_size - n + 0.5) / (n + 0.5)) for term, n in holders.items()}
+
+
+_NO_DOCUMENTS, _NO_IMPACT, _NO_FIELDS = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The postings of a query's words, gathered once: what is asked of the query is answered from them.
+
+    Words and `idf` [words]; `lengths` [words] says how many of the pairs, [pairs], are each word's.
+    """
+
+    words: Sequence[str]
+    idf: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    impact: NDArray[np.float32]
+    fields: NDArray[np.uint8]
+    size: int
+
+    def scores(self, weighted: Mapping[str, float]) -> Scores:
+        """The BM25 score of every document for these weights of the words; other words count nothing."""
+        weights = np.array([weighted.get(word, 0.0) for word in self.words], np.float32)
+        impact = self.impact * weights.repeat(self.lengths)
+        return np.bincount(self.documents, impact, self.size).astype(np.float32)
+
+    def holding(self, documents: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """For each word and document [words, documents] the fields that hold it, as bits; 0: none."""
+        found = np.zeros(len(self.words) * len(documents), np.uint8)
+        place = np.full(self.size, -1, np.int64)
+        place[documents] = np.arange(len(documents))
+        places = place[self.documents]
+        kept = (places >= 0).nonzero()[0]
+        rows = (np.arange(len(self.words)) * len(documents)).repeat(self.lengths)
+        found[rows[kept] + places[kept]] = self.fields[kept]
+        return found.reshape(len(self.words), len(documents))
 
 
 class Postings:
@@ -140,33 +179,22 @@ class Postings:
 
     def scores(self, weighted: Mapping[str, float]) -> Scores:
         """The BM25 score of every document for weighted query terms."""
-        spans, weights = self._spans(weighted), [w for term, w in weighted.items() if term in self.idf]
-        if not spans:
-            return np.zeros(self.size, np.float32)
-        documents = np.concatenate([self.counts.documents[span] for span in spans])
-        impact = np.concatenate([self._impact[span] for span in spans])
-        impact *= np.repeat(np.array(weights, np.float32), [span.stop - span.start for span in spans])
-        return np.bincount(documents, impact, self.size).astype(np.float32)
+        return self.columns(weighted).scores(weighted)
 
-    def _spans(self, words: Iterable[str]) -> list[slice]:
-        """Where the pairs of each known word are."""
-        numbers = [number for word in words if (number := self.counts.ids.get(word)) is not None]
-        return [slice(self._starts[number], self._starts[number + 1]) for number in numbers]
-
-    def holding(self, words: Sequence[str], documents: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """For each term and document [terms, documents] the fields that hold it, as bits; 0: none."""
-        found = np.zeros((len(words), len(documents)), np.uint8)
-        known = [row for row, word in enumerate(words) if word in self.idf]
-        spans = self._spans(words)
-        if not spans or not len(documents):
-            return found
-        place = np.full(self.size, -1, np.int32)
-        place[documents] = np.arange(len(documents), dtype=np.int32)
-        places = place[np.concatenate([self.counts.documents[span] for span in spans])]
-        kept = np.flatnonzero(places >= 0)
-        rows = np.repeat(known, [span.stop - span.start for span in spans])[kept]
-        found[rows, places[kept]] = np.concatenate([self.counts.fields[span] for span in spans])[kept]
-        return found
+    def columns(self, words: Iterable[str]) -> "Columns":
+        """The columns of those of these words that are known."""
+        ids, starts = self.counts.ids, self._starts
+        known = [word for word in words if word in ids]
+        spans = [slice(starts[number], starts[number + 1]) for number in map(ids.__getitem__, known)]
+        return Columns(
+            words=known,
+            idf=np.array([self.idf[word] for word in known]),
+            lengths=np.array([span.stop - span.start for span in spans], np.int64),
+            documents=np.concatenate([_NO_DOCUMENTS, *(self.counts.documents[span] for span in spans)]),
+            impact=np.concatenate([_NO_IMPACT, *(self._impact[span] for span in spans)]),
+            fields=np.concatenate([_NO_FIELDS, *(self.counts.fields[span] for span in spans)]),
+            size=self.size,
+        )
 
     def ceiling(self, weighted: Mapping[str, float]) -> float:
         """What a document would score that held every term without end; unknown terms count as the rarest would."""

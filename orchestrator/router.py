@@ -106,7 +106,9 @@ class Router:
         outcome.find_explicit()
         run.time("explicit")
         if outcome.settled:
-            return run.finish(conclude(outcome, None, None))
+            decision = conclude(outcome, None, None)
+            run.time("select")
+            return run.finish(decision)
 
         width, allowed, named = max(30, 3 * request.limit), outcome.allowed, outcome.named()
         search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)

@@ -1,6 +1,6 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,7 @@ class Search:
     def _clause(self, number: int) -> tuple[int, float]:
         """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
         terms = self._understood.clauses[number].terms
-        scores = KeywordScores(self._keyword.clauses[number], (), self._keyword.servers)
+        scores = replace(self._keyword, whole=self._keyword.clauses[number], clauses=())
         query = query_features(self._index.keyword, terms)
         chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
         chosen = chosen[scores.whole[chosen] > 0]
@@ -195,7 +195,7 @@ def most_by_meaning(cosine: float) -> float:
 
 
 def _mask_keyword(scores: KeywordScores, allowed: NDArray[np.bool_]) -> KeywordScores:
-    return KeywordScores(scores.whole * allowed, tuple(part * allowed for part in scores.clauses), scores.servers)
+    return replace(scores, whole=scores.whole * allowed, clauses=tuple(part * allowed for part in scores.clauses))
 
 
 def _mask_semantic(scores: SemanticScores, allowed: NDArray[np.bool_]) -> SemanticScores:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.models import Tool
-from orchestrator.postings import Counts, Postings, Scores
+from orchestrator.postings import Columns, Counts, Postings, Scores, each
 from orchestrator.text import fields, terms
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
@@ -20,11 +21,15 @@ NAME_OF_SERVER = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KeywordScores:
-    """One query's BM25 scores: of every tool, of every tool for each clause (none if it is one), of every server."""
+    """One query's BM25 scores: of every tool, of every tool for each clause (none if it is one), of every server.
+
+    `columns` are the postings behind the first two.
+    """
 
     whole: Scores
     clauses: tuple[Scores, ...]
     servers: Scores
+    columns: Columns
 
 
 class KeywordIndex:
@@ -33,7 +38,7 @@ class KeywordIndex:
     def __init__(self, tools: Sequence[Tool], counts: Counts | None = None) -> None:
         self.tools = tools
         counts = counts or count(tools)
-        self.postings = Postings(counts) if tools else None
+        self.postings = Postings(counts)
         self.name_weight = _name_weights(self.postings)
         self.servers = sorted({tool.server for tool in tools})
         number = {server: i for i, server in enumerate(self.servers)}
@@ -50,12 +55,9 @@ class KeywordIndex:
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
         several = clauses if len(clauses) > 1 else ()
-        if self.postings is None:
-            nothing = np.zeros(0, np.float32)
-            return KeywordScores(nothing, (nothing,) * len(several), np.zeros(1, np.float32))
+        columns = self.postings.columns(dict.fromkeys(chain(whole, *several)))
         servers = self.server_postings.scores(whole) if self.server_postings else np.zeros(1, np.float32)
-        parts = tuple(self.postings.scores(clause) for clause in several)
-        return KeywordScores(self.postings.scores(whole), parts, servers)
+        return KeywordScores(columns.scores(whole), tuple(map(columns.scores, several)), servers, columns)
 
     def named_servers(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each server's name, in words, that is among these; [servers]."""
@@ -71,14 +73,13 @@ def count(tools: Sequence[Tool]) -> Counts:
     return Counts.of([(terms(text), FIELD_WEIGHTS[field]) for field, text in fields(tool)] for tool in tools)
 
 
-def _name_weights(postings: Postings | None) -> NDArray[np.float64]:
+def _name_weights(postings: Postings) -> NDArray[np.float64]:
     """How much each tool's name says in all: the summed inverse document frequency of its terms."""
-    if postings is None:
-        return np.zeros(0)
     counts = postings.counts
     named = (counts.fields & NAME_BIT) > 0
     idf = np.fromiter(postings.idf.values(), np.float64, len(postings.idf))
-    return np.bincount(counts.documents[named], idf[counts.term[named]], counts.size)
+    summed = np.bincount(counts.documents[named], idf[counts.term[named]], counts.size)
+    return summed.astype(np.float64)  # Without pairs numpy counts in integers.
 
 
 def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Counts:
@@ -87,15 +88,14 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
     term, server, bits = counts.term[said], server_of[counts.documents[said]], counts.fields[said]
     first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
     in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
-    in_name = (np.bitwise_or.reduceat(bits, first) & SERVER_BIT) > 0 if len(first) else np.zeros(0, np.bool_)
+    in_name = (each(np.bitwise_or, bits, first) & SERVER_BIT) > 0
     used, number = np.unique(term[first], return_inverse=True)
     names = list(counts.ids)
     return Counts(
         ids={names[place]: i for i, place in enumerate(used.tolist())},
         starts=np.searchsorted(number, np.arange(len(used) + 1)),
-        documents=server[first].astype(np.int32),
-        frequency=(np.add.reduceat(in_text, first, dtype=np.float32) if len(first) else np.zeros(0, np.float32))
-        + np.float32(NAME_OF_SERVER) * in_name,
+        documents=server[first],
+        frequency=(each(np.add, in_text.astype(np.float64), first) + NAME_OF_SERVER * in_name).astype(np.float32),
         fields=np.ones(len(first), np.uint8),
         size=servers,
     )
