@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.exports import Provider, ResolvedCall, export, resolve
-from orchestrator.models import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+from orchestrator.models import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, Turn, as_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,7 @@ class Decision:
 
     `confidence` is the probability that `matches[0]` is right; `gate_confidence` the keyword leg's for its own best
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
+    `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
     """
 
     query: str
@@ -29,14 +30,21 @@ class Decision:
     rejected: tuple[Rejected, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
 
     def tool(self, key: str) -> Tool | None:
         """The matched tool with this `server:name`, or None."""
         return next((match.tool for match in self.matches if match.tool.key == key), None)
 
     def tools(self, provider: Provider = "openai") -> list[dict[str, Any]]:
-        """The matches as tool definitions for a model, best first, with names that are legal there and unique."""
-        return export([match.tool for match in self.matches], provider)
+        """The matches as tool definitions for a model, as `offered`, with names that are legal there and unique."""
+        place = {key: number for number, key in enumerate(self.offered)}
+        matches = sorted(self.matches, key=lambda match: place.get(match.tool.key, len(place)))
+        return export([match.tool for match in matches], provider)
+
+    def turn(self, *used: str, role: str = "user") -> Turn:
+        """This Decision's query as a turn for the next request, with the keys of the tools that were used."""
+        return Turn(text=self.query, role=role, tools=used, offered=self.offered)
 
     def resolve(self, call: Any) -> ResolvedCall:
         """A model's tool call (object or dict of any provider) as this Decision's tool and checked arguments.
@@ -56,6 +64,7 @@ class Decision:
             "semantic_ran": self.semantic_ran,
             "servers": list(self.servers),
             "recommended": list(self.recommended),
+            "offered": list(self.offered),
             "catalogue": {"fingerprint": self.catalogue.fingerprint, "tools": self.catalogue.tools},
             "tokens": {
                 "before": self.tokens.before,

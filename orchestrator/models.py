@@ -11,6 +11,7 @@ from orchestrator.errors import InvalidInput, UnknownTenant
 
 MAX_LIMIT = 50
 MAX_QUERY_CHARS = 100_000
+MAX_CONVERSATION_CHARS = 500_000
 
 
 class Kind(StrEnum):
@@ -107,11 +108,15 @@ def _definition_hash(tool: Tool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One earlier turn of a conversation, and the keys of the tools that it used."""
+    """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
+
+    `Decision.turn()` makes one.
+    """
 
     text: str
     role: str = "user"
     tools: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,10 @@ class RouteRequest:
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
             raise InvalidInput(f"query has {len(self.query):,} characters: at most {MAX_QUERY_CHARS:,} are read")
+        said = sum(len(turn.text) for turn in self.conversation)
+        if said > MAX_CONVERSATION_CHARS:
+            most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
+            raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
         if not 1 <= self.limit <= MAX_LIMIT:
             raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
         if self.token_cap is not None and self.token_cap < 1:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator import explain
+from orchestrator.continuing import continued
 from orchestrator.costs import Costs
 from orchestrator.decision import Decision
 from orchestrator.features import Positions
@@ -15,9 +16,11 @@ from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Sta
 from orchestrator.options import Options
 from orchestrator.search import Candidates, Search
 from orchestrator.stages import select
+from orchestrator.stages.conversation import offered_before
 from orchestrator.stages.explicit import Explicit
+from orchestrator.stages.keep import in_order
 from orchestrator.stages.merge import merge
-from orchestrator.stages.understand import Understood
+from orchestrator.stages.understand import Understood, clean
 
 ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words beside something else."""
@@ -69,6 +72,11 @@ class Outcome:
             if allowed is not None:
                 self.always = {tool: asked for tool, asked in self.always.items() if allowed[tool]}
 
+    @property
+    def leans(self) -> bool:
+        """Whether earlier turns tell what the query means."""
+        return bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
+
     def named(self) -> Positions | None:
         """The tools of the servers that the query asks for; None if it asks for none."""
         if not self.explicit.wanted:
@@ -111,6 +119,11 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     candidates = _matches(outcome, ranked, stage)
     if not outcome.explicit.wanted:
         candidates = select.spread(candidates, outcome.request.limit)
+    if outcome.request.conversation:
+        allowed, none = outcome.allowed, stage is Stage.NONE
+        candidates = continued(
+            outcome.index, outcome.request, candidates, allowed, leans=outcome.leans, nothing_fits=none
+        )
     costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
     kept, dropped = costs.fit(candidates[: outcome.request.limit])
     stage = Stage.NONE if dropped and not kept else stage
@@ -130,6 +143,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         catalogue=outcome.index.catalogue.version,
         rejected=_rejected(outcome, candidates, kept, dropped, costs.room),
         warnings=tuple(filter(None, [costs.note, *_warnings(outcome, stage, ranked, costs.room if not kept else "")])),
+        offered=in_order([match.tool.key for match in kept], offered_before(outcome.request.conversation)),
     )
 
 

@@ -18,11 +18,13 @@ from orchestrator.embed import Embedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.index import Index
 from orchestrator.indexes import Indexes
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
 from orchestrator.outcome import Outcome, conclude
 from orchestrator.search import Search
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
+from orchestrator.stages.conversation import meant
+from orchestrator.stages.semantic import leaning
 from orchestrator.stages.understand import Understood, understand
 from orchestrator.store import Store
 
@@ -82,14 +84,16 @@ class Router:
         """The tenant's current Index; loads it once, however many ask."""
         return (await self._indexes.get(tenant))[0]
 
-    async def route(self, request: RouteRequest | str) -> Decision:
-        """The Decision for a task. A bare text is routed for the tenant `local`.
+    async def route(self, request: RouteRequest | str, *, conversation: Sequence[Turn] = ()) -> Decision:
+        """The Decision for a task, within a conversation if one is given. A bare text is routed for the tenant `local`.
 
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant="local")
+        if conversation:
+            request = replace(request, conversation=tuple(conversation))
         request.validate()
         started = time.perf_counter()
         index, stale = await self._indexes.get(request.tenant)
@@ -98,7 +102,8 @@ class Router:
             run.warnings.append(stale)
         run.time("load")
 
-        understood = understand(request.query)
+        said = meant(request.query, request.conversation, index.keyword.postings or ())
+        understood = understand(said.text, said.earlier)
         run.time("understand")
         outcome = Outcome(index, request, understood, self.options)
         outcome.find_always()
@@ -134,13 +139,14 @@ class Router:
     async def _vectors(self, index: Index, understood: Understood, run: "_Run") -> NDArray[np.float32] | None:
         """The query's vector and its clauses', [1 + clauses, dimension]; None, with a warning, when none can be had."""
         clauses = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        texts = [understood.text, *clauses]
+        texts = [understood.text, *clauses, *(text for text, _ in understood.earlier)]
         try:
             vectors = await self._embed(index, texts)
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
         else:
+            vectors = leaning(vectors, [weight for _, weight in understood.earlier])
             if vectors[0].any():
                 return vectors
             reason = "the embedder knows no word of the query"

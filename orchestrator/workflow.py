@@ -8,7 +8,8 @@ async def run(self, task: str) -> str:
     return (await router.run(task)).answer       # or all of it, behind the budget
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any, Unpack
 
@@ -20,7 +21,7 @@ from orchestrator.decision import Decision
 from orchestrator.durable import RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
-from orchestrator.models import RouteRequest
+from orchestrator.models import RouteRequest, Turn
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
 from orchestrator.running import Run
@@ -54,11 +55,18 @@ class ToolRouter:
         self._calls = 0
         self._run: Run | None = None
 
-    async def route(self, request: RouteRequest | str, **options: Unpack[Config]) -> Decision:
-        """The Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue."""
+    async def route(
+        self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **options: Unpack[Config]
+    ) -> Decision:
+        """The Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
+
+        A bare text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
+        """
         if isinstance(request, str):
-            request = RouteRequest(query=request, tenant=self.tenant)
-        _held("the query with its conversation", [request.query, [turn.text for turn in request.conversation]])
+            request = RouteRequest(query=request, tenant=self.tenant, conversation=tuple(conversation))
+        elif conversation:
+            request = replace(request, conversation=tuple(conversation))
+        _held("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": request.query[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 

@@ -39,6 +39,7 @@ def assert_contract(found: dict[str, Any]) -> None:
         "semantic_ran": bool,
         "servers": list,
         "recommended": list,
+        "offered": list,
         "catalogue": dict,
         "tokens": dict,
         "timings_ms": dict,

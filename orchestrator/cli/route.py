@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 
 from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.exports import Provider
@@ -33,6 +34,7 @@ def routing_options(command: Any) -> Any:
             help="How the legs are merged: a fitted blend, 0.6 max + 0.4 min, or reciprocal ranks. [default: learnt]",
         ),
         click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server or a label."),
+        CONVERSATION,
         click.option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
     )
     for option in reversed(options):
@@ -88,12 +90,14 @@ def _decide(
     fusion: str | None,
     filters: tuple[str, ...],
     token_cap: int | None,
+    conversation: Path | None,
 ) -> Decision:
     tenant = tenant_from(organization, user)
     request = RouteRequest(
         query=query,
         tenant=tenant,
         limit=limit,
+        conversation=read_conversation(conversation),
         filters=_parse_filters(filters),
         route_hint=RouteHint(route_hint),
         token_cap=token_cap,

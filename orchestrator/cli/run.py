@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import note
 from orchestrator.cli.temporal import (
@@ -49,6 +50,7 @@ NEEDS_USER = 5
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 @ARGUMENT
 @LIMIT
+@CONVERSATION
 @MIN_CONFIDENCE
 @OUTPUT
 def run(task: str, output: str, **given: Any) -> None:
@@ -62,12 +64,14 @@ def run(task: str, output: str, **given: Any) -> None:
         task=task,
         tenant=tenant_from(given.pop("organization"), given.pop("user")),
         limit=given.pop("limit"),
+        conversation=read_conversation(given.pop("conversation")),
         arguments=_parse(given.pop("arguments")),
         limits=Limits(max_total_tokens=given.pop("budget")),
         min_confidence=given.pop("min_confidence"),
         approve_destructive=given.pop("ask"),
     )
-    RouteRequest(query=task, tenant=request.tenant, limit=request.limit).validate()
+    route = RouteRequest(query=task, tenant=request.tenant, limit=request.limit, conversation=request.conversation)
+    route.validate()
     request.validate()
     with clean_stdout():
         result = asyncio.run(_run(request, **given))
@@ -85,6 +89,7 @@ def run(task: str, output: str, **given: Any) -> None:
 @source_options
 @ARGUMENT
 @LIMIT
+@CONVERSATION
 @MIN_CONFIDENCE
 @OUTPUT
 def plan(task: str, output: str, **given: Any) -> None:
@@ -92,7 +97,8 @@ def plan(task: str, output: str, **given: Any) -> None:
     from orchestrator.planner import plan as make_plan
 
     tenant = tenant_from(given["organization"], given["user"])
-    request = RouteRequest(query=task, tenant=tenant, limit=given["limit"])
+    turns = read_conversation(given["conversation"])
+    request = RouteRequest(query=task, tenant=tenant, limit=given["limit"], conversation=turns)
     arguments = _parse(given["arguments"])
 
     async def planned() -> PlanRequest:

@@ -59,3 +59,12 @@ class SemanticIndex:
         for nth in range(1, BEST_OF_SERVER + 1):
             total += np.where(nth <= taken, ordered[ends - np.minimum(nth, taken)] - apart, 0)
         return (total / taken)[place].astype(np.float32)
+
+
+def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
+    """The query's row with the last rows, those of the earlier texts that it leans on, added by weight."""
+    if not weights:
+        return vectors
+    whole = vectors[0] + np.asarray(weights, np.float32) @ vectors[-len(weights) :]
+    whole /= max(float(np.linalg.norm(whole)), 1e-9)
+    return np.vstack([whole, vectors[1 : -len(weights)]])

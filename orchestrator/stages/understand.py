@@ -7,7 +7,7 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
@@ -52,13 +52,15 @@ _OBJECT = re.compile(
 class Understood:
     """A query as the legs read it, and its clauses in order: the whole query, where it is one.
 
-    `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown.
+    `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown. `earlier` holds
+    the earlier texts that it leans on, with their weights.
     """
 
     text: str
     terms: Mapping[str, float]
     words: Mapping[str, str]
     clauses: tuple["Clause", ...]
+    earlier: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +71,23 @@ class Clause:
     terms: Mapping[str, float]
 
 
-def understand(query: str) -> Understood:
-    """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at."""
+def understand(query: str, earlier: Sequence[tuple[str, float]] = ()) -> Understood:
+    """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at.
+
+    Terms of `earlier` texts count with those texts' weights, where the query does not have them itself.
+    """
     text = clean(query)
     words = _words(text)
-    whole = Clause(text=text, terms=_weights(term for term, _ in words))
+    weighted = _weights(term for term, _ in words)
+    earlier = tuple((clean(said), weight) for said, weight in earlier)
+    for said, weight in earlier:
+        before = _words(said)
+        words = [*words, *before]
+        weighted = {**{term: weight * own for term, own in _weights(term for term, _ in before).items()}, **weighted}
     parts = split_clauses(text)
-    clauses = tuple(Clause(text=part, terms=weigh(part)) for part in parts) if len(parts) > 1 else (whole,)
-    return Understood(text=text, terms=whole.terms, words=dict(reversed(words)), clauses=clauses)
+    cut = tuple(Clause(text=part, terms=weigh(part)) for part in parts) if len(parts) > 1 else ()
+    clauses = cut or (Clause(text=text, terms=weighted),)
+    return Understood(text=text, terms=weighted, words=dict(reversed(words)), clauses=clauses, earlier=earlier)
 
 
 def clean(query: str) -> str:

@@ -1,0 +1,49 @@
+"""`--conversation FILE`: earlier turns as JSON lines."""
+
+from pathlib import Path
+from typing import Annotated
+
+import click
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from orchestrator.errors import InvalidInput
+from orchestrator.models import Turn
+
+CONVERSATION = click.option(
+    "--conversation",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text must be there.',
+)
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    text: Annotated[str, Field(min_length=1)]
+    role: str = "user"
+    tools: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
+
+_READER = TypeAdapter(_Line)
+
+
+def read_conversation(path: Path | None) -> tuple[Turn, ...]:
+    """The turns of the file, oldest first; none without a file. InvalidInput names the line that cannot be used."""
+    if path is None:
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--conversation {path}: cannot be read ({error}); give a UTF-8 file") from None
+    return tuple(_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _turn(path: Path, number: int, line: str) -> Turn:
+    try:
+        return Turn(**dict(_READER.validate_json(line)))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"])) or "the line"
+        form = '{"role": "user", "text": "...", "tools": ["server:name"]}'
+        raise InvalidInput(f"--conversation {path}:{number}: {field}: {problem['msg']}; write {form}") from None

@@ -1,0 +1,129 @@
+"""Conversation: how far a query leans on earlier turns, and which texts it therefore means.
+
+Mixing earlier turns into whole sentences only lowers what is found (docs/decisions.md). So a query leans only where its
+words say so ("the same for ...", "and in Berlin?", "merge it") and where it asks for little itself.
+"""
+
+import re
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from orchestrator.models import Turn
+from orchestrator.text import split_words, stem
+
+MAX_TURNS = 8
+"""So many earlier turns are read."""
+MAX_CHARS = 2_000
+"""A longer earlier text is a pasted document: no request that a later turn would mean."""
+LEANING = 0.6
+"""What the terms of the turn before weigh beside a query's own, which say what is wanted of it."""
+MOST_OWN = 2
+"""A query with more content words of its own stands alone, unless it says "the same"."""
+MOST_OWN_OF_SAME = 6
+
+_OPENER = re.compile(
+    r"\A(?:and|or|plus|what about|how about|now|then|also|next|but"
+    r"|y|e|o|qu[eé] tal|und|oder|dann|et|ou|puis|а|и|но|那么?|还有|では|じゃあ|それと)"
+    r"(?:\s|(?<=[那么有はあと]))",
+    re.IGNORECASE,
+)
+_CLOSER = re.compile(r"(?:呢|も|は|도|는요|은요)\s*[?？。.]?$")
+_AGREED = re.compile(
+    r"(?:yes|yep|yeah|sure|ok|okay|go ahead|please do|do it|do that|s[ií]|claro|ja|gern|oui|d'accord|sim|va bene|да"
+    r"|好|好的|是的|はい|お願いします|네)\b.{0,20}$",
+    re.IGNORECASE,
+)
+_SAME = frozenset(
+    """same again likewise ditto repeat another other others else too instead mismo misma igual otro otra otros otras
+    tambien vez gleiche gleichen gleiches dasselbe andere anderen anderes anderem auch nochmal noch meme autre autres
+    aussi encore pareil stesso stessa altro altra anche ancora mesmo mesma outro outra tambem тоже также еще другой
+    другого другом снова""".split()
+)
+_POINTING = frozenset(
+    "it its that this those these them they one ones there first second third last previous former latter next".split()
+)
+_PARTICLES = frozenset(
+    """please well do does go ahead make sure ok okay yes now what about how und oder fur das der die den dem ein eine
+    einen im auf mit von zu bitte el la los las un una en de del para por con y o al le les des du au aux pour dans sur
+    avec et ou il lo gli per di da e os as no na em do das dos com qu que в на для и а но с по tal puis dann""".split()
+)
+_NOT_OWN = _SAME | _POINTING | _PARTICLES
+_SAME_UNSPACED = re.compile("同样|一样|再来|也|另一|同じ|別の|もう一度|もうひとつ")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_THANKS = re.compile(
+    r"(?:thanks|thank you|thx|great|perfect|nice|gracias|danke|merci|obrigad[oa]|grazie|спасибо|谢谢|謝謝|ありがとう)",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
+_QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a query means: its text, or that of the turn which it repeats, and what it leans on, with weights."""
+
+    text: str
+    earlier: tuple[tuple[str, float], ...] = ()
+
+
+def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) -> Meant:
+    """The text to route by. `known`: the catalogue's stemmed terms; other words of a short answer are values.
+
+    A query that asks for nothing new means what the turn before meant, so its Decision is the same.
+    """
+    turns = [turn for turn in conversation[-MAX_TURNS:] if turn.text.strip() and len(turn.text) <= MAX_CHARS]
+    if not turns or (own := _own_words_if_leaning(query, known)) is None:
+        return Meant(query)
+    if not own and _AGREED.match(query.strip()) and (offer := _offer(turns[-1])):
+        return Meant(offer)
+    last = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
+    if last < 0:
+        return Meant(query)
+    before = meant(turns[last].text, turns[:last], known)
+    if not own:
+        return before
+    return Meant(query, ((before.text, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
+
+
+def _own_words_if_leaning(query: str, known: Container[str]) -> list[str] | None:
+    """What a query asks for itself if it leans on what was said; None where it stands alone."""
+    query = query.strip()
+    words, own = list(split_words(query)), _own_words(query)
+    if _THANKS.match(query):
+        return None
+    if _SAME_UNSPACED.search(query) or any(word in _SAME for word in words):
+        return own if len(own) <= MOST_OWN_OF_SAME else None
+    points = _OPENER.match(query) or _CLOSER.search(query) or any(word in _POINTING for word in words)
+    if points or (_AGREED.match(query) and not own):
+        return own if len(own) <= MOST_OWN else None
+    values_only = 0 < len(words) <= MOST_OWN and all(stem(word) and stem(word) not in known for word in words)
+    return [] if values_only else None
+
+
+def _own_words(query: str) -> list[str]:
+    """The words that ask for something: no particles, no pointing words, no values ("Berlin", "config.yaml", "#12")."""
+    own = []
+    for place, token in enumerate(_CLOSER.sub("", _OPENER.sub("", query)).split()):
+        if _VALUE.search(token) or (place and token[:1].isupper()):
+            continue
+        if _UNSPACED.search(token):
+            own += re.findall(".{1,3}", token)
+        else:
+            own += [word for word in split_words(token) if stem(word) and word not in _NOT_OWN]
+    return own
+
+
+def _offer(turn: Turn) -> str:
+    """The assistant's last question ("Shall I send the email?"), which a yes accepts."""
+    questions = _QUESTION.findall(turn.text) if turn.role == "assistant" else []
+    return questions[-1].strip() if questions else ""
+
+
+def used_lately(conversation: Sequence[Turn]) -> tuple[str, ...]:
+    """The keys of the tools used in the last turns, latest first."""
+    return tuple(dict.fromkeys(key for turn in reversed(conversation[-MAX_TURNS:]) for key in turn.tools))
+
+
+def offered_before(conversation: Sequence[Turn]) -> tuple[str, ...]:
+    """The keys of the tools that the latest turn with an offer offered, in their order."""
+    return next((turn.offered for turn in reversed(conversation[-MAX_TURNS:]) if turn.offered), ())
