@@ -174,7 +174,7 @@ class Postings:
         self._impact = (np.repeat(idf, np.diff(counts.starts)) * impact).astype(np.float32)
         self._starts = counts.starts.tolist()
 
-    def __contains__(self, term: str) -> bool:
+    def __contains__(self, term: object) -> bool:
         return term in self.idf
 
     def scores(self, weighted: Mapping[str, float]) -> Scores:
