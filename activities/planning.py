@@ -4,16 +4,21 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import told
+from orchestrator.deciding import make_plan
+from orchestrator.errors import ToolrouteError
 from orchestrator.held import MAX_PLAN_BYTES, check_size
 from orchestrator.payloads import read_input
-from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.resources import Resources
 
+MODEL_TRIES = 3
+"""How often Temporal asks a model that does not answer before the plan is made without it."""
+
 
 class PlanningActivities:
-    """Over the deterministic planner; the resources are for planners that ask a model."""
+    """Over the worker's models, where it has some, and the deterministic planner."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
@@ -22,8 +27,17 @@ class PlanningActivities:
     async def plan(self, request: RawValue) -> Plan:
         """PlanRequest to steps bound to the Decision's matches; never searches."""
         with told():
-            made = plan(read_input(request, PlanRequest))
+            asked = read_input(request, PlanRequest)
+            async with heartbeats():
+                made = await make_plan(self.resources.models(), asked, give_up=_gives_up)
             check_size(
                 "what the plan's steps are given as arguments", [s.arguments for s in made.steps], MAX_PLAN_BYTES
             )
             return made
+
+
+def _gives_up(error: ToolrouteError) -> bool:
+    """Whether this was the last attempt that waits for the model."""
+    info = activity.info()
+    most = (info.retry_policy.maximum_attempts if info.retry_policy else 0) or MODEL_TRIES
+    return not error.retry or info.attempt >= min(MODEL_TRIES, most)

@@ -95,6 +95,11 @@ class Budget:
             self._warnings.append(f"overrun: step {step} used {used:,} tokens of {granted:,} reserved")
         self._warn()
 
+    def charge(self, used: int) -> None:
+        """Counts tokens that no step reserved: those of planning and of the answer."""
+        self._settled += max(0, used)
+        self._warn()
+
     def report(self) -> BudgetReport:
         """The figures as they stand."""
         limits = self.limits

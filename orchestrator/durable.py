@@ -21,6 +21,11 @@ from orchestrator.plans import RunRequest, ToolCall, ToolResult
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
 """For everything that may run again: about 25 s of trying."""
 
+MODEL_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=3
+)
+"""For a language model: after these a run goes on without it."""
+
 ONCE = RetryPolicy(maximum_attempts=1)
 TRIES = 5
 """How often a call is scheduled whose earlier attempts provably sent nothing."""

@@ -63,7 +63,8 @@ class Models:
         self.plan_model = options.model_plan or options.model or options.model_route
         if not self.route_model:
             raise InvalidConfig("no model is named: set TOOLROUTE_MODEL, or give Options(model=...)")
-        self.url, self._timeout_s, self._tries = options.model_url or OPENAI_URL, options.model_timeout_s, tries
+        self.url, self._timeout_s = options.model_url or OPENAI_URL, options.model_timeout_s
+        self.tries = tries
         self._given_key = api_key
         # Endpoints other than OpenAI's tend to know the older name alone.
         self._dialect = _Dialect() if self.url == OPENAI_URL else _Dialect(limit="max_tokens")
@@ -126,7 +127,7 @@ class Models:
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
         trying = AsyncRetrying(
-            stop=stop_after_attempt(self._tries), retry=retry_if_exception(_may_pass), wait=_wait, reraise=True
+            stop=stop_after_attempt(self.tries), retry=retry_if_exception(_may_pass), wait=_wait, reraise=True
         )
         return await trying(self._in_its_dialect, model, messages, shape, limit)
 
@@ -213,6 +214,12 @@ class Models:
             return ""
         key = self._key()
         return f": {(said.replace(key, '***') if key else said)[:300]}"
+
+
+def models_for(options: Options, *, tries: int = 3) -> Models | None:
+    """The models that the options name, or None."""
+    named = options.model or options.model_route or options.model_plan
+    return Models(options, tries=tries) if named else None
 
 
 def _simpler(dialect: _Dialect, said: str, structured: bool) -> _Dialect:

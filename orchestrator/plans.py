@@ -144,7 +144,10 @@ class StepStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """How one step ended, with its result or the reason, and the tokens that were settled for it."""
+    """How one step ended, with its result or the reason, and the tokens that were settled for it.
+
+    `arguments` are those that it was called with, where a model filled some of them.
+    """
 
     step: str
     tool: str
@@ -152,6 +155,7 @@ class StepOutcome:
     result: ToolResult | None = None
     reason: str = ""
     tokens: int = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +236,7 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands. `phase` is routing, planning, running or done."""
+    """Where a run stands. `phase` is routing, planning, running, answering or done."""
 
     phase: str
     steps: tuple[StepProgress, ...]
@@ -243,7 +247,8 @@ class Progress:
 class RunResult:
     """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
 
-    `extra_routes` holds the one further Decision that a step outside the matches may have asked for.
+    `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` tell
+    where a model that was named had no part.
     """
 
     decision: Decision
@@ -252,6 +257,7 @@ class RunResult:
     budget: BudgetReport
     answer: str
     extra_routes: tuple[Decision, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON contract of `toolroute run -o json`."""
@@ -262,4 +268,5 @@ class RunResult:
             "budget": asdict(self.budget),
             "answer": self.answer,
             "extra_routes": [decision.to_json() for decision in self.extra_routes],
+            "warnings": list(self.warnings),
         }

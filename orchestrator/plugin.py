@@ -16,6 +16,7 @@ from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator.activities.calling import CallingActivities
+from orchestrator.activities.completing import CompletingActivities
 from orchestrator.activities.planning import PlanningActivities
 from orchestrator.activities.routing import RoutingActivities
 from orchestrator.errors import InvalidConfig, ToolrouteError
@@ -27,6 +28,7 @@ from orchestrator.workflows.routing import RouteWorkflow
 if TYPE_CHECKING:
     from orchestrator.catalogue import Catalogue
     from orchestrator.embed import Embedder
+    from orchestrator.llm import Models
     from orchestrator.options import Options
     from orchestrator.router import Router
 
@@ -39,7 +41,8 @@ class OrchestratorPlugin(SimplePlugin):
     `catalogue` (records, a tools.jsonl or a folder of them; shared by all tenants) or `store` (a folder or a Qdrant URL
     with each tenant's own; by default the user's), `embedder` and `options` are those of `Router`; `mcp_servers` an
     `mcpServers` configuration, its path, or a function from the tenant to one; `executors` functions and Executors by
-    `server:name`, `server:*` or kind. Give the plugin to the client (its workers inherit it) or to a worker; given to
+    `server:name`, `server:*` or kind; `models` makes the language models, by default those that `options` name, if any.
+    Give the plugin to the client (its workers inherit it) or to a worker; given to
     both it registers once. It sets no data converter. Nothing is opened before an activity asks, and all is closed when
     the last worker ends. With `register=False` nothing is registered: for workers that only run workflows.
     """
@@ -53,6 +56,7 @@ class OrchestratorPlugin(SimplePlugin):
         options: "Options | None" = None,
         mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
         executors: Mapping[str, Registered] | None = None,
+        models: "Callable[[], Models | None] | None" = None,
         register: bool = True,
     ) -> None:
         if catalogue is not None and store is not None:
@@ -66,7 +70,13 @@ class OrchestratorPlugin(SimplePlugin):
             place = store or (None if catalogue is not None else settings.store or default_store())
             return Router(catalogue, place, embedder=embedder, options=settings)
 
-        self.resources = Resources(make_router, mcp_servers, executors)
+        def make_models() -> "Models | None":
+            from orchestrator.llm import models_for
+            from orchestrator.options import Options
+
+            return models_for(options or Options.from_env())
+
+        self.resources = Resources(make_router, mcp_servers, executors, models or make_models)
         self._registers = register
         super().__init__(
             NAME,
@@ -98,6 +108,7 @@ class OrchestratorPlugin(SimplePlugin):
             PlanningActivities(self.resources).plan,
             calling.call_tool,
             calling.check_call,
+            CompletingActivities(self.resources).complete,
         ]
         _refuse_clashes(given, ours)
         return [*given, *ours]

@@ -13,6 +13,7 @@ from orchestrator.plans import ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
+    from orchestrator.llm import Models
     from orchestrator.router import Router
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
@@ -23,7 +24,7 @@ MAX_TENANTS = 64
 
 
 class Resources:
-    """Router and executors of one plugin. Nothing is opened before it is asked for.
+    """Router, executors and models of one plugin. Nothing is opened before it is asked for.
 
     Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
     of, or a function from the tenant to its configuration (None: that tenant has no servers).
@@ -34,8 +35,10 @@ class Resources:
         make_router: "Callable[[], Router]",
         mcp_servers: "ServerConfig | Callable[[str], ServerConfig | None] | None" = None,
         executors: Mapping[str, Registered] | None = None,
+        make_models: "Callable[[], Models | None]" = lambda: None,
     ) -> None:
-        self._make_router = make_router
+        self._make_router, self._make_models = make_router, make_models
+        self._models: Models | None = None
         self._config_of = mcp_servers if callable(mcp_servers) else lambda _: mcp_servers
         self._registered = dict(executors or {})
         Executors(self._registered)  # a wrong registration fails where the plugin is made
@@ -63,6 +66,15 @@ class Resources:
             if self._router is None:
                 self._router = await self._open.enter_async_context(self._make_router())
             return self._router
+
+    def models(self) -> "Models | None":
+        """The language models, None where the worker has none. Each is asked once a time: Temporal tries again."""
+        if self._models is None:
+            self._models = self._make_models()
+            if self._models is not None:
+                self._models.tries = 1
+                self._open.push_async_callback(self._models.aclose)
+        return self._models
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""
@@ -102,7 +114,7 @@ class Resources:
     async def close(self) -> None:
         """Closes router, connections and HTTP clients; a later call opens them again."""
         tenants, self._tenants = self._tenants, OrderedDict()
-        stack, self._open, self._router = self._open, AsyncExitStack(), None
+        stack, self._open, self._router, self._models = self._open, AsyncExitStack(), None, None
         async with stack:
             for _, connections in tenants.values():
                 if connections is not None:

@@ -6,18 +6,21 @@ All state is plain data, so a run can stop between steps and go on in a new exec
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from orchestrator.assisted import Filled, answer, fill
 from orchestrator.budget import Budget, Verdict
+from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
 from orchestrator.durable import as_failure, call_config, call_tool
 from orchestrator.ending import answered, broke, cannot_start, end, may_destroy, was_cancelled
 from orchestrator.errors import ToolrouteError
-from orchestrator.held import MAX_TASK_BYTES, check_size, compose, hold_together
+from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.models import RouteRequest, Tool
 from orchestrator.plans import (
     Checkpoint,
@@ -88,15 +91,19 @@ class Run:
             raise
         if len(self._outcomes) < len(plan.steps):
             return self._checkpoint(decision, plan)
-        self._phase = "done"
         outcomes = hold_together(self._outcomes[step.id] for step in plan.steps)
+        self._phase = "answering"
+        said = await answer(plan, outcomes, self.request.limits.reserve_for_synthesis, self._complete)
+        self._budget.charge(said.tokens)
+        self._phase = "done"
         return RunResult(
             decision=decision,
             plan=plan,
             steps=outcomes,
             budget=self._budget.report(),
-            answer=compose(plan, outcomes, self.request.limits.reserve_for_synthesis),
+            answer=said.text,
             extra_routes=tuple(self._extra),
+            warnings=(*plan.warnings, *said.warnings),
         )
 
     def approve(self, step: str, allowed: bool) -> None:
@@ -122,6 +129,7 @@ class Run:
                 self._extra.append(await self._router.route(self._route_request(task)))
                 plan = await self._router.plan(self._extra[-1], arguments=self.request.arguments, first=plan)
             self._plan = plan
+            self._budget.charge(plan.usage.total)
         return self._decision, self._plan
 
     def _route_request(self, task: str) -> RouteRequest:
@@ -176,14 +184,47 @@ class Run:
             await workflow.wait_condition(lambda: self._stopping or self._running < self.request.parallel_steps)
             if self._stopping:
                 return None
-            answer = self._budget.reserve(step.id, step.expected_tokens)
-            if answer.verdict is Verdict.REFUSED:
-                return end(step, StepStatus.REFUSED, answer.reason)
-            if answer.verdict is Verdict.GRANTED:
+            reserved = self._budget.reserve(step.id, step.expected_tokens)
+            if reserved.verdict is Verdict.REFUSED:
+                return end(step, StepStatus.REFUSED, reserved.reason)
+            if reserved.verdict is Verdict.GRANTED:
                 break
             held = self._budget.reserved
             await workflow.wait_condition(lambda: self._stopping or self._budget.reserved != held)  # noqa: B023
-        return await self._called(step, tool, answer.allowance)
+        return await self._granted(step, tool, reserved.allowance)
+
+    async def _granted(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
+        """Fills what is late, calls the tool, and settles what both took."""
+        self.started += 1
+        self._running += 1
+        self._set(step, StepStatus.RUNNING)
+        used = 0
+        try:
+            filled = await self._filled(step, tool, allowance)
+            used = filled.tokens
+            if filled.reason:
+                return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=used)
+            ended = await self._called(filled.step, tool, allowance - used)
+            used += ended.tokens
+            return replace(ended, tokens=used, arguments=filled.step.arguments if step.late else {})
+        finally:
+            self._running -= 1
+            noted = self._outcomes.get(step.id)  # a call that is cancelled notes its outcome itself
+            self._budget.settle(step.id, used + (noted.tokens if noted else 0))
+
+    async def _filled(self, step: Step, tool: Tool, allowance: int) -> Filled:
+        if not step.late or self._plan is None:
+            return Filled(step=step)
+        try:
+            return await fill(step, tool, self._plan, self._outcomes, allowance, self._complete)
+        except (FailureError, asyncio.CancelledError):
+            self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "cancelled before its tool was called")
+            self._set(step, StepStatus.CANCELLED)
+            raise
+
+    async def _complete(self, request: CompleteRequest) -> Completion:
+        heartbeat = timedelta(seconds=self.request.heartbeat_s)
+        return await self._router.complete(request, heartbeat_timeout=heartbeat)
 
     async def _called(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
         call = ToolCall(
@@ -194,9 +235,6 @@ class Run:
             max_result_tokens=max(0, allowance - step.argument_tokens),
             deadline_s=0.9 * self.request.call_timeout_s,
         )
-        self.started += 1
-        self._running += 1
-        self._set(step, StepStatus.RUNNING)
         used = step.argument_tokens
         try:
             result = await call_tool(call, self._config)
@@ -209,9 +247,6 @@ class Run:
                 self._set(step, ended.status)
                 raise
             return ended
-        finally:
-            self._running -= 1
-            self._budget.settle(step.id, used)
 
     def _tool(self, step: Step) -> Tool | None:
         decisions = [self._decision, *self._extra]

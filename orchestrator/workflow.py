@@ -17,8 +17,9 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
-from orchestrator.durable import RETRY, as_failure, call_config, call_tool
+from orchestrator.durable import MODEL_RETRY, RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
 from orchestrator.models import RouteRequest, Turn
@@ -29,6 +30,9 @@ from orchestrator.running import Run
 __all__ = ["ToolRouter"]
 
 Config = workflow.ActivityConfig
+MODEL_CALL = Config(
+    start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
+)
 DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETRY)
 
 
@@ -37,6 +41,7 @@ class ToolRouter:
 
     `tenant` is used where a request names none. `route_options`, `plan_options` and `call_options` are Temporal's own
     activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name.
+    `plan_options` go for `complete` too: both may ask a language model, on a worker that has one.
     Failures are Temporal's: `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
     """
 
@@ -50,7 +55,8 @@ class ToolRouter:
     ) -> None:
         self.tenant = tenant
         self._route: Config = {**DEFAULT, **(route_options or {})}
-        self._plan: Config = {**DEFAULT, **(plan_options or {})}
+        self._plan: Config = {**MODEL_CALL, "retry_policy": RETRY, **(plan_options or {})}
+        self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
         self._calls = 0
         self._run: Run | None = None
@@ -92,6 +98,13 @@ class ToolRouter:
         )
         config: Config = {**self._plan, **options}
         return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)
+
+    async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
+        """One call of the worker's language model: arguments out of results, or an answer out of them."""
+        _held("the results for a model", request.results)
+        config: Config = {**self._complete, "summary": str(request.purpose), **options}
+        raw = await workflow.execute_activity(names.COMPLETE, request, result_type=RawValue, **config)
+        return read(raw, Completion)
 
     async def call(
         self,

@@ -1,0 +1,31 @@
+"""Completing: one model call. Only its result enters the history, never the endpoint, the key or the prompt."""
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from orchestrator import names
+from orchestrator.activities.beating import heartbeats
+from orchestrator.activities.failing import told
+from orchestrator.completing import complete
+from orchestrator.completions import CompleteRequest, Completion
+from orchestrator.errors import InvalidConfig
+from orchestrator.payloads import read_input
+from orchestrator.resources import Resources
+
+
+class CompletingActivities:
+    """Over the worker's models."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    @activity.defn(name=names.COMPLETE)
+    async def complete(self, request: RawValue) -> Completion:
+        """CompleteRequest to what the model gave; fails without retry where no model is named on this worker."""
+        with told():
+            asked = read_input(request, CompleteRequest)
+            models = self.resources.models()
+            if models is None:
+                raise InvalidConfig("this worker has no model: set TOOLROUTE_MODEL for it, or give it models=...")
+            async with heartbeats():
+                return await complete(models, asked)

@@ -1,0 +1,220 @@
+"""Runs with a language model, on a real Temporal server and over real HTTP; and what is left of them without it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+
+from orchestrator import names
+from orchestrator.llm import Models
+from orchestrator.options import Options
+from orchestrator.plans import Limits, RunRequest, RunResult
+from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
+from orchestrator.testing import Usage as Billed
+from orchestrator.workflows.execution import RunWorkflow
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import activities_of, replays, working
+
+ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
+KEY = "sk-test-never-in-a-history"
+TASK = "Read the file a.txt and then add a note with what it says"
+
+PLANNED = {"action": "plan", "reasons": ["two parts"], "confidence": 0.9}
+STEPS = {
+    "steps": [
+        {"id": "s1", "task": "read it", "tool": "files:read_file", "arguments": '{"path": "a.txt"}'},
+        {
+            "id": "s2",
+            "task": "note it",
+            "tool": "notes:add_note",
+            "arguments": '{"title": "A"}',
+            "from_results": ["body"],
+            "depends_on": ["s1"],
+        },
+    ]
+}
+FILLED = {"arguments": '{"body": "it says so"}', "why": "s1"}
+
+
+@dataclass
+class Assisted:
+    """A worker with a scripted model, and the desk whose tools it calls."""
+
+    client: Client
+    task_queue: str
+    desk: Desk
+    model: ScriptedModel
+
+    async def start(self, task: str = TASK, **settings: Any) -> WorkflowHandle[Any, RunResult]:
+        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, **settings)
+        return await self.client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
+        )
+
+    async def run(self, task: str = TASK, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
+        handle = await self.start(task, **settings)
+        result = await asyncio.wait_for(handle.result(), 60)
+        history = await handle.fetch_history()
+        assert not any(KEY.encode() in event.SerializeToString() for event in history.events)
+        await replays(history, [RunWorkflow])
+        return result, handle
+
+
+@asynccontextmanager
+async def assisted(address: str, task_queue: str, replies: Any, **options: Any) -> AsyncIterator[Assisted]:
+    desk = Desk()
+    async with ScriptedModel(replies, key=KEY) as model:
+        settings = Options(**{"model": "m", "model_url": model.url, **options})
+        plugin = plugin_over(desk, models=lambda: Models(settings, api_key=KEY))
+        client = await Client.connect(address, plugins=[plugin])
+        async with working(client, task_queue):
+            yield Assisted(client, task_queue, desk, model)
+
+
+async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(
+    temporal_address: str, task_queue: str
+) -> None:
+    script = [
+        Billed(PLANNED, input=500, output=20, cached=100),
+        Billed(STEPS, input=600, output=80),
+        Billed(FILLED, input=200, output=15),
+        Billed("It is noted.", input=300, output=5),
+    ]
+    async with assisted(temporal_address, task_queue, script) as at:
+        result, handle = await at.run()
+        assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
+    assert at.desk.calls[1] == ("add_note", {"title": "A", "body": "it says so"})
+    assert [str(step.status) for step in result.steps] == ["done", "done"]
+    assert (result.steps[0].arguments, result.steps[1].arguments) == ({}, {"title": "A", "body": "it says so"})
+    assert (result.answer, result.plan.model, result.warnings) == ("It is noted.", "m", ())
+    assert "read_file a.txt" in at.model.asked[2].text
+    read, note = (step.tokens for step in result.steps)
+    assert note > 215
+    assert result.budget.settled == 1_200 + read + note + 305
+    assert result.budget.reserved == 0
+
+
+async def test_a_task_that_needs_no_tool_is_answered_without_one(temporal_address: str, task_queue: str) -> None:
+    said = {"action": "answer", "answer": "Four.", "reasons": ["sums"], "confidence": 1}
+    async with assisted(temporal_address, task_queue, [Billed(said, input=90, output=9)]) as at:
+        result, handle = await at.run("Read me what 2 and 2 is")
+        assert await activities_of(handle) == [ROUTE, PLAN]
+    assert (result.answer, result.steps, result.budget.settled) == ("Four.", (), 99)
+
+
+async def test_an_endpoint_that_is_down_is_tried_three_times_and_then_done_without(
+    temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, lambda _: Fault(500)) as at:
+        result, handle = await at.run('Read the file a.txt and then add a note titled "A"')
+        assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
+    assert len(at.model.asked) == 3
+    assert result.plan.model == "none"
+    assert [str(step.status) for step in result.steps] == ["done", "done"]
+    assert result.answer.splitlines()[0] == "s1 files:read_file: read_file a.txt"
+    assert "HTTP 500" in result.warnings[0]
+
+
+@pytest.mark.parametrize("fault", [Fault(401), Fault(400), NO_CREDIT])
+async def test_what_trying_again_cannot_help_is_asked_once(
+    fault: Fault, temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, lambda _: fault) as at:
+        result, _ = await at.run("Read the file a.txt")
+    assert len(at.model.asked) == 1
+    assert (result.plan.model, result.answer, len(result.warnings)) == ("none", "read_file a.txt", 1)
+
+
+async def test_a_request_that_the_model_declines_is_not_carried_out(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, [Refusal("I won't")]) as at:
+        result, _ = await at.run("Delete the file a.txt")
+    assert at.desk.calls == []
+    assert (result.steps, result.answer) == ((), "the model declined: I won't")
+
+
+async def test_temporal_waits_as_long_as_the_endpoint_asked(temporal_address: str, task_queue: str) -> None:
+    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "a.txt"}', "confidence": 0.9}
+    async with assisted(temporal_address, task_queue, [Fault(429, retry_after=2), one, "It says so."]) as at:
+        began = time.monotonic()
+        result, _ = await at.run("Read the file a.txt")
+        assert time.monotonic() - began >= 2
+    assert (result.answer, len(at.model.asked)) == ("It says so.", 3)
+
+
+async def test_what_the_results_do_not_give_is_needed_from_the_user(temporal_address: str, task_queue: str) -> None:
+    nowhere = {"arguments": "{}", "missing": ["body"], "why": "the file is empty"}
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, nowhere, "The note lacks its body."]) as at:
+        result, _ = await at.run()
+    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
+    assert result.steps[1].reason == "not in the earlier results, and never guessed: s2.body"
+    assert result.steps[1].tokens > 0
+    assert "needs input: not in the earlier results" in at.model.asked[3].text
+
+
+async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(
+    temporal_address: str, task_queue: str
+) -> None:
+    script = [PLANNED, STEPS]
+
+    def lost(_: Asked) -> Any:
+        return script.pop(0) if script else Fault(500)
+
+    async with assisted(temporal_address, task_queue, lost) as at:
+        result, _ = await at.run()
+    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
+    assert "no model filled s2.body (ModelUnavailable" in result.steps[1].reason
+    assert result.answer.startswith("s1 files:read_file: read_file a.txt")
+    assert "no model wrote (ModelUnavailable" in result.warnings[0]
+    assert len(at.model.asked) == 2 + 3 + 3
+
+
+async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
+    temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, Slow(20, "late")]) as at:
+        handle = await at.start()
+        while len(at.model.asked) < 3:  # noqa: ASYNC110  (asked in another thread)
+            await asyncio.sleep(0.05)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await asyncio.wait_for(handle.result(), 15)
+        progress = await handle.query(names.PROGRESS)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]
+    assert [name for name, _ in at.desk.calls] == ["read_file"]
+
+
+async def test_a_run_that_continues_as_new_asks_nothing_twice(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
+        handle = await at.start(steps_per_run=1)
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [str(step.status) for step in result.steps] == ["done", "done"]
+    assert (result.answer, at.model.left, len(at.model.asked)) == ("It is noted.", 0, 4)
+
+
+async def test_a_reserve_without_room_for_an_answer_lists_the_results_and_says_so(
+    temporal_address: str, task_queue: str
+) -> None:
+    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "a.txt"}', "confidence": 0.9}
+    async with assisted(temporal_address, task_queue, [one]) as at:
+        result, _ = await at.run("Read the file a.txt", limits=Limits(reserve_for_synthesis=500))
+    assert result.answer == "read_file a.txt"
+    assert "reserve_for_synthesis=500" in result.warnings[0]
+
+
+async def test_each_step_of_a_further_route_gets_its_arguments_from_the_model(
+    temporal_address: str, task_queue: str
+) -> None:
+    steps = {"steps": [STEPS["steps"][0], {"id": "s2", "task": "delete the file", "tool": "", "depends_on": ["s1"]}]}
+    filled = {"arguments": '{"path": "b.txt"}'}
+    async with assisted(temporal_address, task_queue, [PLANNED, steps, filled, "Gone."]) as at:
+        result, handle = await at.run()
+        assert await activities_of(handle) == [ROUTE, PLAN, ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
+    assert at.desk.calls[1] == ("delete_file", {"path": "b.txt"})
+    assert len(result.extra_routes) == 1
