@@ -9,20 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator import names
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
-from orchestrator.mcp.calls import Call, split_key
+from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connection import CallLost, Connection, Limits
 from orchestrator.mcp.faults import in_words
 from orchestrator.mcp.listing import Inventory
 from orchestrator.mcp.owner import OnChange, Owner
+from orchestrator.mcp.places import Places
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.models import Tool
 from orchestrator.plans import ToolResult
-
-MAX_RESULT_TOKENS = 8_000
 
 
 class Connections:
@@ -58,9 +56,8 @@ class Connections:
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
         self._on_change = on_change
-        self._slots, self._connecting = asyncio.Semaphore(max_open), asyncio.Semaphore(max_connecting)
-        self._starved = 0
         self._owners: dict[asyncio.Task[None], Connection] = {}
+        self._places = Places(max_open, max_connecting, self._owners.values)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -100,27 +97,15 @@ class Connections:
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
         ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
         """
-        return as_tool_result(await self.exchange(tool, arguments, idempotency_key, deadline_s, max_result_tokens))
+        call = Call.of(tool, arguments or {}, idempotency_key)
+        if deadline_s is not None:
+            call.deadline = asyncio.get_running_loop().time() + deadline_s
+        if max_result_tokens is not None:
+            call.max_tokens = max_result_tokens
+        return as_tool_result(await self.exchange(call))
 
-    async def exchange(
-        self,
-        tool: Tool | str,
-        arguments: Mapping[str, Any] | None = None,
-        idempotency_key: str | None = None,
-        deadline_s: float | None = None,
-        max_result_tokens: int | None = None,
-    ) -> Answered:
-        """The same as `call`, with the answer as the server gave it."""
-        server, name = split_key(tool)
-        call = Call(
-            server=server,
-            name=name,
-            chosen=tool if isinstance(tool, Tool) else None,
-            arguments=dict(arguments or {}),
-            meta={names.IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {},
-            max_tokens=MAX_RESULT_TOKENS if max_result_tokens is None else max_result_tokens,
-            deadline=None if deadline_s is None else asyncio.get_running_loop().time() + deadline_s,
-        )
+    async def exchange(self, call: Call) -> Answered:
+        """What `call` does, with the answer as the server gave it."""
         try:
             return await self._attempt(call)
         except CallLost as lost:
@@ -157,7 +142,7 @@ class Connections:
             try:
                 await connection.list_again()
             except Exception as error:
-                said = connection.secrets.scrub(in_words(error))
+                said = in_words(error, connection.secrets)
                 raise ServerUnavailable(f"server {call.server!r} did not list its tools again: {said}") from None
         try:
             return connection.tools[call.name]
@@ -176,14 +161,17 @@ class Connections:
 
     async def inventory(self, server: str) -> Inventory:
         """A server's tools, listed now, and how many prompts and resources it has; ServerUnavailable if it fails."""
-        try:
-            await self.tools(server, fresh=True)
-            async with self.using(server) as connection:
+        was_open = self._server(server).connection
+        async with self.using(server) as connection:
+            try:
+                if connection is was_open:
+                    await connection.list_again()
                 return await connection.inventory()
-        except ToolrouteError:
-            raise
-        except Exception as error:
-            raise ServerUnavailable(f"server {server!r} did not list what it has: {in_words(error)}") from None
+            except ToolrouteError:
+                raise
+            except Exception as error:
+                why = in_words(error, connection.secrets)
+                raise ServerUnavailable(f"server {server!r} did not list what it has: {why}") from None
 
     def warm(self, servers: Iterable[str]) -> None:
         """Begins to connect servers ahead of a call and returns at once; unknown, open and failing ones are left."""
@@ -219,8 +207,7 @@ class Connections:
             yield connection
         finally:
             connection.leave()
-            if self._starved:
-                self._evict_one()
+            self._places.make_room()
 
     def _join(self, server: Server) -> Connection:
         """Counts the caller in at once: nothing may close the connection between finding and using it."""
@@ -241,7 +228,7 @@ class Connections:
         connection = server.connection = Connection(server.spec, server.limits, partial(self._on_settled, server))
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         owner = asyncio.get_running_loop().create_task(
-            Owner(connection, self._slot(), self._connecting, self._on_change).run(self._environ),
+            Owner(connection, self._places.one(), self._places.opening, self._on_change).run(self._environ),
             name=f"toolroute connection {server.spec.name}",
             context=contextvars.Context(),
         )
@@ -269,27 +256,6 @@ class Connections:
                 server.last_error = ServerUnavailable(f"server {server.spec.name!r}: {connection.death}")
         if server.connection is connection:
             server.connection = None
-
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        """One of the places for open connections; if all are taken, the one idle for longest gives way."""
-        self._starved += 1
-        try:
-            self._evict_one()
-            await self._slots.acquire()
-        finally:
-            self._starved -= 1
-        try:
-            yield
-        finally:
-            self._slots.release()
-
-    def _evict_one(self) -> None:
-        """Retires the one idle for longest, if every place is taken and nobody is on the way out for us."""
-        leaving = sum(connection.retired for connection in self._owners.values())
-        idle = [c for c in self._owners.values() if c.was_ready and c.usable and not c.users]
-        if self._slots.locked() and leaving < self._starved and idle:
-            min(idle, key=lambda connection: connection.last_used).retire()
 
     def _server(self, name: str) -> Server:
         try:

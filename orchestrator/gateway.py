@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.exports import check_arguments, parameters
+from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
@@ -100,7 +101,7 @@ class Gateway:
             raise UnknownTool(f"{key!r} is of kind {tool.kind}, which is not called through MCP servers")
         chosen = self._offered.get((tenant, key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
-        return as_mcp_result(await self._pool(tenant).exchange(chosen, given, idempotency_key))
+        return as_mcp_result(await self._pool(tenant).exchange(Call.of(chosen, given, idempotency_key)))
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""

@@ -136,6 +136,22 @@ async def test_secrets_in_last_words_are_masked() -> None:
         assert "s3cret" not in str(caught.value)
 
 
+async def test_half_of_a_secret_in_shortened_last_words_is_masked_too() -> None:
+    secret = "s3cret-" + "x" * 60
+    script = f"echo {'padding ' * 20}$API_KEY >&2"
+    bad = {"command": "sh", "args": ["-c", script], "env": {"API_KEY": secret}}
+    async with Connections(config(bad=bad)) as servers:
+        with pytest.raises(ServerUnavailable, match=r"padding \*\*\*"):
+            await servers.call("bad:it")
+        assert "s3cret" not in servers.states()[0].last_error
+
+
+async def test_an_error_in_counting_prompts_shows_no_secret() -> None:
+    async with Connections(config(bad=entry("faulty.py", "prompts", API_KEY="s3cret-key"))) as servers:
+        with pytest.raises(ServerUnavailable, match=r"did not list what it has: .*the key was \*\*\*"):
+            await servers.inventory("bad")
+
+
 async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_stays() -> None:
     async with Connections(config(slow=faulty("ignore", call_timeout_s=0.5), plain=PLAIN)) as servers:
         with pytest.raises(OutcomeUnknown, match=r"slow:it was sent .*no answer within 0.5 s"):

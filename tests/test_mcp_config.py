@@ -146,6 +146,38 @@ def test_headers_and_urls_are_hidden_in_every_form() -> None:
     assert secrets.scrub("Bearer of news") == "Bearer of news"
 
 
+def test_secrets_among_the_arguments_are_hidden_and_the_rest_stays() -> None:
+    args = [
+        *("-y", "mcp-remote", "https://me:pa55word@h/mcp?key=abcd1234", "--header", "Authorization: Bearer to/k+en"),
+        *("--api-key", "k3y-0001", "--token=t0ken-02", "postgres://me:dbpa55@h/notes", "--folder", "/home/me/notes"),
+    ]
+    secrets = one({"command": "npx", "args": args}).servers["it"].launch({}).secrets
+    shown = secrets.scrub(" ".join(args))
+    for planted in ("pa55word", "abcd1234", "to/k+en", "k3y-0001", "t0ken-02", "dbpa55"):
+        assert planted not in shown
+    for plain in ("mcp-remote", "--api-key", "/home/me/notes", "/notes"):
+        assert plain in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("https://t0ken-as-user@h/mcp", "t0ken-as-user"),
+        ("https://h/mcp/sk-ak-D8FjKQ0lSt1JqZ/stream", "sk-ak-D8FjKQ0lSt1JqZ"),
+        ("https://me:p%40ss%2F1@h/mcp", "p@ss/1"),
+    ],
+)
+def test_secrets_elsewhere_in_a_url_are_hidden(url: str, secret: str) -> None:
+    secrets = one({"url": url}).servers["it"].launch({}).secrets
+    assert secrets.scrub_result(f"see {secret} here") == "see *** here"
+
+
+def test_each_line_of_a_long_key_is_hidden() -> None:
+    key = "-----BEGIN KEY-----\nMIIabc123\nxyz789\n"
+    secrets = one({"command": "x", "env": {"PRIVATE_KEY": "${K}"}}).servers["it"].launch({"K": key}).secrets
+    assert secrets.scrub("it read MIIabc123 | xyz789") == "it read *** | ***"
+
+
 def test_the_working_folders_file_is_found(tmp_path: Path) -> None:
     assert find_config(tmp_path) is None
     (tmp_path / "mcp.json").write_text("{}")

@@ -1,12 +1,16 @@
 """One call of an MCP tool: what was asked, and how the tool differs from the one that was chosen."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments
 from orchestrator.models import Tool
+from orchestrator.names import IDEMPOTENCY_KEY
+
+MAX_RESULT_TOKENS = 8_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -18,9 +22,21 @@ class Call:
     chosen: Tool | None
     arguments: dict[str, Any]
     meta: dict[str, Any] = field(default_factory=dict)
-    max_tokens: int
-    deadline: float | None
+    max_tokens: int = MAX_RESULT_TOKENS
+    deadline: float | None = None
     replayable: bool = False
+
+    @classmethod
+    def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:
+        """A call by key or record; UnknownTool for what is no key."""
+        server, name = split_key(tool)
+        return cls(
+            server=server,
+            name=name,
+            chosen=tool if isinstance(tool, Tool) else None,
+            arguments=dict(arguments),
+            meta={IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {},
+        )
 
     @property
     def key(self) -> str:

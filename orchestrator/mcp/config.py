@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.scrub import Secrets, header_secrets, looks_secret, url_secrets
+from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, looks_secret, url_secrets
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
@@ -232,7 +232,7 @@ class _Expansion:
             headers={name: self._header(name, value) for name, value in spec.headers.items()},
         )
         self._refuse_gaps()
-        self._strong += url_secrets(launch.url)
+        self._strong += [*url_secrets(launch.url), *argument_secrets(launch.args)]
         object.__setattr__(launch, "secrets", Secrets(self._shown, self._strong))
         return launch
 

@@ -141,8 +141,8 @@ class Connection:
     def hint(self) -> str:
         """What the server said elsewhere, for messages; without secrets."""
         junk = f"; it wrote {self.junk_lines:,} lines that are not MCP to its output" if self.junk_lines else ""
-        tail = self.stderr.tail()
-        return self.secrets.scrub(f"{junk}; its last words: {tail}" if tail else junk)
+        tail = self.stderr.tail(self.secrets.scrub)
+        return f"{junk}; its last words: {tail}" if tail else junk
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any], timeout_s: float
@@ -167,9 +167,9 @@ class Connection:
             return error
         except RuntimeError as error:
             # The library's word for a result that does not match the tool's own output schema.
-            return RuntimeError(str(error)[:LONGEST])
+            return RuntimeError(self.secrets.scrub(str(error))[:LONGEST])
         except Exception as error:
-            raise CallLost(f"its answer cannot be read ({self.secrets.scrub(in_words(error))})", sent=True) from None
+            raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
 
     def _raise_if_lost(self, error: "MCPError") -> None:
         from mcp.types import CONNECTION_CLOSED

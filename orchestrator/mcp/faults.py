@@ -6,6 +6,7 @@ from typing import Any
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import Launch, ServerSpec
+from orchestrator.mcp.scrub import Secrets
 
 LONGEST = 500
 
@@ -25,7 +26,8 @@ def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str)
         return Unauthorised(say(f"server {spec.name!r} refused the credentials ({cause.message}): check its headers"))
     if isinstance(cause, OSError) and launch.command:
         return ServerUnavailable(say(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
-    return ServerUnavailable(say(f"server {spec.name!r} cannot be connected: {in_words(error)}{hint}"))
+    why = in_words(error, launch.secrets)
+    return ServerUnavailable(say(f"server {spec.name!r} cannot be connected: {why}{hint}"))
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:
@@ -36,19 +38,22 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
     return f"the command {launch.command!r} cannot be run ({error.strerror or type(error).__name__})"
 
 
-def in_words(error: BaseException) -> str:
-    """One line for any exception, groups included."""
+def in_words(error: BaseException, secrets: Secrets) -> str:
+    """One line for any exception, groups included; without secrets, which go before it is shortened."""
+    return secrets.scrub(_words(_leaf(error)))[:LONGEST]
+
+
+def _words(cause: BaseException) -> str:
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
-    cause = _leaf(error)
     if isinstance(cause, MCPError):
-        return "it ended before it answered" if cause.code == CONNECTION_CLOSED else cause.message[:LONGEST]
+        return "it ended before it answered" if cause.code == CONNECTION_CLOSED else cause.message
     if isinstance(cause, ToolrouteError):
         return str(cause)
     if isinstance(cause, TimeoutError):
         return "it did not answer in time"
-    return f"{type(cause).__name__}: {cause}"[:LONGEST]
+    return f"{type(cause).__name__}: {cause}"
 
 
 def first_problem(error: Any) -> str:

@@ -69,7 +69,7 @@ class Owner:
             connection.failed(error)
         except Exception as error:
             connection.failed(connect_error(connection.spec, launch, error, connection.hint()))
-            connection.die(connection.secrets.scrub(in_words(error)))
+            connection.die(in_words(error, connection.secrets))
         finally:
             deadline.cancel()
             connection.failed(ServerUnavailable(f"server {self._name!r} was not connected: its task was cancelled"))
@@ -158,7 +158,7 @@ class Owner:
             try:
                 await client.list_tools()
             except Exception as error:
-                self._connection.die(self._connection.secrets.scrub(in_words(error)))
+                self._connection.die(in_words(error, self._connection.secrets))
         if waiting.cancelled_caught:
             self._connection.retired = True
 
@@ -174,7 +174,7 @@ class Owner:
                     await self._on_change(self._name, tools)
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
-                why = self._connection.secrets.scrub(in_words(error))
+                why = in_words(error, self._connection.secrets)
                 logger.warning("server %s: its changed tools were not taken over: %s", self._name, why)
 
     async def _listen(self, client: "Client") -> None:

@@ -3,18 +3,20 @@
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 MASK = "***"
 
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session|private", re.IGNORECASE)
 _SCHEMES = frozenset({"basic", "bearer", "digest", "negotiate", "token"})
 _PLACE = re.compile(r"[~./\\]|[a-z]+://|[A-Za-z]:\\")
+_NAMED = re.compile(r"([\w-]+)[=:]\s*(.*)", re.DOTALL)
 _SHORTEST = 4
 # What a random credential looks like: shorter or plainer values (a time zone, a user's name) stay readable in results.
 _SHORTEST_GUESSED = 8
+_SHORTEST_IN_PATH = 16
 
 
 class Secrets:
@@ -45,8 +47,7 @@ def looks_secret(name: str, value: str, *, expanded: bool) -> bool:
     """Whether a value must not even stand in a result: by its variable's name, or as a random text from outside."""
     if _SECRET_NAME.search(name):
         return True
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return expanded and len(value) >= _SHORTEST_GUESSED and mixed and not _PLACE.match(value)
+    return expanded and len(value) >= _SHORTEST_GUESSED and _mixed(value) and not _PLACE.match(value)
 
 
 def header_secrets(value: str) -> list[str]:
@@ -54,19 +55,37 @@ def header_secrets(value: str) -> list[str]:
     return [value, *(part for part in value.split() if part.lower() not in _SCHEMES)]
 
 
+def argument_secrets(args: Sequence[str]) -> list[str]:
+    """What stands behind `--token=`, `--token` or `Authorization:`, and the secrets of URLs among the arguments."""
+    found: list[str] = []
+    for before, argument in zip(("", *args), args, strict=False):
+        named = _NAMED.match(argument)
+        if named and _SECRET_NAME.search(named[1]):
+            found += header_secrets(named[2])
+        elif before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
+            found += [] if argument.startswith("-") else header_secrets(argument)
+        found += url_secrets(argument) if "://" in argument else []
+    return found
+
+
 def url_secrets(url: str) -> list[str]:
-    """Passwords, and what stands behind `=` in the query."""
+    """Passwords, a user's name that stands for one, what is behind `=` in the query, and random parts of the path."""
     parts = urlsplit(url)
     values = [item.partition("=")[2] for item in parts.query.split("&")]
-    return [value for value in (parts.password, *values) if value]
+    user = "" if parts.password else parts.username
+    random = [part for part in parts.path.split("/") if len(part) >= _SHORTEST_IN_PATH and _mixed(part)]
+    return [value for value in (parts.password, user, *values, *random) if value]
+
+
+def _mixed(value: str) -> bool:
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
 def _forms(value: str) -> set[str]:
-    """The value as it stands, inside JSON, and inside a URL."""
-    value = value.strip()
-    if len(value) < _SHORTEST:
-        return set()
-    return {value, json.dumps(value)[1:-1], quote(value, safe="")}
+    """The value as it stands, its lines, and both inside JSON and inside a URL."""
+    whole = {value.strip(), *map(str.strip, value.splitlines()), unquote(value.strip())}
+    long = {text for text in whole if len(text) >= _SHORTEST}
+    return {form for text in long for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))}
 
 
 def _pattern(values: set[str]) -> re.Pattern[str] | None:
@@ -78,7 +97,12 @@ def _pattern(values: set[str]) -> re.Pattern[str] | None:
 class LogFilter(logging.Filter):
     """Masks secrets in what the MCP and HTTP libraries log while a connection is open."""
 
-    LOGGERS = ("mcp.client.stdio", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher", "client", "httpx2")
+    LOGGERS = (
+        *(f"mcp.client.{module}" for module in ("caching", "client", "stdio", "streamable_http")),
+        *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
+        *(f"httpcore2.{module}" for module in ("connection", "http11", "http2", "proxy", "socks")),
+        *("client", "httpx2"),
+    )
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()

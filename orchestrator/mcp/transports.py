@@ -58,10 +58,10 @@ class Stderr:
         self._lines.extend(line for line in lines if line.strip())
         self._rest = rest[-_CHUNK:]
 
-    def tail(self) -> str:
-        """The last lines, shortened, on one line."""
+    def tail(self, scrub: Callable[[str], str]) -> str:
+        """The last lines on one line, scrubbed of secrets and then shortened: half of a secret is one too."""
         lines = [*self._lines, self._rest] if self._rest.strip() else list(self._lines)
-        shown = (line.decode("utf-8", "replace").strip() for line in lines[-_TAIL_LINES:])
+        shown = (scrub(line.decode("utf-8", "replace").strip()) for line in lines[-_TAIL_LINES:])
         return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any] | None]
 OBJECT = {"type": "object"}
-HELLO = {
+HELLO: dict[str, Any] = {
     "protocolVersion": "2025-11-25",
     "capabilities": {"tools": {"listChanged": True}},
     "serverInfo": {"name": "by hand", "version": "1"},

@@ -20,12 +20,18 @@ class Faulty:
         if self.hung:
             return None
         if method == "initialize":
-            return None if self.fault == "mute" else HELLO
+            return None if self.fault == "mute" else self.hello()
+        if method == "prompts/list":
+            raise LookupError(f"the key was {os.environ.get('API_KEY')}")
         if method == "tools/list":
             return getattr(self, f"list_{self.fault}", self.list_one)(params)
         if method == "tools/call":
             return getattr(self, f"call_{self.fault}", self.call_fine)()
         raise LookupError(method)
+
+    def hello(self) -> dict[str, Any]:
+        prompts = {"prompts": {}} if self.fault == "prompts" else {}
+        return {**HELLO, "capabilities": {**HELLO["capabilities"], **prompts}}
 
     def list_one(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [tool("it")]}
