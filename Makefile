@@ -32,6 +32,7 @@ setup: .venv/installed
 bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md
 	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md
+	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/temporal.md
 
 .venv-bench/installed: requirements/dev.lock requirements/bench.lock
 	$(PYTHON) -m venv .venv-bench
@@ -48,6 +49,7 @@ $(NODE): tests/node/package-lock.json .venv/installed
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/bench.in -o requirements/bench.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --constraint requirements/dev.lock -o requirements/runtime.lock
 
 clean:
 	rm -rf .venv .venv-bench build dist *.egg-info

@@ -1,124 +1,132 @@
-"""What a route through Temporal costs beside an empty activity: `python -m benchmarks.temporal CATALOGUE [N]`.
+"""What a route through Temporal costs beside an empty activity: `python -m benchmarks.temporal --data FOLDER`.
 
-CATALOGUE is a folder with tools.jsonl; queries come from its queries.jsonl, else from the tools' descriptions. One
-process holds worker and client; the server is a dev server with the settings of `orchestrator.devserver` (poll limits
-raised, one partition).
+One process holds worker and client; the server is a dev server with the settings of `orchestrator.devserver`. The
+queries are toolalpaca's, over catalogues of the sizes that `benchmarks.routing` makes.
 """
 
+import argparse
 import asyncio
 import itertools
-import json
+import random
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from temporalio import activity, workflow
 from temporalio.client import Client
 
+from benchmarks.empty import Empty, empty
+from benchmarks.routing import catalogue_of, write
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
-from orchestrator.devserver import dev_server
+from orchestrator.devserver import SETTINGS, dev_server, settle
+from orchestrator.evaluation import read_queries
 from orchestrator.models import RouteRequest
 from orchestrator.plugin import OrchestratorPlugin
 
+SIZES = (500, 13_000)
 QUEUE = "toolroute-bench"
 
 
-@activity.defn
-async def empty(text: str) -> str:
-    return text
-
-
-@workflow.defn
-class Empty:
-    """One activity that does nothing: what Temporal itself costs."""
-
-    @workflow.run
-    async def run(self, text: str) -> str:
-        return await workflow.execute_activity(empty, text, start_to_close_timeout=timedelta(seconds=30))
-
-
-async def main(folder: Path, pairs: int) -> None:
-    catalogue = Catalogue.read(folder / "tools.jsonl")
-    queries = itertools.cycle(_queries(folder, catalogue))
+async def measure(data: Path, sizes: list[int], pairs: int) -> str:
+    """Both tables, and the settings that they were taken under."""
+    queries = [query.text for query in read_queries(data / "bench" / "toolalpaca" / "queries.jsonl")]
+    random.Random(1).shuffle(queries)
+    costs, loads, server = [], [], ""
     async with dev_server() as address:
-        plugin = OrchestratorPlugin(catalogue=catalogue)
-        client = await Client.connect(address, plugins=[plugin])
-        async with _worker(client):
-            await _compare(client, queries, pairs, len(catalogue))
-            await _load(client, queries, 500, 50)
+        for size in sizes:
+            catalogue, queue = Catalogue(catalogue_of(data, size)), f"{QUEUE}-{size}"
+            client = await Client.connect(address, plugins=[OrchestratorPlugin(catalogue=catalogue)])
+            server = await _server(client)
+            async with _worker(client, queue):
+                bench = Bench(client, queue, itertools.cycle(queries))
+                costs.append(f"| {size:,} {await bench.compare(pairs)}")
+                loads.append(f"| {size:,} {await bench.load(500, 50)}")
+                print(costs[-1], loads[-1], sep="\n", flush=True)
+    return "\n".join(
+        [
+            "| tools | a route, ms (p50 / p95) | an empty activity, ms | ratio of medians | median of ratios |",
+            "| ---: | ---: | ---: | ---: | ---: |",
+            *costs,
+            "",
+            "| tools | routes | in flight | failures | a second | ms (p50 / p95) |",
+            "| ---: | ---: | ---: | ---: | ---: | ---: |",
+            *loads,
+            "",
+            f"{pairs} interleaved pairs a size. The server: {server}, on loopback, with "
+            + ", ".join(f"`{setting}`" for setting in SETTINGS)
+            + ".",
+        ]
+    )
 
 
-def _queries(folder: Path, catalogue: Catalogue) -> list[str]:
-    path = folder / "queries.jsonl"
-    if path.exists():
-        return [str(json.loads(line)["query"]) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [text for tool in catalogue.tools[::7] if (text := tool.description.split(". ")[0][:300].strip())]
+async def _server(client: Client) -> str:
+    """What the server says of itself."""
+    from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
+
+    told = await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    return f"Temporal's dev server {told.server_version}"
 
 
-def _worker(client: Client) -> Any:
+def _worker(client: Client, queue: str) -> Any:
     from temporalio.common import WorkerDeploymentVersion
     from temporalio.worker import Worker, WorkerDeploymentConfig
 
     release = WorkerDeploymentVersion(deployment_name="bench", build_id="1")
     return Worker(
         client,
-        task_queue=QUEUE,
+        task_queue=queue,
         workflows=[Empty],
         activities=[empty],
         deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
     )
 
 
-async def _compare(client: Client, queries: Iterator[str], pairs: int, tools: int) -> None:
-    """Interleaved pairs: a route, then an empty activity, so that both see the same machine."""
+class Bench:
+    """One client, one queue, and queries without end."""
 
-    async def nothing() -> None:
-        await client.execute_workflow(Empty.run, next(queries), id=uuid4().hex, task_queue=QUEUE)
+    def __init__(self, client: Client, queue: str, queries: Iterator[str]) -> None:
+        self._client, self._queue, self._queries = client, queue, queries
 
-    async def routed() -> None:
-        await _route(client, next(queries))
+    async def compare(self, pairs: int) -> str:
+        """Interleaved pairs: a route, then an empty activity, so that both see the same machine."""
+        for _ in range(20):
+            await self._route()
+            await self._empty()
+        routes, empties = [], []
+        for _ in range(pairs):
+            routes.append(await _timed(self._route))
+            empties.append(await _timed(self._empty))
+        of_medians = statistics.median(routes) / statistics.median(empties)
+        of_pairs = statistics.median(route / empty for route, empty in zip(routes, empties, strict=True))
+        return f"| {_figures(routes)} | {_figures(empties)} | {of_medians:.2f} | {of_pairs:.2f} |"
 
-    for _ in range(10):
-        await routed()
-        await nothing()
-    routes, empties = [], []
-    for _ in range(pairs):
-        routes.append(await _timed(routed))
-        empties.append(await _timed(nothing))
-    ratio = statistics.median(routes) / statistics.median(empties)
-    print(f"{tools:,} tools, {pairs} interleaved pairs, milliseconds (median / p95)\n")
-    print("| a route through Temporal | an empty activity | ratio of medians |\n| --- | --- | --- |")
-    print(f"| {_figures(routes)} | {_figures(empties)} | {ratio:.2f} |\n")
+    async def load(self, number: int, at_once: int) -> str:
+        """So many requests, so many of them in flight."""
+        slots = asyncio.Semaphore(at_once)
 
+        async def one() -> float:
+            async with slots:
+                return await _timed(self._route)
 
-async def _load(client: Client, queries: Iterator[str], number: int, at_once: int) -> None:
-    """Many requests, so many of them in flight; a failure raises."""
-    slots = asyncio.Semaphore(at_once)
-    took: list[float] = []
+        begin = time.perf_counter()
+        ended = await asyncio.gather(*(one() for _ in range(number)), return_exceptions=True)
+        seconds = time.perf_counter() - begin
+        took = [time for time in ended if isinstance(time, float)]
+        return f"| {number} | {at_once} | {number - len(took)} | {number / seconds:.0f} | {_figures(took)} |"
 
-    async def one() -> None:
-        async with slots:
-            took.append(await _timed(lambda: _route(client, next(queries))))
+    async def _route(self) -> Decision:
+        request = RouteRequest(query=next(self._queries), tenant="org:bench")
+        decision: Decision = await self._client.execute_workflow(
+            names.ROUTE, request, id=uuid4().hex, task_queue=self._queue, result_type=Decision
+        )
+        return decision
 
-    begin = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(number)))
-    seconds = time.perf_counter() - begin
-    print(f"{number} routes, {at_once} in flight: no failure, {number / seconds:.0f} a second, {_figures(took)} ms")
-
-
-async def _route(client: Client, query: str) -> Decision:
-    request = RouteRequest(query=query, tenant="org:bench")
-    decision: Decision = await client.execute_workflow(
-        names.ROUTE, request, id=uuid4().hex, task_queue=QUEUE, result_type=Decision
-    )
-    return decision
+    async def _empty(self) -> None:
+        await self._client.execute_workflow(Empty.run, next(self._queries), id=uuid4().hex, task_queue=self._queue)
 
 
 async def _timed(action: Callable[[], Awaitable[Any]]) -> float:
@@ -131,5 +139,19 @@ def _figures(times: list[float]) -> str:
     return f"{statistics.median(times):.1f} / {sorted(times)[int(len(times) * 0.95)]:.1f}"
 
 
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with bench/ in it")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--write", type=Path, help="the page whose tables to replace")
+    given = parser.parse_args()
+    tables = await measure(given.data, given.sizes, given.pairs)
+    print(f"\n{tables}")
+    if given.write:
+        write(given.write, tables)
+    await settle()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 200))
+    asyncio.run(main())

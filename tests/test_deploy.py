@@ -1,6 +1,8 @@
 """docker-compose.yml and Dockerfile, read: there is no Docker where these tests run."""
 
+import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +52,9 @@ def test_the_workers_command_and_variables_are_ones_that_it_reads() -> None:
     worker = SERVICES["worker"]
     shown = CliRunner().invoke(cli, [worker["command"][0], "--help"]).output
     used = worker["command"][1:] + worker["healthcheck"]["test"][3:]
+    assert worker["healthcheck"]["test"][1:3] == ["toolroute", "worker"]
     assert all(option in shown for option in used if option.startswith("--"))
-    assert set(worker["environment"]) <= {*_VARIABLES.values(), "OPENAI_API_KEY"}
+    assert set(worker["environment"]) <= {*_VARIABLES.values(), "OPENAI_API_KEY", "QDRANT_API_KEY"}
     for value in (worker["environment"]["TEMPORAL_ADDRESS"], worker["environment"]["TOOLROUTE_STORE"]):
         assert value.removeprefix("http://").split(":")[0] in SERVICES
     assert worker["read_only"] is True
@@ -66,3 +69,38 @@ def test_the_image_is_pinned_runs_as_nobody_in_particular_and_copies_the_whole_p
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert copied == kept
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_mounted_servers_are_in_the_container_and_write_where_they_may() -> None:
+    worker = SERVICES["worker"]
+    mounts = {inside: source for source, inside, *_ in (volume.split(":") for volume in worker["volumes"])}
+    given = worker["command"][worker["command"].index("--config") + 1]
+    for name in ("examples", given.partition("/")[0]):
+        assert mounts[f"/home/toolroute/{name}"] == f"./{name}"
+    assert "WORKDIR /home/toolroute\n" in DOCKERFILE
+    for server in json.loads((ROOT / given).read_text())["mcpServers"].values():
+        assert server["command"] == "python"
+        assert (ROOT / server["args"][0]).is_file()
+        written = [argument for argument in server["args"] if argument.startswith("/")]
+        assert all(str(Path(argument).parent) in mounts for argument in written)
+    owned = re.search(r"install --directory --owner 10001 (\S+)", DOCKERFILE)
+    assert owned is not None
+    assert mounts[owned[1]] in COMPOSE["volumes"]
+
+
+def test_the_image_installs_what_the_tests_ran_with_by_hash_and_from_no_named_registry() -> None:
+    assert "--require-hashes" in DOCKERFILE
+    assert "--no-index" in DOCKERFILE
+    runtime, tested = (_pins(name) for name in ("runtime", "dev"))
+    assert runtime.items() <= tested.items()
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[><=\[]", line)[0].lower() for line in declared}
+    assert names <= {name.lower() for name in runtime}
+    text = (ROOT / "requirements" / "runtime.lock").read_text()
+    assert "://" not in text
+    assert text.count("==") <= text.count("--hash=sha256:")
+
+
+def _pins(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / f"{name}.lock").read_text()
+    return dict(re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE))

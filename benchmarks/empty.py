@@ -1,0 +1,19 @@
+"""An empty activity and its workflow, what Temporal itself costs; apart, as the sandbox loads a module anew."""
+
+from datetime import timedelta
+
+from temporalio import activity, workflow
+
+
+@activity.defn
+async def empty(text: str) -> str:
+    return text
+
+
+@workflow.defn
+class Empty:
+    """One activity that does nothing."""
+
+    @workflow.run
+    async def run(self, text: str) -> str:
+        return await workflow.execute_activity(empty, text, start_to_close_timeout=timedelta(seconds=30))
