@@ -9,7 +9,14 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, WorkflowAlreadyStartedError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    TimeoutType,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors, names
 from orchestrator.errors import ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
@@ -28,7 +35,7 @@ MODEL_RETRY = RetryPolicy(
 
 ONCE = RetryPolicy(maximum_attempts=1)
 TRIES = 5
-"""How often a call is scheduled whose earlier attempts provably sent nothing."""
+"""How often a call is scheduled that provably sent nothing, or that may go again and lost its workers each time."""
 
 
 def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> ApplicationError:
@@ -57,12 +64,12 @@ async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResu
         raise as_failure(error) from error
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         return await _call_workflow(call, config)
-    tries = 1 if call.replayable else TRIES
-    for number in range(1, tries + 1):
+    for number in range(1, TRIES + 1):
         try:
             return await _call_activity(call, config)
         except ActivityError as error:
-            if number == tries or not _nothing_was_sent(error):
+            again = _workers_were_lost(error, config) if call.replayable else _nothing_was_sent(error)
+            if number == TRIES or not again:
                 raise
             await workflow.sleep(timedelta(seconds=min(10.0, 0.5 * 2**number)))
     raise AssertionError("unreachable")
@@ -122,6 +129,12 @@ def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
 
 def _nothing_was_sent(error: ActivityError) -> bool:
     return why_failed(error)[0] in _UNAVAILABLE
+
+
+def _workers_were_lost(error: ActivityError, config: workflow.ActivityConfig) -> bool:
+    """Whether the last attempt ended with its worker, not by its tool, and the policy that counts attempts is ours."""
+    cause = error.cause
+    return isinstance(cause, TimedOut) and cause.type is TimeoutType.HEARTBEAT and "retry_policy" not in config
 
 
 def _family(root: type[ToolrouteError]) -> Iterable[str]:

@@ -1,17 +1,20 @@
 """A worker process that its test kills: each call of a tool is noted in a file as it begins and as it ends."""
 
 import asyncio
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from temporalio.client import Client
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.executors import Executor
+from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.plugin import OrchestratorPlugin
-from tests.decisions import ALL
+from tests.decisions import ALL, TEXT, schema
 from tests.temporal import working
 
 
@@ -32,9 +35,30 @@ class Noted(Executor):
             log.write(f"{what} {call.idempotency_key} {call.tool.name} {time.time()}\n")
 
 
+class Ledger(Noted):
+    """Books each key once, however often it is sent: what honours the key."""
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        with closing(sqlite3.connect(self.log.with_suffix(".sqlite"))) as ledger, ledger:
+            ledger.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY)")
+            ledger.execute("INSERT OR IGNORE INTO entries VALUES (?)", [call.idempotency_key])
+        return await super().execute(call)
+
+
+POST = Tool(
+    server="ledger",
+    name="post_entry",
+    description="Post an entry with a subject to the ledger",
+    input_schema=schema("subject", subject=TEXT),
+    kind=Kind.BUILTIN,
+    labels={"idempotency": "key"},
+)
+
+
 async def main(address: str, task_queue: str, log: str, seconds: str) -> None:
     noted = Noted(Path(log), float(seconds))
-    plugin = OrchestratorPlugin(catalogue=Catalogue(ALL), executors={"files:*": noted, "notes:*": noted})
+    executors = {"files:*": noted, "notes:*": noted, "ledger:*": Ledger(Path(log), float(seconds))}
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, POST]), executors=executors)
     client = await Client.connect(address, plugins=[plugin])
     async with working(client, task_queue):
         print("ready", flush=True)

@@ -1,9 +1,14 @@
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from temporalio import activity
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
@@ -88,6 +93,38 @@ async def test_it_composes_with_the_openai_agents_plugin(
         client = await Client.connect(temporal_address, plugins=order(plugin_over(), OpenAIAgentsPlugin()))
         async with working(client, queue):
             assert (await routed(client, queue)).recommended == ("files:read_file",)
+
+
+class Turned(PayloadCodec):
+    """Stands for an encryption: every payload's bytes are turned around."""
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        data = (payload.SerializeToString()[::-1] for payload in payloads)
+        return [Payload(metadata={"encoding": b"binary/turned"}, data=turned) for turned in data]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [Payload.FromString(payload.data[::-1]) for payload in payloads]
+
+
+@pytest.mark.parametrize(
+    "converter",
+    [pydantic_data_converter, replace(DataConverter.default, payload_codec=Turned())],
+    ids=["pydantic", "codec"],
+)
+@pytest.mark.parametrize("on_client", [True, False])
+async def test_the_users_own_data_converter_stays(
+    temporal_address: str, task_queue: str, converter: DataConverter, on_client: bool
+) -> None:
+    plugin = plugin_over()
+    given, beside = ([plugin], []) if on_client else ([], [plugin])
+    client = await Client.connect(temporal_address, plugins=given, data_converter=converter)
+    async with working(client, task_queue, plugins=beside, workflows=[Assistant]):
+        handle = await client.start_workflow(
+            Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+        assert await handle.result() == ["files:read_file", "read_file a.txt", "read_file a.txt"]
+        replayer = Replayer(workflows=[Assistant], plugins=[plugin], data_converter=converter)
+        await replayer.replay_workflow(await handle.fetch_history())
 
 
 async def test_a_replayer_leaves_a_live_workers_resources_open(temporal_address: str, task_queue: str) -> None:

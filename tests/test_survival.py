@@ -1,9 +1,10 @@
 import asyncio
 import random
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,22 @@ class Site:
         lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
         return [(what, key.split(":")[2], float(at)) for what, key, _, at in lines if key.startswith(f"{handle.id}:")]
 
+    def booked(self, handle: WorkflowHandle[Any, RunResult]) -> int:
+        """How many entries of this run stand in the ledger."""
+        with closing(sqlite3.connect(self.log.with_suffix(".sqlite"))) as ledger:
+            found = ledger.execute("SELECT count(*) FROM entries WHERE key LIKE ?", [f"{handle.id}:%"]).fetchone()
+        return int(found[0])
+
+    async def another_begun(self) -> None:
+        """Returns once one more call than now has begun, of whichever run."""
+        before = self._noted()
+        async with asyncio.timeout(60):
+            while self._noted() == before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    def _noted(self) -> int:
+        return self.log.read_text().count("begin ") if self.log.exists() else 0
+
     async def begun(self, handle: WorkflowHandle[Any, RunResult], step: str) -> None:
         async with asyncio.timeout(60):
             while not any(what == "begin" and found == step for what, found, _ in self.calls(handle)):  # noqa: ASYNC110
@@ -89,6 +106,19 @@ async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site:
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
+async def test_a_change_that_honours_its_key_is_sent_again_and_takes_effect_once(site: Site) -> None:
+    client = await Client.connect(site.address)
+    site.seconds = 1.0
+    async with site.worker():
+        handle = await site.start(client, "Post an entry with the subject 'May'")
+        await site.begun(handle, "s1")
+    async with site.worker():
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [step.status for step in result.steps] == [StepStatus.DONE]
+    assert begins(site.calls(handle)) == {"s1": 2}
+    assert site.booked(handle) == 1
+
+
 async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site: Site) -> None:
     client = await Client.connect(site.address)
     site.seconds = 2.0
@@ -111,27 +141,34 @@ async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site:
 async def test_twenty_kills_at_random_points_repeat_no_finished_step(site: Site) -> None:
     client = await Client.connect(site.address)
     chance = random.Random(7)
-    task = "Read the file a.txt, then add a note titled 'x', then read the file b.txt, then read the file c.txt"
-    handles = [await site.start(client, task) for _ in range(12)]
+    task = (
+        "Read the file a.txt, then post an entry with the subject 'May', then add a note titled 'x', "
+        "then read the file c.txt"
+    )
+    handles = [await site.start(client, task) for _ in range(4)]
     for number in range(20):
+        handles.append(await site.start(client, task))
         async with site.worker():
-            await asyncio.sleep(chance.uniform(0.05, 1.2))
-        if number % 2 == 1:
-            handles.append(await site.start(client, task))
+            if number % 4:  # else anywhere, also while it routes and plans
+                await site.another_begun()
+            await asyncio.sleep(chance.uniform(0.05, 0.9))
     async with site.worker():
         results = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 120)
     noted = Counter(what for handle in handles for what, _, _ in site.calls(handle))
     assert noted["begin"] > noted["end"], "no kill hit a call"
     for handle, result in zip(handles, results, strict=True):
         _nothing_finished_ran_again(site.calls(handle), result)
+        assert site.booked(handle) == 1
+    assert max(begins(site.calls(handle))["s2"] for handle in handles) > 1, "no kill hit a change that honours its key"
 
 
 def _nothing_finished_ran_again(calls: list[tuple[str, str, float]], result: RunResult) -> None:
     assert all(
         step.status in (StepStatus.DONE, StepStatus.OUTCOME_UNKNOWN, StepStatus.SKIPPED) for step in result.steps
-    )
-    assert begins(calls)["s2"] <= 1  # a note is written once, or not known to be written
-    unknown = result.steps[1].status is StepStatus.OUTCOME_UNKNOWN
+    ), [(step.status, step.reason) for step in result.steps]
+    assert begins(calls)["s3"] <= 1  # a note is written once, or not known to be written
+    assert result.steps[1].status is StepStatus.DONE  # an entry may be sent again: its key books it once
+    unknown = result.steps[2].status is StepStatus.OUTCOME_UNKNOWN
     assert (result.steps[3].status is StepStatus.SKIPPED) == unknown
     order = [step for what, step, _ in calls if what == "begin"]
     assert order == sorted(order)  # once a step has begun, those before it had finished, and none began again
