@@ -181,9 +181,10 @@ class Connections:
                 self._start(server)
 
     def know(self, counts: Mapping[str, int]) -> None:
-        """Tells how many tools each server has from what is stored, so that its state is `known`."""
+        """Tells how many tools each server has from what is stored, so that its state is `known`; what a server
+        listed itself stands."""
         for name, count in counts.items():
-            if name in self._servers:
+            if name in self._servers and self._servers[name].tools is None:
                 self._servers[name].tools = count
 
     def states(self) -> tuple[ServerState, ...]:

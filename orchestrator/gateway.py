@@ -108,6 +108,12 @@ class Gateway:
         index = await self._router.index(tenant)
         return tuple(filter(self._callable, (index.catalogue.tools[position] for position in index.always.tools)))
 
+    async def states(self, tenant: str) -> list[dict[str, Any]]:
+        """How the tenant's servers stand here: state, tools, idle time, last error."""
+        pool = self._pool(tenant)
+        pool.know(await asyncio.to_thread(self._store.servers, tenant))
+        return [state.to_json() for state in pool.states()]
+
     def _callable(self, tool: Tool) -> bool:
         return tool.kind is Kind.MCP and tool.server in self.config.servers
 

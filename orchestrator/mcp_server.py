@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from mcp.types import (
         CallToolRequestParams,
         CallToolResult,
+        ListResourcesResult,
         ListToolsResult,
         PaginatedRequestParams,
+        ReadResourceRequestParams,
+        ReadResourceResult,
         SubscriptionsListenRequestParams,
         SubscriptionsListenResult,
     )
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 
 PATH = "/mcp"
+SERVERS = "toolroute://servers"
+"""The resource that tells how the caller's servers stand, as JSON."""
 
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
@@ -62,8 +67,15 @@ class CallArguments(BaseModel):
 
 def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     """The MCP server. `tenant` is everyone's (stdio); None: each request's own, as the Door found it."""
+    from mcp import MCPError
     from mcp.server.lowlevel import Server
-    from mcp.types import ListToolsResult
+    from mcp.types import (
+        INVALID_PARAMS,
+        ListResourcesResult,
+        ListToolsResult,
+        ReadResourceResult,
+        TextResourceContents,
+    )
 
     async def list_tools(
         context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
@@ -81,6 +93,18 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
         except ToolrouteError as error:
             return _said(f"{type(error).__name__}: {error}", is_error=True)
 
+    async def list_resources(_: Any, __: "PaginatedRequestParams | None") -> "ListResourcesResult":
+        return ListResourcesResult(resources=[_servers_resource()])
+
+    async def read_resource(
+        context: "ServerRequestContext[Any, Any]", params: "ReadResourceRequestParams"
+    ) -> "ReadResourceResult":
+        if str(params.uri) != SERVERS:
+            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
+        states = json.dumps(await gateway.states(tenant or _tenant_of(context)), ensure_ascii=False)
+        text = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
+        return ReadResourceResult(contents=[text])
+
     async def listen(
         context: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
     ) -> "SubscriptionsListenResult":
@@ -91,6 +115,8 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
         on_subscriptions_listen=listen,
     )
 
@@ -123,6 +149,13 @@ def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:
         raise UnknownTenant("this request came through no door: it names no tenant")
     tenant: str = context.request.scope[TENANT]
     return tenant
+
+
+def _servers_resource() -> Any:
+    from mcp.types import Resource
+
+    description = "How each server stands: state, tools, calls in flight, idle time, last error."
+    return Resource(uri=SERVERS, name="servers", description=description, mime_type="application/json")
 
 
 def _own_tools() -> list[Any]:

@@ -10,6 +10,7 @@
 | TOOLROUTE_MODEL_ROUTE | model_route | another one for deciding between an answer, one tool and a plan |
 | TOOLROUTE_MODEL_PLAN | model_plan | another one for plans, late arguments and the answer |
 | TOOLROUTE_MODEL_TIMEOUT | model_timeout_s | seconds for one request to it |
+| TOOLROUTE_TOKEN | (none) | the token of `toolroute servers --of`; read when it asks |
 | TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
 """
 

@@ -22,6 +22,7 @@ _CUT_MARK = "\n[cut: {dropped:,} of {total:,} characters left out to stay within
 _TOKEN = re.compile(r"[a-z]{1,5}|[0-9]{1,3}|[A-Z]{2}|(?<=[A-Z])[A-Z]|\n+|[^\S\n]{2,}|[^\S\n ]|[^\sA-Za-z0-9\x00]{1,3}")
 """One match a token, in ASCII text. `_runs` says the same in numpy, whose start costs more than a short text does."""
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
 _SPACE, _NEWLINE, _DIGIT, _LOWER, _UPPER, _SIGN, _WIDE, _OTHER, _NUL = range(9)
 
 
@@ -114,7 +115,7 @@ def counter_named(name: str) -> Counter:
 
 def compact(value: Any) -> str:
     """JSON as providers send it to a model: no spaces, keys in their given order."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+    return _encode(value)
 
 
 def plain_size(text: str) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, ToolListChangedNotification
 
@@ -23,6 +24,7 @@ from orchestrator.errors import InvalidArguments, InvalidConfig, UnknownTool
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.http_door import Tokens
+from orchestrator.mcp_server import SERVERS
 from orchestrator.models import Kind, RouteHint, Tool
 from orchestrator.options import Options
 from orchestrator.stages.always import Capability
@@ -159,6 +161,43 @@ async def test_without_a_tokens_file_a_new_token_is_told(file: Path, tmp_path: P
             ):
                 answer = await web.post(url, json=ask, headers=headers)
                 assert answer.status_code == status, headers
+
+
+async def test_a_running_serve_tells_how_its_servers_stand(tmp_path: Path) -> None:
+    file, tokens = tmp_path / "mcp.json", tmp_path / "tokens.json"
+    file.write_text(json.dumps(config(quick=QUICK, time=TIME, broken={"command": "no-such-program"})))
+    tokens.write_text(json.dumps({"org:1": TOKEN_1, "org:2": TOKEN_2}))
+    async with over_http(file, tmp_path, "--tokens", str(tokens)) as (url, _, _):
+        async with client_of(url, TOKEN_1) as client:
+            await client.call_tool("search", {"query": "process id"})
+            await client.call_tool("call_tool", {"tool": "quick:pid"})
+            assert [str(found.uri) for found in (await client.list_resources()).resources] == [SERVERS]
+            with pytest.raises(MCPError, match=f"there is {SERVERS}"):
+                await client.read_resource("toolroute://else")
+        code, said, _ = await _toolroute("servers", "--of", url, "-o", "json", token=TOKEN_1)
+        states = {state["server"]: state for state in json.loads(said)}
+        assert code == 0
+        assert (states["quick"]["state"], states["quick"]["tools"]) == ("ready", 8)
+        assert states["quick"]["idle_s"] is not None
+        assert "no-such-program" in states["broken"]["last_error"]
+        _, table, _ = await _toolroute("servers", "--of", url, token=TOKEN_2)
+        assert re.search(r"quick +known +stdio +8", table) is None
+        code, _, error = await _toolroute("servers", "--of", url, token="wrong-token-of-nobody")
+        assert code == 1
+        assert "refused the credentials (HTTP 401" in error
+        assert "wrong-token" not in error
+
+
+async def _toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND[:-1],
+        *args,
+        env={**os.environ, "TOOLROUTE_TOKEN": token},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, error = await process.communicate()
+    return process.returncode, out.decode(), error.decode()
 
 
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:

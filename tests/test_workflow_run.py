@@ -13,6 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.plans import Limits, Progress, RunRequest, RunResult, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
@@ -20,6 +21,7 @@ from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL
 from tests.running import SERVERS, TENANT, Desk, plugin_over
+from tests.servers.start import entry
 from tests.temporal import activities_of, replays, working
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
@@ -221,6 +223,25 @@ async def test_no_secret_and_no_catalogue_enters_a_history(temporal_address: str
     assert b"Europe/Berlin" in payloads
     assert b"s3cr3t" not in payloads
     assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
+
+
+async def test_a_server_that_tells_its_secrets_as_it_dies_leaves_none_in_a_history(
+    temporal_address: str, task_queue: str
+) -> None:
+    bad = entry("faulty.py", "crash", "--token", "s3cr3t-arg", API_KEY="${PLANTED_KEY}")
+    launch = Tool(server="bad", name="it", description="Launch the weather balloon")
+    servers = McpConfig.parse({"mcpServers": {"bad": bad}})
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, launch]), mcp_servers=servers)
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PLANTED_KEY", "s3cr3t-key")
+        async with working(client, task_queue):
+            result, handle = await Runner(client, task_queue, Desk()).run("Launch the weather balloon")
+    assert statuses(result) == ["outcome_unknown"]
+    history = await handle.fetch_history()
+    told = history.to_json().encode() + _payloads(history)
+    assert b"out of luck, the key was ***" in told
+    assert b"s3cr3t" not in told
 
 
 def _payloads(history: WorkflowHistory) -> bytes:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orchestrator.connections import Connections
-    from orchestrator.mcp.states import ServerState
     from orchestrator.models import Tool
     from orchestrator.plans import ToolResult
     from orchestrator.store import Store
@@ -105,25 +104,54 @@ def _print_result(key: str, result: "ToolResult", output: str) -> None:
 @store_option
 @tenant_options
 @click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
+@click.option("--of", "url", metavar="URL", help="Ask a running `serve` instead, with the token in TOOLROUTE_TOKEN.")
 @output_option
 @command_body
 async def servers(
-    config: Path | None, store: str | None, organization: str | None, user: str | None, check: bool, output: str
+    config: Path | None,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    check: bool,
+    url: str | None,
+    output: str,
 ) -> int:
-    """Show the configured servers: state, tools, idle time and last error."""
-    from orchestrator.connections import Connections
+    """Show the configured servers: state, tools, idle time and last error.
 
-    async with Connections(read_config(config)) as connections:
-        tenant = tenant_from(organization, user)
-        connections.know(await _from_store(store, lambda known: known.servers(tenant), {}))
-        if check:
-            await _connect_all(connections)
-        states = connections.states()
+    Without --check and --of nothing is connected: what the file and the store say is shown.
+    """
+    states = await (_ask(url) if url else _look(config, store, tenant_from(organization, user), check))
     if output == "json":
-        echo_json([state.to_json() for state in states])
+        echo_json(states)
     else:
         _print_states(states)
     return 0
+
+
+async def _ask(url: str) -> list[dict[str, Any]]:
+    """The states that a running `serve` tells the token's tenant."""
+    from orchestrator.connections import Connections
+    from orchestrator.mcp_server import SERVERS
+
+    headers = {"Authorization": "Bearer ${TOOLROUTE_TOKEN}"}
+    async with (
+        Connections({"mcpServers": {"serve": {"url": url, "headers": headers}}}) as connections,
+        connections.using("serve") as connection,
+    ):
+        told = (await connection.client.read_resource(SERVERS)).contents[0]
+    states: list[dict[str, Any]] = json.loads(getattr(told, "text", "[]"))
+    return states
+
+
+async def _look(config: Path | None, store: str | None, tenant: str, check: bool) -> list[dict[str, Any]]:
+    """The states that the file and the store tell, or connecting each server now."""
+    from orchestrator.connections import Connections
+
+    async with Connections(read_config(config)) as connections:
+        connections.know(await _from_store(store, lambda known: known.servers(tenant), {}))
+        if check:
+            await _connect_all(connections)
+        return [state.to_json() for state in connections.states()]
 
 
 async def _connect_all(connections: "Connections") -> None:
@@ -154,7 +182,7 @@ async def _from_store(store: str | None, read: "Callable[[Store], T]", without: 
     return await asyncio.to_thread(look)
 
 
-def _print_states(states: "tuple[ServerState, ...]") -> None:
+def _print_states(states: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from orchestrator.cli.show import console
@@ -163,9 +191,9 @@ def _print_states(states: "tuple[ServerState, ...]") -> None:
     for title in ("server", "state", "transport", "tools", "idle", "last error"):
         table.add_column(title, justify="right" if title in {"tools", "idle"} else "left", overflow="fold")
     for state in states:
-        idle = "" if state.idle_s is None else f"{state.idle_s:.0f} s"
-        tools = "" if state.tools is None else str(state.tools)
-        table.add_row(state.server, str(state.state), state.transport, tools, idle, state.last_error)
+        idle = "" if state["idle_s"] is None else f"{state['idle_s']:.0f} s"
+        tools = "" if state["tools"] is None else str(state["tools"])
+        table.add_row(state["server"], state["state"], state["transport"], tools, idle, state["last_error"])
     console().print(table)
 
 

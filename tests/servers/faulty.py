@@ -64,7 +64,8 @@ class Faulty:
         return {**text("fine"), "structuredContent": {"other": 1}}
 
     def call_crash(self) -> dict[str, Any]:
-        print(f"fatal: out of luck, the key was {os.environ.get('API_KEY')}", file=sys.stderr, flush=True)
+        told = f"fatal: out of luck, the key was {os.environ.get('API_KEY')}, I was run as {sys.argv}"
+        print(told, file=sys.stderr, flush=True)
         time.sleep(0.1)
         os._exit(3)
 
