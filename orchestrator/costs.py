@@ -38,7 +38,7 @@ class Costs:
     def tokens(self, kept: Sequence[Match]) -> Tokens:
         """Tokens of the whole catalogue and of the matches."""
         if self._counted_by == EXACT:
-            before = sum(self._cost(tool) for tool in self._index.catalogue)
+            before = sum(self._cost(tool) for tool in self._index.whole)
         else:
             before = self._index.tokens_total
         if self._whole and self._counted_by == ESTIMATE:
@@ -48,7 +48,7 @@ class Costs:
         return Tokens(before=before, after=after, counted_by=self._counted_by)
 
     def _positions(self, matches: Sequence[Match]) -> list[int]:
-        return [self._index.catalogue.positions[match.tool.key] for match in matches]
+        return [self._index.whole.positions[match.tool.key] for match in matches]
 
     def _cost(self, tool: Tool) -> int:
         return counter_named(self._counted_by)(_definition(tool))

@@ -64,7 +64,7 @@ class Gateway:
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
         await self._first_sync(tenant)
-        catalogue = (await self._router.index(tenant)).catalogue
+        catalogue = (await self._router.index(tenant)).whole
         # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
         decision = await self._router.route(RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint))
@@ -93,7 +93,7 @@ class Gateway:
         Raises UnknownTool, InvalidArguments, and what Connections.call raises.
         """
         await self._first_sync(tenant)
-        catalogue = (await self._router.index(tenant)).catalogue
+        catalogue = (await self._router.index(tenant)).whole
         if key not in catalogue.positions:
             raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
         tool = catalogue[key]

@@ -15,6 +15,7 @@ from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
+from orchestrator.suspicion import cleaned, suspects
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_each, plain_size
 
@@ -22,7 +23,9 @@ from orchestrator.tokens import compact, count_each, plain_size
 class Index:
     """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use.
 
-    `note` says why there are no stored vectors, where there should be some.
+    `catalogue` holds the tools that are searched, `flags` why others are not and `flagged` those without their
+    suspicious texts: so nothing that they say moves any other tool. `whole` is the catalogue that was given. `note`
+    says why there are no stored vectors, where there should be some.
     """
 
     def __init__(
@@ -33,11 +36,20 @@ class Index:
         *,
         note: str = "",
     ) -> None:
-        self.catalogue, self.note = catalogue, note
+        self.whole, self.note = catalogue, note
+        self.flags = suspects(catalogue.tools)
+        self.flagged = tuple(cleaned(catalogue[key]) for key in self.flags)
+        if self.flags:
+            catalogue = Catalogue(tool for tool in catalogue if tool.key not in self.flags)
+        self.catalogue = catalogue
         self.keyword = KeywordIndex(catalogue.tools)
         self.servers = ServerIndex.of(catalogue)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self._names_of())
-        self._semantic = SemanticIndex(catalogue.tools, vectors) if vectors is not None else None
+        self._semantic: SemanticIndex | None = None
+        self._flagged_vectors: NDArray[np.float32] | None = None
+        if vectors is not None:
+            rows = [[self.whole.positions[tool.key] for tool in tools] for tools in (catalogue.tools, self.flagged)]
+            self._semantic = self._take(vectors[rows[0]] if self.flags else vectors, vectors[rows[1]])
         self._embedding = threading.Lock()
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
@@ -50,11 +62,22 @@ class Index:
                 raise EmbedderUnavailable("the tools are still being embedded")
             try:
                 if self._semantic is None:
-                    vectors = embed_tools(embedder, self.catalogue.tools)
-                    self._semantic = SemanticIndex(self.catalogue.tools, vectors)
+                    vectors = embed_tools(embedder, [*self.catalogue.tools, *self.flagged])
+                    own = len(self.catalogue)
+                    self._semantic = self._take(vectors[:own], vectors[own:])
             finally:
                 self._embedding.release()
         return self._semantic
+
+    def _take(self, vectors: NDArray[np.float32], flagged: NDArray[np.float32]) -> SemanticIndex:
+        self._flagged_vectors = flagged
+        return SemanticIndex(self.catalogue.tools, vectors)
+
+    def flagged_cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The cosine of each flagged tool with a query's vector."""
+        if self._flagged_vectors is None or not len(self.flagged):
+            return np.zeros(len(self.flagged), np.float32)
+        return np.asarray(self._flagged_vectors @ query, np.float32)
 
     @property
     def has_vectors(self) -> bool:
@@ -72,7 +95,7 @@ class Index:
 
     @property
     def tokens(self) -> NDArray[np.int64]:
-        """Each tool's definition in tokens, as a model would read it; [tools]."""
+        """The definition of each tool of `whole` in tokens, as a model would read it; [tools]."""
         return self._measured[0]
 
     @property
@@ -82,7 +105,7 @@ class Index:
 
     @cached_property
     def _measured(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        texts = [compact(shape) for shape in export(self.catalogue.tools, "openai")]
+        texts = [compact(shape) for shape in export(self.whole.tools, "openai")]
         return np.asarray(count_each(texts), np.int64), np.array([plain_size(text) for text in texts], np.int64)
 
     @cached_property

@@ -11,6 +11,7 @@ from orchestrator.continuing import continued
 from orchestrator.costs import Costs
 from orchestrator.decision import Decision
 from orchestrator.features import Positions
+from orchestrator.flagged import flag_warnings, set_beside
 from orchestrator.index import Index
 from orchestrator.models import Fusion, Kind, Match, Rejected, RouteRequest, Stage, Tool
 from orchestrator.options import Options
@@ -50,6 +51,7 @@ class Outcome:
     allowed: NDArray[np.bool_] | None = None
     gate_confidence: float = 0.0
     semantic_ran: bool = False
+    vector: NDArray[np.float32] | None = None
 
     def find_always(self) -> None:
         """Always-available capabilities, by clause: position to least score and phrase."""
@@ -124,10 +126,13 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         candidates = continued(
             outcome.index, outcome.request, candidates, allowed, leans=outcome.leans, nothing_fits=none
         )
+    if outcome.index.flagged:
+        candidates = set_beside(outcome.index, outcome.request, outcome.explicit.unwanted, candidates, outcome.vector)
     costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
     kept, dropped = costs.fit(candidates[: outcome.request.limit])
     stage = Stage.NONE if dropped and not kept else stage
-    recommended = () if stage is Stage.NONE else select.recommend(kept, ranked.best_of_clauses)
+    unflagged = [match for match in kept if match.tool.key not in outcome.index.flags]
+    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_clauses)
     connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
     return Decision(
         query=outcome.request.query,
@@ -140,9 +145,18 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         recommended=recommended,
         servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
         tokens=costs.tokens(kept),
-        catalogue=outcome.index.catalogue.version,
+        catalogue=outcome.index.whole.version,
         rejected=_rejected(outcome, candidates, kept, dropped, costs.room),
-        warnings=tuple(filter(None, [costs.note, *_warnings(outcome, stage, ranked, costs.room if not kept else "")])),
+        warnings=tuple(
+            filter(
+                None,
+                [
+                    costs.note,
+                    *flag_warnings(outcome.index, kept),
+                    *_warnings(outcome, stage, ranked, costs.room if not kept else ""),
+                ],
+            )
+        ),
         offered=in_order([match.tool.key for match in kept], offered_before(outcome.request.conversation)),
     )
 
@@ -312,10 +326,14 @@ def _warnings(outcome: Outcome, stage: Stage, ranked: _Ranked, none_fits: str) -
     lifted = {outcome.index.catalogue.tools[p].server for p, own in ranked.evidence.items() if "explicit" in own}
     unfit = (server for server in outcome.explicit.wanted if server not in lifted)
     warnings += [f"the query names the server {server!r}, but none of its tools fits" for server in unfit]
+    held_back = {tool.server for tool in outcome.index.flagged}
     for name, near in outcome.explicit.unknown.items():
+        if name in held_back:
+            warnings.append(f"the tools of the server {name!r} are flagged; `toolroute doctor` tells why")
+            continue
         hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
         warnings.append(f"no server {name!r} is known here; {hint}")
-    if not len(outcome.index.catalogue):
+    if not len(outcome.index.whole):
         warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")
     elif outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())

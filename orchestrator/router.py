@@ -124,7 +124,7 @@ class Router:
             vectors = await self._vectors(index, understood, run)
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors)
-                outcome.semantic_ran = True
+                outcome.semantic_ran, outcome.vector = True, vectors[0]
                 run.warnings += [index.note] if index.note else []
             run.time("semantic")
         decision = conclude(outcome, search, found)

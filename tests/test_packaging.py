@@ -51,9 +51,10 @@ def test_the_public_names_are_these() -> None:
 LAYERS = {
     "records": "errors names models completions exports decision plans payloads held budget",
     "workflow side": "durable ending assisted running workflow workflows",
-    "words and settings": "options text tokens everyday spelling wording catalogue embed postings metrics",
-    "stages and services": "stages features confidence index search explain costs context continuing outcome indexes "
-    "store storage mcp connections sync planning planner structured llm deciding completing executors devserver",
+    "words and settings": "options text suspicion tokens everyday spelling wording catalogue embed postings metrics",
+    "stages and services": "stages features confidence index search explain costs context continuing flagged outcome "
+    "indexes store storage mcp connections sync planning planner structured llm deciding completing executors "
+    "devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin notices gateway mcp_server scripted testing",
     "command line": "cli __main__",

@@ -1,17 +1,19 @@
 """What several commands share: their options, and results that go to standard output alone."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from orchestrator.errors import InvalidInput
-from orchestrator.models import tenant_of
+from orchestrator.models import Tool, tenant_of
 from orchestrator.options import Options, default_store
 from orchestrator.router import Router
 from orchestrator.store import Store
+from orchestrator.suspicion import suspects
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,6 +37,10 @@ def source_options(command: Command) -> Command:
     )
     option = click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help=text)
     return option(store_option(tenant_options(command)))
+
+
+MOST_TOLD = 20
+"""So many flagged tools are told beside another command's answer."""
 
 
 def tenant_from(organization: str | None, user: str | None) -> str:
@@ -67,6 +73,17 @@ def router_store(router: Router) -> Store:
 def echo_json(value: Any) -> None:
     """The result as one JSON document on standard output."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def tell_flagged(tools: Sequence[Tool]) -> None:
+    """Which tools are not taken at their word, and why, on standard error."""
+    flags = suspects(tools)
+    for key, reasons in islice(flags.items(), MOST_TOLD):
+        click.echo(f"toolroute: {key} is flagged: {'; '.join(reasons)}", err=True)
+    if len(flags) > MOST_TOLD:
+        click.echo(
+            f"toolroute: {len(flags) - MOST_TOLD:,} more are flagged; `toolroute doctor` tells them all", err=True
+        )
 
 
 def progress(label: str) -> Any:

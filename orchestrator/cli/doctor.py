@@ -19,12 +19,12 @@ from orchestrator.options import Options, default_store, model_key
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
 
-_MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!")}
+_MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at: `works`, `missing` (optional, not there) or `broken`, with details and the remedy."""
+    """One thing looked at: `works`, `missing` (optional, not there), `broken`, or a tool that is `flagged`."""
 
     what: str
     state: str
@@ -52,6 +52,7 @@ def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
     options = Options.from_env()
     yield _checked("embedder", lambda: _embedder(options), "set TOOLROUTE_EMBEDDER to `static`, or reinstall toolroute")
     yield _checked("store", lambda: _store(options, store, tenant), "name a folder or a Qdrant URL with --store")
+    yield from _flagged(options, store, tenant)
     yield _checked("temporal", lambda: _temporal(options), "start the server that TEMPORAL_ADDRESS names, or unset it")
     yield _model(options)
     yield _exact_tokens()
@@ -93,6 +94,25 @@ def _store(options: Options, location: str, tenant: str) -> Finding:
         return Finding(what="store", state="works", detail=detail)
     remedy = "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
     return Finding(what="store", state="missing", detail=detail, remedy=remedy)
+
+
+def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
+    """The stored tools that are not taken at their word; none where the store cannot be read: that is told apart."""
+    from orchestrator.embed import embedder_for
+    from orchestrator.store import Store
+    from orchestrator.suspicion import suspects
+
+    store = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    try:
+        flags = suspects(store.load(tenant).tools)
+    except ToolrouteError:
+        return
+    finally:
+        store.close()
+    for key, reasons in flags.items():
+        detail = f"{key} is flagged: {'; '.join(reasons)}"
+        remedy = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
+        yield Finding(what="tool", state="flagged", detail=detail, remedy=remedy)
 
 
 def _temporal(options: Options) -> Finding:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options
+from orchestrator.cli.common import echo_json, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
 from orchestrator.errors import InvalidConfig
 
@@ -62,6 +62,8 @@ async def sync_command(
         await asyncio.to_thread(target.remove_server, tenant, name)
     if gone:
         _tell_left_over(gone, servers.source, pruned=prune)
+    stored = await asyncio.to_thread(target.load, tenant)
+    tell_flagged([tool for tool in stored.tools if tool.server in {server.server for server in report.servers}])
     if output == "json":
         echo_json({**report.to_json(), "removed" if prune else "left_over": list(gone)})
     else:

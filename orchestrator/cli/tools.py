@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from orchestrator.catalogue import Catalogue, tool_to_json
-from orchestrator.cli.common import echo_json, progress, store_option, tenant_from, tenant_options
+from orchestrator.cli.common import echo_json, progress, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.sync import sync_command
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
@@ -43,6 +43,7 @@ def import_tools(
         "gone": sum(len(change.gone) for change in changes.values()),
         "same": sum(change.same for change in changes.values()),
     }
+    tell_flagged(Catalogue.read(file).tools)
     if not changes:
         click.echo(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed", err=True)
     if output == "json":
@@ -78,6 +79,7 @@ def list_tools(
             click.echo(json.dumps(tool_to_json(tool), ensure_ascii=False))
     else:
         _show(found, tenant)
+    tell_flagged(found)
 
 
 def open_store(store: str | None) -> Store:

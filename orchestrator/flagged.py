@@ -1,0 +1,60 @@
+"""Flagged tools beside the others: found by what is left of their texts, never first, and told."""
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.index import Index
+from orchestrator.models import Match, RouteRequest, Tool
+from orchestrator.text import terms
+
+MOST = 0.65
+"""The most that a flagged tool scores: below the gate, so it settles nothing."""
+LEAST = 0.2
+"""Below this it is not shown at all."""
+
+
+def set_beside(
+    index: Index,
+    request: RouteRequest,
+    unwanted: Container[str],
+    matches: Sequence[Match],
+    vector: NDArray[np.float32] | None,
+) -> list[Match]:
+    """The matches, and behind the first of them the flagged tools that fit, by score; none of the others moves."""
+    cosines = index.flagged_cosines(vector) if vector is not None else np.zeros(len(index.flagged))
+    asked = set(terms(request.query))
+    placed = list(matches)
+    for tool, cosine in zip(index.flagged, cosines.tolist(), strict=True):
+        score = _score(tool, cosine, asked)
+        if score < LEAST or tool.server in unwanted or not _passes(tool, request.filters):
+            continue
+        why = f"flagged: {'; '.join(index.flags[tool.key])}"
+        place = next((n for n, match in enumerate(placed) if n and match.score < score), len(placed))
+        low = "low: " * all(match.why.startswith("low: ") for match in placed[:1])
+        match = Match(tool=tool, score=min(score, placed[0].score) if placed else score, why=low + why)
+        placed.insert(place, match)
+    return placed
+
+
+def _score(tool: Tool, cosine: float, asked: set[str]) -> float:
+    """By meaning, and by the share of its name's words that were asked for; no word at all halves it."""
+    name = set(terms(tool.name))
+    share = len(name & asked) / len(name) if name else 0.0
+    by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
+    return min(MOST, max(by_meaning, MOST * share if share >= 0.5 else 0.0))
+
+
+def _passes(tool: Tool, filters: dict[str, str]) -> bool:
+    labels = {**tool.labels, "kind": str(tool.kind), "server": tool.server, "name": tool.name}
+    return all(labels.get(name) == value for name, value in filters.items())
+
+
+def flag_warnings(index: Index, matches: Sequence[Match]) -> list[str]:
+    """What a person should know of each flagged tool among the matches."""
+    return [
+        f"{match.tool.key} is flagged: {'; '.join(index.flags[match.tool.key])}; it is shown without that text"
+        for match in matches
+        if match.tool.key in index.flags
+    ]
