@@ -3,8 +3,9 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,10 @@ class Catalogue:
                 raise InvalidCatalogue(
                     f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
                 )
-        self.tools: tuple[Tool, ...] = tuple(sorted(by_key.values(), key=lambda tool: (tool.server, tool.name)))
+        ordered = sorted(by_key.items(), key=lambda item: (item[1].server, item[1].name))
+        self.tools: tuple[Tool, ...] = tuple(tool for _, tool in ordered)
+        self.positions: Mapping[str, int] = {key: position for position, (key, _) in enumerate(ordered)}
+        """Each key's position in `tools`."""
 
     @classmethod
     def read(cls, path: str | Path) -> "Catalogue":
@@ -42,10 +46,20 @@ class Catalogue:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
 
+    def without(self, keys: Container[str]) -> "Catalogue":
+        """The catalogue of the tools that none of these keys names; itself where that leaves all."""
+        kept = [tool for key, tool in zip(self.positions, self.tools, strict=True) if key not in keys]
+        return self if len(kept) == len(self) else Catalogue(kept)
+
     @cached_property
-    def positions(self) -> Mapping[str, int]:
-        """Each key's position in `tools`."""
-        return {tool.key: position for position, tool in enumerate(self.tools)}
+    def places(self) -> Mapping[str, slice]:
+        """Where each server's tools stand."""
+        return places_of_servers(self.tools)
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """Each tool's definition hash."""
+        return [tool.hash for tool in self.tools]
 
     def __getitem__(self, key: str) -> Tool:
         try:
@@ -56,14 +70,18 @@ class Catalogue:
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
-        digest = hashlib.sha256()
-        for tool in self.tools:
-            digest.update(tool.hash.encode())
-        return digest.hexdigest()[:16]
+        return hashlib.sha256("".join(self.hashes).encode()).hexdigest()[:16]
 
     @property
     def version(self) -> CatalogueVersion:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
+
+
+def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
+    """Where each server's tools stand, among tools ordered by server."""
+    servers = [tool.server for tool in tools]
+    starts = [place for place, (own, last) in enumerate(zip(servers, [None, *servers], strict=False)) if own != last]
+    return {servers[start]: slice(start, end) for start, end in pairwise([*starts, len(servers)])}
 
 
 def _clean(value: Any, depth: int = 0) -> Any:

@@ -132,7 +132,8 @@ def best_positions(whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32
 
 def _best(scores: NDArray[np.float32], width: int) -> Positions:
     # Zeros are left out first: selecting among thousands of equal values takes ten times as long.
-    found = scores.nonzero()[0]
-    if len(found) <= width:
-        return found
-    return found[scores[found].argpartition(len(found) - width)[-width:]]
+    # Booleans first: numpy finds the nonzero among floats ten times as slowly.
+    found: Positions = (scores != 0).nonzero()[0]
+    if len(found) > width:
+        found = found[scores[found].argpartition(len(found) - width)[-width:]]
+    return found

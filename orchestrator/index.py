@@ -11,12 +11,13 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.embed import Embedder, embed_tools
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.exports import export
+from orchestrator.models import Tool
 from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
+from orchestrator.steps import Step, step_between
 from orchestrator.suspicion import cleaned, suspects
-from orchestrator.text import terms
 from orchestrator.tokens import compact, count_each, plain_size
 
 
@@ -35,22 +36,49 @@ class Index:
         vectors: NDArray[np.float32] | None = None,
         *,
         note: str = "",
+        earlier: "Index | None" = None,
     ) -> None:
+        """earlier: an Index that this one follows, from which what stands about unchanged servers is taken over."""
         self.whole, self.note = catalogue, note
-        self.flags = suspects(catalogue.tools)
+        step = None if earlier is None else step_between(earlier.whole, catalogue)
+        if earlier is None or step is None:
+            self.flags = suspects(catalogue.tools)
+        else:
+            self._take_flags(earlier, step)
+            self._take_measures(earlier, step)
         self.flagged = tuple(cleaned(catalogue[key]) for key in self.flags)
-        if self.flags:
-            catalogue = Catalogue(tool for tool in catalogue if tool.key not in self.flags)
-        self.catalogue = catalogue
-        self.keyword = KeywordIndex(catalogue.tools)
-        self.servers = ServerIndex.of(catalogue)
-        self.always = AlwaysIndex(catalogue.positions, capabilities, self._names_of())
+        self.catalogue = catalogue = catalogue.without(self.flags)
+        if earlier is not None and step is not None and (self.flagged or earlier.flagged):
+            step = step_between(earlier.catalogue, catalogue)
+        if earlier is None or step is None:
+            self.keyword = KeywordIndex(catalogue.tools, catalogue.places)
+            self.servers = ServerIndex.of(catalogue)
+        else:
+            self.keyword = earlier.keyword.changed(catalogue, step)
+            self.servers = earlier.servers.changed(step.gone, step.come)
+        self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic: SemanticIndex | None = None
         self._flagged_vectors: NDArray[np.float32] | None = None
         if vectors is not None:
             rows = [[self.whole.positions[tool.key] for tool in tools] for tools in (catalogue.tools, self.flagged)]
             self._semantic = self._take(vectors[rows[0]] if self.flags else vectors, vectors[rows[1]])
         self._embedding = threading.Lock()
+
+    def _take_flags(self, earlier: "Index", step: Step) -> None:
+        """The flags of unchanged tools, beside those of the new ones; in the catalogue's order."""
+        gone = {tool.key for tool in step.gone}
+        flags = {key: why for key, why in earlier.flags.items() if key not in gone} | suspects(step.come)
+        self.flags = {key: flags[key] for key in sorted(flags, key=self.whole.positions.__getitem__)}
+
+    def _take_measures(self, earlier: "Index", step: Step) -> None:
+        """The measures of unchanged tools, where the earlier Index has come to take them."""
+        before = earlier.__dict__.get("_measured")
+        if before is not None:
+            kept = step.moved >= 0
+            measured = np.zeros((2, len(self.whole)), np.int64)
+            measured[:, step.moved[kept]] = before[:, kept]
+            measured[:, step.new] = _measure(step.come)
+            self.__dict__["_measured"] = measured
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
         """The semantic side; embeds every tool, once, where no vectors came from a store.
@@ -71,7 +99,7 @@ class Index:
 
     def _take(self, vectors: NDArray[np.float32], flagged: NDArray[np.float32]) -> SemanticIndex:
         self._flagged_vectors = flagged
-        return SemanticIndex(self.catalogue.tools, vectors)
+        return SemanticIndex(self.catalogue.tools, vectors, self.catalogue.places)
 
     def flagged_cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """The cosine of each flagged tool with a query's vector."""
@@ -96,26 +124,23 @@ class Index:
     @property
     def tokens(self) -> NDArray[np.int64]:
         """The definition of each tool of `whole` in tokens, as a model would read it; [tools]."""
-        return self._measured[0]
+        return np.asarray(self._measured[0])
 
     @property
     def sizes(self) -> NDArray[np.int64]:
         """The same in bytes of plain JSON; [tools]."""
-        return self._measured[1]
+        return np.asarray(self._measured[1])
 
     @cached_property
-    def _measured(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        texts = [compact(shape) for shape in export(self.whole.tools, "openai")]
-        return np.asarray(count_each(texts), np.int64), np.array([plain_size(text) for text in texts], np.int64)
+    def _measured(self) -> NDArray[np.int64]:
+        return _measure(self.whole.tools)
 
     @cached_property
     def tokens_total(self) -> int:
         return int(self.tokens.sum())
 
-    def _names_of(self) -> dict[str, frozenset[int]]:
-        """Each term of a tool's name or server, and the tools named with it."""
-        found: dict[str, set[int]] = {}
-        for position, tool in enumerate(self.catalogue):
-            for term in {*terms(tool.name), *terms(tool.server)}:
-                found.setdefault(term, set()).add(position)
-        return {term: frozenset(positions) for term, positions in found.items()}
+
+def _measure(tools: Sequence[Tool]) -> NDArray[np.int64]:
+    """Each definition's tokens and bytes, [2, tools]."""
+    texts = [compact(shape) for shape in export(tools, "openai")]
+    return np.array([count_each(texts), [plain_size(text) for text in texts]], np.int64)

@@ -102,7 +102,7 @@ class Indexes:
             if known is not None and known.version == version:
                 known.warning = ""
                 return known.index, ""
-            version, index = await asyncio.to_thread(self._from_store, tenant)
+            version, index = await asyncio.to_thread(self._from_store, tenant, None if known is None else known.index)
         except (StoreUnavailable, Unauthorised) as error:
             if known is None:
                 raise
@@ -124,8 +124,10 @@ class Indexes:
             catalogue = Catalogue.read(catalogue or "")
         return Index(catalogue, self._capabilities)
 
-    def _from_store(self, tenant: str) -> tuple[str, Index]:
+    def _from_store(self, tenant: str, earlier: Index | None) -> tuple[str, Index]:
         if self._store is None:
             raise StoreUnavailable("there is no store to load from")
         stored = self._store.load(tenant)
-        return stored.version, Index(Catalogue(stored.tools), self._capabilities, stored.vectors, note=stored.note)
+        catalogue = Catalogue(stored.tools)
+        index = Index(catalogue, self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
+        return stored.version, index

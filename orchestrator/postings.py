@@ -75,16 +75,21 @@ class Counts:
         ids = dict(self.ids)
         number = np.array([ids.setdefault(term, len(ids)) for term in added.ids], np.int64)
         old, new = self.term[kept], number[added.term]
-        ends = _starts(old, len(ids))[new + 1]
+        order = new.argsort(kind="stable")  # Where terms are left without pairs, several ends are the same place.
+        ends = _starts(old, len(ids))[new[order] + 1]
         counts = np.bincount(old, minlength=len(ids)) + np.bincount(new, minlength=len(ids))
-        alive = (counts > 0).tolist()
-        left = [term for term, lives in zip(ids, alive, strict=True) if lives]
+        dead = (counts == 0).nonzero()[0].tolist()
+        if dead:
+            left = list(ids)
+            for number in reversed(dead):
+                del left[number]
+            ids = dict(zip(left, range(len(left)), strict=True))
         return Counts(
-            ids={term: place for place, term in enumerate(left)},
+            ids=ids,
             starts=np.concatenate([[0], np.cumsum(counts[counts > 0])]),
-            documents=np.insert(place[kept], ends, places[added.documents]),
-            frequency=np.insert(self.frequency[kept], ends, added.frequency),
-            fields=np.insert(self.fields[kept], ends, added.fields),
+            documents=np.insert(place[kept], ends, places[added.documents][order]),
+            frequency=np.insert(self.frequency[kept], ends, added.frequency[order]),
+            fields=np.insert(self.fields[kept], ends, added.fields[order]),
             size=size,
         )
 
@@ -121,7 +126,9 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
 
     def _calc_idf(self, holders: Mapping[str, int]) -> None:
         self.average_idf = 0.0
-        self.idf = {term: math.log1p((self.corpus_size - n + 0.5) / (n + 0.5)) for term, n in holders.items()}
+        n = np.fromiter(holders.values(), np.float64, len(holders))
+        idf = np.log1p((self.corpus_size - n + 0.5) / (n + 0.5))
+        self.idf = dict(zip(holders, idf.tolist(), strict=True))
 
 
 _NO_DOCUMENTS, _NO_IMPACT, _NO_FIELDS = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.uint8)

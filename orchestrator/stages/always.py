@@ -1,7 +1,7 @@
 """Always-available capabilities: few tools, found by phrases without a search."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.text import STOP_WORDS, split_words, stem
@@ -84,16 +84,17 @@ class _Phrase:
 
 
 class AlwaysIndex:
-    """The capabilities that this catalogue holds, ready to match. `names_of` maps a term to the tools named with it."""
+    """The capabilities that this catalogue holds, ready to match. `named` gives the tools named with a term."""
 
     def __init__(
         self,
         keys: Mapping[str, int],
         capabilities: Sequence[Capability],
-        names_of: Mapping[str, frozenset[int]],
+        named: Callable[[str], Collection[int]],
     ) -> None:
-        self._names_of = names_of
-        found = [(_position(capability.tool, keys), capability) for capability in capabilities]
+        self._named = named
+        positions = _positions([capability.tool for capability in capabilities], keys)
+        found = [(positions.get(capability.tool), capability) for capability in capabilities]
         phrases = [
             _phrase(text, position)
             for position, capability in found
@@ -146,16 +147,18 @@ class AlwaysIndex:
             return False
         own = self._own[phrase.tool]
         rest = {word for place, word in enumerate(words) if place not in places and word not in own}
-        return not any(self._names_of.get(word, frozenset()) - {phrase.tool} for word in rest - STOP_WORDS)
+        return all(tool == phrase.tool for word in rest - STOP_WORDS for tool in self._named(word))
 
 
-def _position(tool: str, keys: Mapping[str, int]) -> int | None:
-    """The tool of this key; for a bare name the built-in one, else the only one of that name."""
-    for key in (tool, f"builtin:{tool}", f":{tool}"):
-        if key in keys:
-            return keys[key]
-    named = [position for key, position in keys.items() if key.partition(":")[2] == tool]
-    return named[0] if len(named) == 1 else None
+def _positions(tools: Sequence[str], keys: Mapping[str, int]) -> dict[str, int]:
+    """The tool of each key; for a bare name the built-in one, else the only one of that name."""
+    named: dict[str, list[int]] = {tool: [] for tool in tools}
+    for key, position in keys.items():
+        if (name := key.partition(":")[2]) in named:
+            named[name].append(position)
+    exact = {tool: [key for key in (tool, f"builtin:{tool}", f":{tool}") if key in keys] for tool in tools}
+    only = {tool: found[0] for tool, found in named.items() if len(found) == 1}
+    return only | {tool: keys[found[0]] for tool, found in exact.items() if found}
 
 
 def _phrase(text: str, tool: int) -> _Phrase:

@@ -5,9 +5,14 @@ an everyday word, or a word that tools' descriptions use, counts only in a stron
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from itertools import chain
+from types import MappingProxyType
 from typing import Self
 
 from orchestrator.everyday import EVERYDAY
@@ -75,27 +80,46 @@ class ServerIndex:
     `ordinary` are words that tools' descriptions use in lower case: as a name they are believed in a strong form only.
     """
 
-    def __init__(self, servers: Iterable[str], ordinary: Container[str] = ()) -> None:
+    def __init__(
+        self,
+        servers: Iterable[str],
+        ordinary: Mapping[str, int] | Collection[str] = (),
+        known: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        """ordinary: perhaps with the number of tools that use each. known: aliases that are known already."""
+        self._aliases = {server: known.get(server) or aliases(server) for server in servers}
         self._servers_of: dict[str, tuple[str, ...]] = {}
-        for server in servers:
-            for alias in aliases(server):
+        for server, names in self._aliases.items():
+            for alias in names:
                 self._servers_of[alias] = (*self._servers_of.get(alias, ()), server)
-        self._described = ordinary
-        self._ordinary = frozenset(alias for alias in self._servers_of if _is_ordinary(alias, ordinary))
+        self._said, self._ordinary = ordinary, _ordinary(self._servers_of, ordinary)
         self._longest: dict[str, int] = {}
         for alias in self._servers_of:
             first, *more = alias.split()
             self._longest[first] = max(self._longest.get(first, 0), len(more) + 1)
-        self._speller = Speller(alias for alias in self._servers_of if " " not in alias)
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(alias for alias in self._servers_of if " " not in alias)
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> Self:
         """The index of these tools' servers."""
-        servers, ordinary = set(), set()
-        for tool in tools:
-            servers.add(tool.server)
-            ordinary.update(_LOWER_WORD.findall(tool.description))
-        return cls(sorted(servers - {""}), ordinary)
+        return cls(()).changed((), tuple(tools))
+
+    def changed(self, gone: Sequence[Tool], come: Sequence[Tool]) -> Self:
+        """The same after all the tools of some servers have gone and others have come."""
+        said = Counter(self._said)
+        said.update(_ordinary_words(come))
+        said.subtract(_ordinary_words(gone))
+        said = +said
+        left = self._aliases.keys() - {tool.server for tool in gone}
+        servers = sorted((left | {tool.server for tool in come}) - {""})
+        if servers != list(self._aliases):
+            return type(self)(servers, said, self._aliases)
+        same = copy(self)
+        vars(same).update(_said=said, _ordinary=_ordinary(self._servers_of, said))
+        return same
 
     def find(self, text: str) -> Explicit:
         """Every server that the text names, and the unknown ones it names in the strong form."""
@@ -174,7 +198,7 @@ class ServerIndex:
         if word in EVERYDAY and not (after == "mcp" and query.before(place) in VERBS):
             return None
         written_as_a_name = query.capital[place] or after in ("mcp", "server")
-        no_noun = query.word(place - 1) in ("use", "using") and word not in self._described
+        no_noun = query.word(place - 1) in ("use", "using") and word not in self._said
         return query.said[place] if written_as_a_name or no_noun or self._speller.near(word) else None
 
     def _near(self, said: str) -> tuple[str, ...]:
@@ -182,9 +206,16 @@ class ServerIndex:
         return tuple(dict.fromkeys(servers))[:3]
 
 
-def _is_ordinary(alias: str, ordinary: Container[str]) -> bool:
-    """Whether every word of a name is one that people use for something else."""
-    return all(word in EVERYDAY or word in STOP_WORDS or word in ordinary for word in alias.split())
+def _ordinary_words(tools: Iterable[Tool]) -> Iterator[str]:
+    """The words in lower case of each description, once a tool."""
+    return (word for tool in tools for word in set(_LOWER_WORD.findall(tool.description)))
+
+
+def _ordinary(names: Iterable[str], said: Container[str]) -> frozenset[str]:
+    """The names of which every word is one that people use for something else."""
+    used = {word for word in chain.from_iterable(map(str.split, names)) if word in said}
+    used |= EVERYDAY | STOP_WORDS
+    return frozenset(name for name in names if used.issuperset(name.split()))
 
 
 def aliases(server: str) -> set[str]:

@@ -7,8 +7,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
 from orchestrator.postings import Columns, Counts, Postings, Scores, each
+from orchestrator.steps import Step
 from orchestrator.text import fields, terms
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
@@ -35,14 +37,16 @@ class KeywordScores:
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
-    def __init__(self, tools: Sequence[Tool], counts: Counts | None = None) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], places: Mapping[str, slice] | None = None, counts: Counts | None = None
+    ) -> None:
         self.tools = tools
         counts = counts or count(tools)
         self.postings = Postings(counts)
         self.name_weight = _name_weights(self.postings)
-        self.servers = sorted({tool.server for tool in tools})
-        number = {server: i for i, server in enumerate(self.servers)}
-        self.server_of = np.fromiter((number[tool.server] for tool in tools), np.int64, len(tools))
+        places = places or places_of_servers(tools)
+        self.servers = list(places)
+        self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
         self.server_terms = [frozenset(terms(server)) for server in self.servers]
         self._servers_named: dict[str, list[int]] = {}
         for place, words in enumerate(self.server_terms):
@@ -51,6 +55,17 @@ class KeywordIndex:
         self._words_of_server = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
         several = len(self.servers) > 1
         self.server_postings = Postings(_by_server(counts, self.server_of, len(self.servers))) if several else None
+
+    def changed(self, catalogue: Catalogue, step: Step) -> "KeywordIndex":
+        """The index of the catalogue that this step leads to."""
+        counts = self.postings.counts.changed(step.moved, step.new, count(step.come), len(catalogue))
+        return KeywordIndex(catalogue.tools, catalogue.places, counts)
+
+    def named(self, term: str) -> list[int]:
+        """The tools whose name or server holds the term."""
+        columns = self.postings.columns([term])
+        found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
+        return found
 
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""

@@ -1,0 +1,81 @@
+"""A step from one catalogue to the next: what an Index takes over is what a fresh one would hold."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.index import Index
+from orchestrator.models import Tool
+from orchestrator.stages.always import DEFAULT_CAPABILITIES
+from orchestrator.steps import step_between
+from tests.catalogues import taking, tool
+
+WORDS = "search send read write mail file weather web page slack notes calendar look up the of".split()
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+SERVERS = st.dictionaries(
+    st.sampled_from(["mail", "file-store", "web", "weather", "slack", "notes"]),
+    st.dictionaries(st.sampled_from(["send", "read_file", "web_search", "lookUp", "list"]), TEXTS, max_size=4),
+    max_size=6,
+)
+QUERIES = ["search the web", "use slack to send mail", "look up weather", "read notes and then write a page", "list"]
+
+
+def catalogue_of(servers: dict[str, dict[str, str]]) -> Catalogue:
+    found: list[Tool] = []
+    for server, tools in servers.items():
+        found += [tool(f"{server}:{name}", text, input_schema=taking(path=text)) for name, text in tools.items()]
+    # Many that stay as they are, so that a step is taken at all.
+    found += [tool(f"steady{n}:thing", WORDS[n % len(WORDS)]) for n in range(40)]
+    return Catalogue(found)
+
+
+@given(SERVERS, SERVERS, SERVERS)
+@settings(max_examples=60, deadline=None)
+def test_an_index_after_steps_answers_as_a_fresh_one(
+    first: dict[str, dict[str, str]], second: dict[str, dict[str, str]], third: dict[str, dict[str, str]]
+) -> None:
+    stepped = Index(catalogue_of(first), DEFAULT_CAPABILITIES)
+    assert stepped.tokens_total
+    for servers in (second, third):
+        catalogue = catalogue_of(servers)
+        stepped = Index(catalogue, DEFAULT_CAPABILITIES, earlier=stepped)
+        assert_same(stepped, Index(catalogue, DEFAULT_CAPABILITIES))
+
+
+def assert_same(stepped: Index, fresh: Index) -> None:
+    ours, theirs = stepped.keyword, fresh.keyword
+    assert ours.servers == theirs.servers
+    assert ours.postings.idf == theirs.postings.idf
+    np.testing.assert_array_equal(ours.server_of, theirs.server_of)
+    np.testing.assert_allclose(ours.name_weight, theirs.name_weight, rtol=1e-12)
+    np.testing.assert_array_equal(stepped.tokens, fresh.tokens)
+    np.testing.assert_array_equal(stepped.sizes, fresh.sizes)
+    for query in QUERIES:
+        weighted = dict.fromkeys(query.split(), 1.0)
+        one, other = ours.score(weighted), theirs.score(weighted)
+        np.testing.assert_array_equal(one.whole, other.whole)
+        np.testing.assert_array_equal(one.servers, other.servers)
+        everywhere = np.arange(len(fresh.catalogue))
+        np.testing.assert_array_equal(one.columns.holding(everywhere), other.columns.holding(everywhere))
+        assert stepped.servers.find(query) == fresh.servers.find(query)
+        assert stepped.always.match(query) == fresh.always.match(query)
+
+
+def test_only_the_changed_servers_are_counted_anew() -> None:
+    before = catalogue_of({"mail": {"send": "send mail"}, "web": {"list": "list pages"}})
+    now = catalogue_of({"mail": {"send": "send a letter"}, "notes": {"list": "list notes"}})
+    step = step_between(before, now)
+    assert step is not None
+    assert [tool.key for tool in step.gone] == ["mail:send", "web:list"]
+    assert [tool.key for tool in step.come] == ["mail:send", "notes:list"]
+    kept = step.moved >= 0
+    assert [now.tools[place].key for place in step.moved[kept]] == [
+        f"steady{n}:thing" for n in sorted(range(40), key=str)
+    ]
+
+
+def test_where_most_has_changed_no_step_is_taken() -> None:
+    before = catalogue_of({})
+    now = Catalogue([*before, *(tool(f"new{n}:thing", "new") for n in range(40))])
+    assert step_between(before, now) is None
