@@ -4,7 +4,7 @@ The LLM route and the plan see the Decision's matches and nothing else of the ca
 back once; then, and when it cannot be reached, the deterministic plan stands, marked `none` and with the reason.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from orchestrator.completions import Action, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import ModelFailed, ModelRefused, ToolrouteError
 from orchestrator.llm import Models, Reply
+from orchestrator.models import Turn
 from orchestrator.planner import finish, plan
 from orchestrator.planning.drafts import (
     ChosenShape,
@@ -26,7 +27,11 @@ from orchestrator.planning.drafts import (
 from orchestrator.planning.prompts import CHOOSE, PLAN
 from orchestrator.plans import Plan, PlanRequest, Step
 from orchestrator.structured import Message, Shape
-from orchestrator.tokens import compact
+from orchestrator.tokens import compact, cut
+
+TURNS = 6
+TURNS_TOKENS = 1_500
+"""Of the latest turns together; what they are about stands in the matches already."""
 
 GiveUp = Callable[[ToolrouteError], bool]
 """Whether to go on without the model after this error; an activity raises it instead, for Temporal to try again."""
@@ -37,13 +42,15 @@ async def choose(
     decision: Decision,
     *,
     arguments: Mapping[str, Any] | None = None,
+    conversation: Sequence[Turn] = (),
     give_up: GiveUp = lambda _: True,
 ) -> Choice:
     """Answer directly, one tool, or a plan; without a model (or when it fails) what the deterministic plan would do."""
     if models is None:
         return _without_model(decision, arguments or {}, None)
+    request = PlanRequest(decision=decision, arguments=dict(arguments or {}), conversation=tuple(conversation))
     try:
-        return await _chosen(models, decision, arguments or {})
+        return await _chosen(models, request)
     except ModelRefused as error:
         return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage or Usage())
     except ToolrouteError as error:
@@ -71,9 +78,10 @@ async def make_plan(models: Models | None, request: PlanRequest, *, give_up: Giv
         return replace(plan(request), usage=_usage_of(error), warnings=(_why_without(error),))
 
 
-async def _chosen(models: Models, decision: Decision, given: Mapping[str, Any]) -> Choice:
+async def _chosen(models: Models, request: PlanRequest) -> Choice:
+    decision = request.decision
     reply = await _ask(
-        models, models.route_model, CHOOSE, decision, given, ChosenShape, lambda c: faults_of_choice(decision, c)
+        models, models.route_model, CHOOSE, request, ChosenShape, lambda c: faults_of_choice(decision, c)
     )
     chosen, tool = reply.value, decision.tool(reply.value.tool)
     return Choice(
@@ -89,8 +97,7 @@ async def _chosen(models: Models, decision: Decision, given: Mapping[str, Any]) 
 
 
 async def _planned(models: Models, request: PlanRequest) -> Plan:
-    decision = request.decision
-    choice = await _chosen(models, decision, request.arguments)
+    choice = await _chosen(models, request)
     made = replace(finish(request, (), choice.reasons), model=choice.model, choice=choice, usage=choice.usage)
     if choice.action in (Action.ANSWER, Action.NONE):
         return made
@@ -110,9 +117,7 @@ def _one_step(request: PlanRequest, made: Plan, choice: Choice) -> Plan:
 async def _steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
     decision, given = request.decision, request.arguments
     try:
-        reply = await _ask(
-            models, models.plan_model, PLAN, decision, given, PlanShape, lambda p: faults_of_plan(decision, p)
-        )
+        reply = await _ask(models, models.plan_model, PLAN, request, PlanShape, lambda p: faults_of_plan(decision, p))
     except ModelFailed as error:
         error.usage = choice.usage + (error.usage or Usage())
         raise
@@ -126,15 +131,25 @@ async def _ask(
     models: Models,
     model: str,
     told: str,
-    decision: Decision,
-    given: Mapping[str, Any],
+    request: PlanRequest,
     shape: type[Shape],
     check: Callable[[Shape], list[str]],
 ) -> Reply[Shape]:
-    read = context.build(decision.query, [match.tool for match in decision.matches])
-    content = f"{read.markdown}\n\n## Given arguments\n\n{compact(dict(given))}" if given else read.markdown
+    given, decision = request.arguments, request.decision
+    task = _after(request.conversation, decision.query)
+    read = context.build(task, [match.tool for match in decision.matches])
+    content = f"{read.markdown}\n\n## Given arguments\n\n{compact(given)}" if given else read.markdown
     messages: list[Message] = [{"role": "system", "content": told}, {"role": "user", "content": content}]
     return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
+
+
+def _after(turns: Sequence[Turn], query: str) -> str:
+    """The task, and before it the latest turns that it may lean on, each cut to its share."""
+    if not turns:
+        return query
+    latest = turns[-TURNS:]
+    said = [f"- {turn.role}: {cut(' '.join(turn.text.split()), TURNS_TOKENS // len(latest))[0]}" for turn in latest]
+    return "\n".join(["Earlier turns, the latest last:", *said, "", f"The task now: {query}"])
 
 
 def _filled_later(made: Plan, first: Plan) -> Plan:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
@@ -71,7 +72,13 @@ class Models:
         self._client: AsyncOpenAI | None = None
 
     def __repr__(self) -> str:
-        return f"Models(route={self.route_model!r}, plan={self.plan_model!r}, url={self.url!r})"
+        return f"Models(route={self.route_model!r}, plan={self.plan_model!r}, url={self.where!r})"
+
+    @property
+    def where(self) -> str:
+        """The endpoint's address for people: without a password or a key that stands in it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,7 +115,7 @@ class Models:
             if value is not None and not problems:
                 return Reply(value=value, usage=usage, model=model)
             said = [*messages, {"role": "assistant", "content": text or "(nothing)"}, repair(problems)]
-        raise _with_usage(AnswerInvalid(f"{model!r}: {'; '.join(problems)[:1000]}"), usage)
+        raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
         self, model: str, messages: Sequence[Message], *, max_output_tokens: int = 2_000
@@ -117,7 +124,7 @@ class Models:
         answer, usage = await self._complete(model, messages, None, max_output_tokens)
         text = _text_of(answer, usage).strip()
         if not text:
-            raise _with_usage(AnswerInvalid(f"{model!r} answered nothing"), usage)
+            raise _with_usage(AnswerInvalid(f"model {model!r} answered nothing"), usage)
         return (f"{text}\n[cut: the answer reached its limit]" if answer.finish_reason == "length" else text), usage
 
     async def _complete(
@@ -161,7 +168,7 @@ class Models:
                 completion = await self._open().chat.completions.create(**body)
             return completion.choices[0], _usage_of(completion.usage)
         except TimeoutError:
-            told = f"model {model!r} at {self.url} gave no whole answer within {self._timeout_s:g} s"
+            told = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
             raise ModelUnavailable(told) from None
         except openai.BadRequestError:
             raise
@@ -190,7 +197,7 @@ class Models:
         """The client's error as one of ours, by what the caller can do about it."""
         status = getattr(error, "status_code", None)
         said = self._said(error)
-        where = f"model {model!r} at {self.url}"
+        where = f"model {model!r} at {self.where}"
         if status in (401, 403):
             return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it knows")
         if status == 404:

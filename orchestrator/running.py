@@ -122,7 +122,10 @@ class Run:
         self._phase = "planning"
         if self._plan is None:
             plan = await self._router.plan(
-                self._decision, arguments=self.request.arguments, min_confidence=self.request.min_confidence
+                self._decision,
+                arguments=self.request.arguments,
+                min_confidence=self.request.min_confidence,
+                conversation=self.request.conversation,
             )
             if plan.unbound:
                 task = "; ".join(step.task for step in plan.unbound)

@@ -83,9 +83,14 @@ class ToolRouter:
         arguments: Mapping[str, Any] | None = None,
         first: Plan | None = None,
         min_confidence: float = 0.3,
+        conversation: Sequence[Turn] = (),
         **options: Unpack[Config],
     ) -> Plan:
-        """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest."""
+        """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
+
+        A worker's language model reads the `conversation` before the task.
+        """
+        _held("the conversation before a plan", [turn.text for turn in conversation])
         given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
         _held("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         salt = workflow.info().first_execution_run_id
@@ -95,6 +100,7 @@ class ToolRouter:
             salt=salt,
             first=first,
             min_confidence=min_confidence,
+            conversation=tuple(conversation),
         )
         config: Config = {**self._plan, **options}
         return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)

@@ -9,6 +9,7 @@ from orchestrator.completions import Action, CompleteRequest, Purpose, Usage
 from orchestrator.deciding import choose, make_plan
 from orchestrator.errors import AnswerInvalid, ModelUnavailable
 from orchestrator.llm import Models
+from orchestrator.models import Turn
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
@@ -182,6 +183,22 @@ def _fields(made: Plan) -> dict[str, Any]:
 
 def _named(given: Any, task: str) -> Any:
     return type(given)(**{**{name: getattr(given, name) for name in given.__slots__}, "task": task})
+
+
+async def test_what_a_follow_up_leans_on_is_read_before_it() -> None:
+    turns = (
+        Turn(text="read the file a.txt", tools=("files:read_file",)),
+        Turn(text="It says hello.", role="assistant"),
+    )
+    long = (Turn(text="never read"), *[Turn(text="word " * 5_000)] * 6)
+    made, server = await planned(chosen("plan"), {"steps": [READ_STEP]}, query="now b.txt", conversation=turns)
+    assert made.task == "now b.txt"
+    told = "- user: read the file a.txt\n- assistant: It says hello.\n\nThe task now: now b.txt"
+    assert [told in asked.text for asked in server.asked] == [True, True]
+    _, server = await planned(chosen("none"), query="now b.txt", conversation=long)
+    assert "The task now: now b.txt" in server.asked[0].text
+    assert "never read" not in server.asked[0].text
+    assert server.asked[0].text.count("word ") < 2_000
 
 
 # --- without a model

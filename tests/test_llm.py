@@ -204,6 +204,13 @@ async def test_openai_without_a_key_is_told_before_anything_is_sent(monkeypatch:
             await client.write("m", ASK)
 
 
+async def test_a_password_in_the_address_is_not_shown() -> None:
+    async with Models(Options(model="m", model_url="http://me:secret@127.0.0.1:9/v1?key=secret"), tries=1) as client:
+        with pytest.raises(ModelUnavailable, match=r"at http://127\.0\.0\.1:9/v1 did not") as raised:
+            await client.write("m", ASK)
+    assert "secret" not in f"{raised.value} {client!r}"
+
+
 def test_models_are_named_by_option_or_environment() -> None:
     found = Models(Options.from_env({"TOOLROUTE_MODEL": "big", "TOOLROUTE_MODEL_ROUTE": "small"}))
     assert (found.route_model, found.plan_model) == ("small", "big")

@@ -30,6 +30,12 @@ def store_option(command: Command) -> Command:
     return click.option("--store", metavar="FOLDER|URL", help=text)(command)
 
 
+def model_option(command: Command) -> Command:
+    """`--model`."""
+    text = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
+    return click.option("--model", metavar="NAME", help=text)(command)
+
+
 def source_options(command: Command) -> Command:
     """`--catalogue`, `--store` and the tenant."""
     text = (

@@ -142,9 +142,12 @@ async def _connect(options: Options) -> None:
 
 
 def _model(options: Options) -> Finding:
-    if options.model and (model_key() or options.model_url):
-        where = options.model_url or "OpenAI"
-        return Finding(what="model", state="works", detail=f"{options.model} at {where} (not called here)")
+    from orchestrator.llm import models_for
+
+    models = models_for(options)
+    if models and (model_key() or options.model_url):
+        named = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
+        return Finding(what="model", state="works", detail=f"{named} at {models.where} (not called here)")
     detail = "no model: plans are deterministic, answers list results as they came"
     remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
     return Finding(what="model", state="missing", detail=detail, remedy=remedy)

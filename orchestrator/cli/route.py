@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,10 +10,12 @@ import click
 
 from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
+from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.exports import Provider
-from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage, Turn
+from orchestrator.options import Options
 
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
@@ -45,19 +48,26 @@ def routing_options(command: Any) -> Any:
 @click.command()
 @click.argument("query")
 @routing_options
+@click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
-def route(query: str, output: str, **given: Any) -> None:
+def route(query: str, output: str, model: str | None, **given: Any) -> None:
     """Find the few tools that fit QUERY, say why, and name the servers worth connecting.
 
     As `markdown` it is the context of a model that shall act: the task and the definitions, within 6,000 tokens.
     """
+    if model and output not in ("table", "json"):
+        raise InvalidInput(f"--model {model!r} with -o {output}: its choice is shown as table or json")
     decision = _decide(query, **given)
+    turns = read_conversation(given["conversation"])
+    choice = asyncio.run(_choose(decision, model, turns)) if model else None
     if output == "json":
-        echo_json(decision.to_json())
+        echo_json(decision.to_json() | ({"choice": asdict(choice)} if choice else {}))
     elif output == "table":
-        from orchestrator.cli.show import show_decision
+        from orchestrator.cli.show import show_choice, show_decision
 
         show_decision(decision)
+        if choice:
+            show_choice(choice)
     elif output == "markdown":
         from orchestrator.context import for_decision
 
@@ -110,6 +120,14 @@ def _decide(
             return await router.route(request)
 
     return asyncio.run(decide())
+
+
+async def _choose(decision: Decision, model: str, turns: tuple[Turn, ...]) -> Choice:
+    from orchestrator.deciding import choose
+    from orchestrator.llm import Models
+
+    async with Models(replace(Options.from_env(model=model), model_route="")) as models:
+        return await choose(models, decision, conversation=turns)
 
 
 def _parse_filters(filters: tuple[str, ...]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.common import echo_json, model_option, open_router, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import note
@@ -23,10 +23,11 @@ from orchestrator.cli.temporal import (
     read_servers,
     temporal_options,
 )
+from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import Limits, PlanRequest, RunRequest, RunResult, StepStatus
+from orchestrator.plans import Limits, Plan, PlanRequest, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
@@ -48,6 +49,7 @@ NEEDS_USER = 5
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
 @click.option("--ask", is_flag=True, help="Ask before each tool that may destroy something.")
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
+@model_option
 @ARGUMENT
 @LIMIT
 @CONVERSATION
@@ -87,6 +89,7 @@ def run(task: str, output: str, **given: Any) -> None:
 @click.command()
 @click.argument("task")
 @source_options
+@model_option
 @ARGUMENT
 @LIMIT
 @CONVERSATION
@@ -94,27 +97,36 @@ def run(task: str, output: str, **given: Any) -> None:
 @OUTPUT
 def plan(task: str, output: str, **given: Any) -> None:
     """Route TASK and show the plan made from the same matches; nothing is called."""
-    from orchestrator.planner import plan as make_plan
+    from orchestrator.deciding import make_plan
+    from orchestrator.llm import models_for
 
+    options = Options.from_env(model=given["model"])
     tenant = tenant_from(given["organization"], given["user"])
     turns = read_conversation(given["conversation"])
     request = RouteRequest(query=task, tenant=tenant, limit=given["limit"], conversation=turns)
     arguments = _parse(given["arguments"])
 
-    async def planned() -> PlanRequest:
-        async with open_router(given["catalogue"], given["store"], tenant) as router:
+    async def planned() -> tuple[Decision, Plan]:
+        async with AsyncExitStack() as stack:
+            router = await stack.enter_async_context(open_router(given["catalogue"], given["store"], tenant, options))
             decision = await router.route(request)
-        return PlanRequest(decision=decision, arguments=arguments, min_confidence=given["min_confidence"])
+            asked = PlanRequest(
+                decision=decision,
+                arguments=arguments,
+                min_confidence=given["min_confidence"],
+                conversation=turns,
+            )
+            models = models_for(options)
+            return decision, await make_plan(models and await stack.enter_async_context(models), asked)
 
-    asked = asyncio.run(planned())
-    made = make_plan(asked)
+    decision, made = asyncio.run(planned())
     if output == "json":
-        echo_json({"decision": asked.decision.to_json(), "plan": asdict(made)})
+        echo_json({"decision": decision.to_json(), "plan": asdict(made)})
     else:
         from orchestrator.cli.show_run import show_plan
 
-        show_plan(asked.decision, made)
-    sys.exit(0 if made.steps else 3)
+        show_plan(decision, made)
+    sys.exit(0 if made.steps or _answered(made) else 3)
 
 
 async def _run(
@@ -126,10 +138,13 @@ async def _run(
     namespace: str | None,
     dev: bool,
     task_queue: str | None,
+    model: str | None,
 ) -> RunResult:
     from orchestrator.devserver import dev_server, settle
 
-    options = Options.from_env(temporal_address=address, temporal_namespace=namespace)
+    if model and task_queue:
+        raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
+    options = Options.from_env(temporal_address=address, temporal_namespace=namespace, model=model)
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
     try:
         async with AsyncExitStack() as stack:
@@ -153,10 +168,15 @@ def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
     return dict(item.partition("=")[::2] for item in arguments)
 
 
+def _answered(made: Plan) -> bool:
+    """Whether a model answered the task without any tool."""
+    return made.choice is not None and bool(made.choice.answer)
+
+
 def _exit_code(result: RunResult) -> int:
     """0 all done, 3 no plan, 5 when all that is lacking is the user's word, else 1."""
     if not result.steps:
-        return 3
+        return 0 if _answered(result.plan) else 3
     ended = {step.status for step in result.steps} - {StepStatus.DONE}
     asked = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
     if not ended:

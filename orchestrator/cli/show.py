@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage
 
@@ -42,6 +43,20 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
         out.print(table)
     out.print(_footer(decision))
     for warning in decision.warnings:
+        out.print(Text(f"! {warning}", style="yellow"))
+
+
+def show_choice(choice: Choice) -> None:
+    """What a language model would do with the Decision, and why; or why none was heard."""
+    out = console()
+    line = Text(f"  model {choice.model}: ", style="dim")
+    line.append(str(choice.action), style="bold default")
+    line.append(f" {choice.tool}" if choice.tool else "", style="default")
+    line.append(f", {choice.confidence:.0%} sure; {choice.usage.total:,} tokens", style="dim")
+    out.print(line)
+    for text in filter(None, (choice.answer, *choice.reasons)):
+        out.print(Text(f"  {text}"))
+    for warning in choice.warnings:
         out.print(Text(f"! {warning}", style="yellow"))
 
 

@@ -1,5 +1,7 @@
 """Plans and runs for people: which steps, with what, how each ended, what was used, and the answer."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,8 +26,11 @@ def show_plan(decision: Decision, plan: Plan) -> None:
     show_decision(decision, matches=3, to=out)
     out.print()
     _print_steps(out, plan, {})
+    _print_model(out, plan, plan.warnings)
     if not plan.steps:
         out.print(Text("; ".join(plan.reasons), style="yellow"))
+    if plan.choice and plan.choice.answer:
+        out.print(Text(plan.choice.answer))
 
 
 def show_run(result: RunResult) -> None:
@@ -37,6 +42,7 @@ def show_run(result: RunResult) -> None:
     budget = result.budget
     line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
     out.print(Text(line, style="dim"))
+    _print_model(out, result.plan, result.warnings)
     for warning in budget.warnings:
         out.print(Text(f"! {warning}", style="yellow"))
     out.print()
@@ -57,8 +63,19 @@ def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> 
     out.print(table)
 
 
+def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
+    """Which model decided, how sure and at what price; nothing where none was named."""
+    if plan.choice:
+        used = f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
+        line = f"  model {plan.model}: {plan.choice.action}, {plan.choice.confidence:.0%} sure; {used}"
+        out.print(Text(line, style="dim"))
+    for warning in warnings:
+        out.print(Text(f"! {warning}", style="yellow"))
+
+
 def _with(step: Step) -> Text:
-    return Text(", ".join(f"{name}={value!r}" for name, value in step.arguments.items()))
+    known = [f"{name}={value!r}" for name, value in step.arguments.items()]
+    return Text(", ".join([*known, *(f"{name} from {', '.join(step.depends_on)}" for name in step.late)]))
 
 
 def _ended(outcome: StepOutcome) -> Text:

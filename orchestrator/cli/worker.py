@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator import names
-from orchestrator.cli.common import tenant_from
+from orchestrator.cli.common import model_option, tenant_from
 from orchestrator.cli.mcp_common import note
 from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, read_servers, temporal_options
 from orchestrator.options import Options
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds that calls get to end."
 )
+@model_option
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 def worker(
     catalogue: Path | None,
@@ -51,6 +52,7 @@ def worker(
     cached_workflows: int,
     cached_tenants: int,
     grace: float,
+    model: str | None,
     check: bool,
 ) -> None:
     """Serve routing, planning and tool calls on a Temporal task queue.
@@ -59,7 +61,9 @@ def worker(
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     named = tenant_from(organization, user) if organization or user else None
-    options = Options.from_env(temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants)
+    options = Options.from_env(
+        temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants, model=model
+    )
 
     if check:
         sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)

@@ -1,0 +1,81 @@
+"""`toolroute route`, `plan` and `run` with a language model: in processes of their own, over HTTP."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.testing import Asked, Fault, ScriptedModel, environment
+
+ROOT = Path(__file__).parents[1]
+TASK = "refund charge ch_3PqX, then send a message about it to slack #support"
+REFUND = {"id": "s1", "task": "refund", "tool": "stripe:refund_charge", "arguments": '{"charge": "ch_3PqX"}'}
+NOTE = {"id": "s2", "task": "tell", "tool": "slack:post_message", "from_results": ["text"], "depends_on": ["s1"]}
+
+
+def _said(asked: Asked) -> Any:
+    if asked.wants == "PlanShape":
+        return {"steps": [REFUND, NOTE]}
+    return {"action": "plan", "reasons": ["A refund, then a message."], "confidence": 0.93}
+
+
+def toolroute(model: ScriptedModel, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", *arguments, "--catalogue", "examples/tools.jsonl"],
+        env={**os.environ, **environment(model)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_route_asks_a_model_only_when_it_is_told_to() -> None:
+    with ScriptedModel(_said) as model:
+        code, told, _ = toolroute(model, "route", TASK, "-o", "json")
+        assert (code, "choice" in json.loads(told), model.asked) == (0, False, [])
+        _, told, _ = toolroute(model, "route", TASK, "-o", "json", "--model", "small")
+        assert json.loads(told)["choice"]["action"] == "plan"
+        assert [asked.model for asked in model.asked] == ["small"]
+        _, shown, _ = toolroute(model, "route", TASK, "--model", "small")
+        assert "model small: plan, 93% sure" in shown
+        assert "A refund, then a message." in shown
+
+
+def test_a_plan_is_the_models_and_says_so() -> None:
+    with ScriptedModel(_said) as model:
+        code, told, err = toolroute(model, "plan", TASK, "-o", "json")
+        assert code == 0, err
+        plan = json.loads(told)["plan"]
+        assert (plan["model"], _column(plan["steps"], "late")) == ("scripted", [[], ["text"]])
+        assert plan["usage"]["input"] > 0
+        _, shown, _ = toolroute(model, "plan", TASK)
+    assert "text from s1" in shown
+    assert "model scripted: plan" in shown
+
+
+def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> None:
+    with ScriptedModel(lambda _: Fault(401)) as model:
+        code, told, _ = toolroute(model, "plan", TASK, "-o", "json")
+        plan = json.loads(told)["plan"]
+        assert (code, plan["model"]) == (0, "none")
+        assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
+        assert "refused the key" in plan["warnings"][0]
+        assert "! decided without a model" in toolroute(model, "plan", TASK)[1]
+
+
+def test_a_model_for_workers_elsewhere_is_bad_usage() -> None:
+    with ScriptedModel(_said) as model:
+        code, _, err = toolroute(model, "run", TASK, "--model", "m", "--task-queue", "theirs")
+        assert (code, "its workers have their own" in err) == (2, True)
+        code, _, err = toolroute(model, "route", TASK, "--model", "m", "-o", "mcp")
+        assert (code, "table or json" in err) == (2, True)
+
+
+def _column(steps: Sequence[dict[str, Any]], name: str) -> list[Any]:
+    return [step[name] for step in steps]

@@ -1,0 +1,75 @@
+"""The Python of docs/models.md runs against a scripted model, and what the page names exists."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from orchestrator.options import Options
+from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+RESPONSES, CHAT, PLAN, PLUGIN, TESTING = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def _said(asked: Asked) -> object:
+    if asked.tools:
+        name = next(name for name in asked.tools if "refund_charge" in name)
+        return ToolCalls([(name, {"charge": "ch_3PqX"})])
+    if asked.wants == "ChosenShape":
+        return {"action": "plan", "reasons": ["two parts"], "confidence": 0.9}
+    step = {"id": "s1", "task": "refund", "tool": "stripe:refund_charge", "arguments": '{"charge": "ch_3PqX"}'}
+    return {"steps": [step]}
+
+
+async def _printed(code: str, folder: Path) -> str:
+    script = folder / "page.py"
+    script.write_text(code, encoding="utf-8")
+    async with ScriptedModel(_said) as model:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, str(script)],
+            cwd=ROOT,
+            env={**os.environ, **environment(model)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("code", [RESPONSES, CHAT])
+async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> None:
+    assert await _printed(code, tmp_path) == "stripe:refund_charge {'charge': 'ch_3PqX'}\n"
+
+
+async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:
+    printed = (await _printed(PLAN, tmp_path)).splitlines()
+    assert printed[0] == "plan ('two parts',) scripted"
+    assert printed[1] == "s1 stripe:refund_charge {'charge': 'ch_3PqX'} () ()"
+    assert printed[2].startswith("scripted ")
+
+
+async def test_the_scripted_model_of_the_page_starts(tmp_path: Path) -> None:
+    assert await _printed(TESTING, tmp_path) == "[]\n"
+
+
+def test_the_plugin_of_the_page_can_be_made() -> None:
+    made: dict[str, object] = {}
+    exec(PLUGIN, made)
+    assert isinstance(made["plugin"], OrchestratorPlugin)
+
+
+def test_every_setting_of_a_model_is_on_the_page() -> None:
+    named = [field.name for field in fields(Options) if field.name.startswith("model")]
+    assert len(named) == 5
+    assert all(f"`{name}`" in TEXT for name in [*named, "embedder"])

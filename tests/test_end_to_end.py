@@ -1,0 +1,188 @@
+"""A task of three steps with a dependency: three real MCP servers, a scripted model over HTTP, a real Temporal server,
+inside the budget, and the worker killed on the way."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHistory
+
+from orchestrator import Connections, names
+from orchestrator.embed import embedder_for
+from orchestrator.options import Options
+from orchestrator.planning.prompts import CHOOSE, FILL, PLAN
+from orchestrator.plans import RunRequest, RunResult
+from orchestrator.store import Store
+from orchestrator.sync import sync
+from orchestrator.testing import Asked, Fault, ScriptedModel, environment
+from orchestrator.workflows.execution import RunWorkflow
+from tests.servers.real import node_entry, node_servers_installed, python_entry
+from tests.servers.start import config
+from tests.temporal import replays, scheduled
+
+ROOT = Path(__file__).parents[1]
+KEY = "sk-end-to-end-never-shown"
+TENANT = "org:acme"
+
+pytestmark = pytest.mark.skipif(
+    not node_servers_installed and not os.environ.get("CI"),
+    reason="the npm servers are not installed: make node-servers",
+)
+
+
+class Model:
+    """The scripted model: plans from the tools it is shown, hangs at the first filling, then reads the results."""
+
+    def __init__(self, repository: Path) -> None:
+        self.repository = repository
+        self.filling = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+
+    async def __call__(self, asked: Asked) -> Any:
+        if asked.wants == "ChosenShape":
+            return {"action": "plan", "reasons": ["the entity needs both results"], "confidence": 0.95}
+        if asked.wants == "PlanShape":
+            return {"reasons": ["three calls"], "steps": self._steps()}
+        if asked.wants == "FilledShape":
+            return await self._fill(asked)
+        commit = re.findall(r"[0-9a-f]{40}", asked.text)
+        return f"Remembered {commit[0]}." if commit else Fault(400, "no result was shown")
+
+    def _steps(self) -> list[dict[str, Any]]:
+        log = {"repo_path": str(self.repository), "max_count": 1}
+        return [
+            {"id": "s1", "task": "the last commit", "tool": "git:git_log", "arguments": json.dumps(log)},
+            {
+                "id": "s2",
+                "task": "the time in Tokyo",
+                "tool": "time:get_current_time",
+                "arguments": '{"timezone": "Asia/Tokyo"}',
+            },
+            {
+                "id": "s3",
+                "task": "remember both",
+                "tool": "memory:create_entities",
+                "from_results": ["entities"],
+                "depends_on": ["s1", "s2"],
+            },
+        ]
+
+    async def _fill(self, asked: Asked) -> Any:
+        if not self.filling.is_set():
+            self.loop.call_soon_threadsafe(self.filling.set)
+            await asyncio.sleep(60)
+        (commit, *_), (zone, *_) = re.findall(r"[0-9a-f]{40}", asked.text), re.findall("Asia/Tokyo", asked.text)
+        entity = {"name": commit, "entityType": "commit", "observations": [f"seen in {zone}"]}
+        return {"arguments": json.dumps({"entities": [entity]}), "why": "s1 and s2"}
+
+
+@asynccontextmanager
+async def worker(env: Mapping[str, str], *arguments: str) -> AsyncIterator[None]:
+    """A worker process; killed with SIGKILL at the end of the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.model_worker", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **env},
+        cwd=ROOT,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"ready\n"
+        yield
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+def _repository(folder: Path) -> Path:
+    git = ("git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    for command in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "first")):
+        subprocess.run([*git, *command], check=True)
+    return folder
+
+
+async def _listed(store: str, servers: dict[str, Any]) -> None:
+    known = Store(store, embedder=lambda: embedder_for(Options()))
+    async with Connections(servers) as connections:
+        report = await sync(connections, known, TENANT)
+    known.close()
+    assert [server.error for server in report.servers] == [""] * 3
+
+
+@pytest.mark.timeout(400)
+async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queue: str, tmp_path: Path) -> None:
+    (tmp_path / "repository").mkdir()
+    repository = _repository(tmp_path / "repository")
+    notes = tmp_path / "memory.json"
+    servers = config(
+        time=python_entry("mcp_server_time"),
+        git=python_entry("mcp_server_git"),
+        memory=node_entry("memory", MEMORY_FILE_PATH=str(notes)),
+    )
+    file, store = tmp_path / "mcp.json", str(tmp_path / "store")
+    file.write_text(json.dumps(servers))
+    await _listed(store, servers)
+
+    task = (
+        f"Show the git log of the repository {repository}, get the current time in Asia/Tokyo, "
+        "and then create an entity in the knowledge graph that remembers both"
+    )
+    script = Model(repository)
+    client = await Client.connect(temporal_address)
+    async with ScriptedModel(script, key=KEY) as model:
+        arguments = (environment(model, key=KEY), temporal_address, task_queue, store, str(file))
+        async with worker(*arguments):
+            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=4.0)
+            handle = await client.start_workflow(
+                names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+            )
+            await asyncio.wait_for(script.filling.wait(), 120)
+        async with worker(*arguments):
+            result = await asyncio.wait_for(handle.result(), 120)
+
+    commit = (repository / ".git" / "refs" / "heads" / "main").read_text().strip()
+    assert [str(step.status) for step in result.steps] == ["done"] * 3
+    assert (result.answer, result.plan.model, result.warnings) == (f"Remembered {commit}.", "scripted", ())
+    assert json.loads(notes.read_text().splitlines()[0])["name"] == commit
+    assert len(notes.read_text().splitlines()) == 1
+    assert result.plan.usage.total < result.budget.settled < result.budget.max_total_tokens
+    assert [asked.wants for asked in model.asked] == ["ChosenShape", "PlanShape", "FilledShape", "FilledShape", ""]
+
+    history = await handle.fetch_history()
+    called = [names.CALL_TOOL, names.CALL_TOOL, names.COMPLETE, names.CALL_TOOL, names.COMPLETE]
+    assert scheduled(history) == [names.ROUTE, names.PLAN, *called]
+    assert _attempts(history) == [1, 1, 1, 1, 2, 1, 1]
+    await replays(history, [RunWorkflow])
+    _holds_no_key_prompt_or_catalogue(history, result)
+
+
+def _attempts(history: WorkflowHistory) -> list[int]:
+    """The attempt with which each activity, in the order of scheduling, was done."""
+    started = EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED
+    found = {
+        event.activity_task_started_event_attributes.scheduled_event_id: event.activity_task_started_event_attributes
+        for event in history.events
+        if event.event_type == started
+    }
+    return [found[scheduled_id].attempt for scheduled_id in sorted(found)]
+
+
+def _holds_no_key_prompt_or_catalogue(history: WorkflowHistory, result: RunResult) -> None:
+    written = b"".join(event.SerializeToString() for event in history.events)
+    assert b"git:git_log" in written
+    assert KEY.encode() not in written
+    assert not [told for told in (CHOOSE, PLAN, FILL) if json.dumps(told[:60])[1:-1].encode() in written]
+    matched = {match.tool.key for match in result.decision.matches}
+    assert len(matched) < result.decision.catalogue.tools
+    assert "git:git_diff_staged" in matched or b"Shows changes that are staged for commit" not in written

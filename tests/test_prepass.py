@@ -1,0 +1,123 @@
+"""A Decision before somebody else's model call: the real client, over HTTP, to a server that holds OpenAI's rules."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from orchestrator import Router
+from orchestrator.catalogue import Catalogue
+from orchestrator.embed import OpenAIEmbedder
+from orchestrator.errors import InvalidArguments, UnknownTool
+from orchestrator.models import Tool
+from orchestrator.testing import ScriptedModel, ToolCalls
+from tests.decisions import ALL, READ, decision, schema
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
+AWKWARD = [
+    Tool(server="my server", name="näme.with/odd:signs", input_schema=schema("a", a={"type": "string"})),
+    Tool(server="s" * 60, name="t" * 60, description="x" * 3_000),
+    Tool(server="any", name="of", input_schema={"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+    Tool(server="none", name="at_all", input_schema={"type": "object", "additionalProperties": False}),
+    Tool(server="typed", name="oddly", input_schema={"properties": {"a": {"type": ["string", "null"]}}}),
+]
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as found:
+        yield found
+
+
+def client(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
+    model._replies = list(replies)
+    return openai.OpenAI(base_url=model.url, api_key="k", max_retries=0)
+
+
+def test_responses_take_the_tools_and_the_call_leads_back(model: ScriptedModel) -> None:
+    found = decision("Read the file a.txt", [READ, *AWKWARD])
+    names = [tool["name"] for tool in found.tools("openai")]
+    calls = ToolCalls([(names[0], {"path": "a.txt"}), (names[1], {"a": "b"})])
+    output = client(model, calls).responses.create(model="m", input=found.query, tools=found.tools("openai")).output
+    resolved = [found.resolve(item) for item in output]
+    assert [(call.tool.key, call.arguments) for call in resolved] == [
+        ("files:read_file", {"path": "a.txt"}),
+        (AWKWARD[0].key, {"a": "b"}),
+    ]
+    assert [call.call_id for call in resolved] == ["call_0", "call_1"]
+    assert model.asked[0].tools == names
+
+
+def test_chat_completions_take_their_own_shape(model: ScriptedModel) -> None:
+    found = decision("Read the file a.txt", [READ, *AWKWARD])
+    tools: Any = found.tools("openai-chat")
+    calls = ToolCalls([(tools[0]["function"]["name"], {"path": "a.txt"})])
+    messages: Any = [{"role": "user", "content": found.query}]
+    reply = client(model, calls).chat.completions.create(model="m", messages=messages, tools=tools)
+    (item,) = reply.choices[0].message.tool_calls or ()
+    assert found.resolve(item).arguments == {"path": "a.txt"}
+
+
+def test_a_call_of_nothing_offered_or_against_the_schema_is_a_clear_error(model: ScriptedModel) -> None:
+    found = decision("Read the file a.txt", [READ])
+    calls = ToolCalls([("files__format", {}), ("files__read_file", {"path": 3}), ("files__read_file", "{broken")])
+    output = client(model, calls).responses.create(model="m", input="x", tools=found.tools("openai")).output
+    for item, error, told in zip(
+        output,
+        (UnknownTool, InvalidArguments, InvalidArguments),
+        ("offered: files__read", "3 is not", "not JSON"),
+        strict=True,
+    ):
+        with pytest.raises(error, match=told):
+            found.resolve(item)
+
+
+def test_anthropic_and_mcp_shapes_follow_their_rules() -> None:
+    found = decision("x", [*ALL, *AWKWARD])
+    for tool in found.tools("anthropic"):
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
+        assert set(tool) == {"name", "description", "input_schema"}
+        assert tool["input_schema"]["type"] == "object"
+        assert not {"anyOf", "oneOf", "allOf"} & set(tool["input_schema"])
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,128}", tool["name"]) for tool in found.tools("mcp"))
+    used = {"type": "tool_use", "id": "toolu_1", "name": "files__read_file", "input": {"path": "a"}}
+    assert (found.resolve(used).tool.key, found.resolve(used).call_id) == ("files:read_file", "toolu_1")
+
+
+def test_the_same_matches_are_the_same_bytes_and_later_tools_come_after() -> None:
+    first, more = decision("x", ALL[:3]), decision("y", ALL)
+    for provider in ("openai", "openai-chat", "anthropic", "mcp"):
+        bytes_of = [json.dumps(tool) for tool in first.tools(provider)]
+        assert bytes_of == [json.dumps(tool) for tool in decision("z", ALL[:3]).tools(provider)]
+        assert [json.dumps(tool) for tool in more.tools(provider)][:3] == bytes_of
+
+
+def test_every_tool_of_a_large_real_catalogue_is_accepted(model: ScriptedModel, bench: Path) -> None:
+    tools = list(Catalogue.read(bench / "mcp_catalog_docker"))[:1_000]
+    asked = client(model, *["ok"] * 20)
+    for start in range(0, len(tools), 100):
+        given = decision("x", tools[start : start + 100]).tools("openai")
+        assert asked.responses.create(model="m", input="x", tools=given).output_text == "ok"
+
+
+async def test_a_route_whose_gate_opens_makes_no_network_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[Any] = []
+
+    def refuse(_: Any, address: Any) -> None:
+        refused.append(address)
+        raise OSError("no network here")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    embedder = OpenAIEmbedder("m", base_url="http://127.0.0.1:9/v1", api_key="k")
+    async with Router(EXAMPLES, embedder=embedder) as router:
+        sure = await router.route("refund charge ch_3PqX, the customer paid twice")
+        assert (sure.gate_confidence >= 0.7, sure.semantic_ran, refused, sure.warnings) == (True, False, [], ())
+        unsure = await router.route("zzqx vrrm plonk")
+    assert refused
+    assert any("keyword leg alone" in warning for warning in unsure.warnings)
