@@ -1,4 +1,4 @@
-"""The peers that routing is measured beside: rank-bm25, bm25s and FastMCP's search, each as its authors show it."""
+"""The peers that routing is measured beside: rank-bm25, bm25s, FastMCP and Haystack, each as its authors show it."""
 
 import logging
 import re
@@ -81,6 +81,20 @@ def fastmcp(tools: Sequence[Tool]) -> Ranker:
 
     def rank(query: str) -> list[str]:
         return [names[tool.name] for tool in _finished(transform._search(known, query))]  # noqa: SLF001
+
+    return rank
+
+
+def haystack(tools: Sequence[Tool]) -> Ranker:
+    """Haystack's in-memory store, its BM25 with its own defaults."""
+    from haystack import Document
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    store = InMemoryDocumentStore()
+    store.write_documents([Document(id=tool.key, content=text_of(tool)) for tool in tools])
+
+    def rank(query: str) -> list[str]:
+        return [document.id for document in store.bm25_retrieval(query, top_k=TOP)]
 
     return rank
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peers
+from benchmarks.page import write
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
 from orchestrator import metrics
@@ -27,7 +28,6 @@ from orchestrator.router import Router
 SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
 OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}
 BARE = "bm25s, bare retrieval"
-MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +144,6 @@ def main() -> None:
     if given.write:
         write(given.write, f"{table(found)}\n\n{started}")
         picture(found, given.write.with_suffix(".svg"))
-
-
-def write(page: Path, tables: str) -> None:
-    """Puts the tables between the page's marks."""
-    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    page.write_text(f"{before}{MARKS[0]}\n{tables}\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
-"""Queries read of a set; the maps have 21 weights at most."""
+"""Queries read of a set; the maps have 23 weights at most."""
 
 Rows = NDArray[np.float64]
 Kept = NDArray[np.bool_]
@@ -84,9 +84,13 @@ def neutral() -> Calibration:
 
 def collect(folder: Path, embedder: Embedder) -> Collected:
     """The features of every labelled query of a set."""
+    return Collected(folder.name, _examples(Index(Catalogue.read(folder)), sampled(folder), embedder))
+
+
+def sampled(folder: Path) -> list[dict[str, Any]]:
+    """The labelled queries that are read of a set, evenly spaced."""
     records = _records(folder)
-    index = Index(Catalogue.read(folder))
-    return Collected(folder.name, _examples(index, records[:: max(1, len(records) // MOST_QUERIES)], embedder))
+    return records[:: max(1, len(records) // MOST_QUERIES)]
 
 
 def collect_small(folder: Path, embedder: Embedder) -> Collected:
