@@ -28,8 +28,18 @@ KEYWORD = (
     "query_in_name",
     "query_in_tool",
     "server_in_query",
+    "kw_clause_rank",
 )
-SEMANTIC = ("cos", "cos_behind_best", "cos_margin", "cos_log_rank", "cos_z", "cos_best_clause", "cos_server")
+SEMANTIC = (
+    "cos",
+    "cos_behind_best",
+    "cos_margin",
+    "cos_log_rank",
+    "cos_z",
+    "cos_best_clause",
+    "cos_server",
+    "cos_clause_rank",
+)
 
 
 def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[float]:
@@ -63,6 +73,7 @@ def keyword_features(
     rows[:, 7] = named / total
     rows[:, 8] = held / total
     rows[:, 9] = index.named_servers(weighted)[servers]
+    rows[:, 10] = _best_rank(scores.clauses, chosen) if scores.clauses else rows[:, 3]
     return rows
 
 
@@ -91,6 +102,7 @@ def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Posi
     rows[:, 4] = (own - float(cosines.mean())) / max(float(cosines.std()), 1e-6)
     rows[:, 5] = clause
     rows[:, 6] = servers - float(servers.max())
+    rows[:, 7] = _best_rank(scores.clauses, chosen) if scores.clauses else rows[:, 3]
     return rows
 
 
@@ -102,11 +114,17 @@ def _margins(values: Rows) -> Rows:
     return np.asarray(values - np.where(values == first, second, first), np.float64)
 
 
-def _ranks(values: Rows) -> Rows:
+def _ranks(values: Rows | NDArray[np.float32]) -> Rows:
     """0 for the best; equal values keep their order."""
     ranks = np.empty(len(values))
     ranks[(-values).argsort(kind="stable")] = np.arange(len(values))
     return ranks
+
+
+def _best_rank(clauses: tuple[NDArray[np.float32], ...], chosen: Positions) -> Rows:
+    """The log of each candidate's best rank among the candidates by any clause: a tool may serve one clause alone."""
+    ranks = [_ranks(part[chosen]) for part in clauses]
+    return np.asarray(np.log1p(reduce(np.minimum, ranks)), np.float64)
 
 
 def _holdings(columns: Columns, weighted: Mapping[str, float], chosen: Positions) -> tuple[Rows, Rows, Rows, float]:
