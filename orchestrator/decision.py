@@ -14,6 +14,7 @@ class Decision:
     `confidence` is the probability that `matches[0]` is right; `gate_confidence` the keyword leg's for its own best
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
+    `coverage`, where one was wanted, is the probability with which the matches hold all needed tools.
     """
 
     query: str
@@ -31,6 +32,7 @@ class Decision:
     timings_ms: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
+    coverage: float | None = None
 
     def tool(self, key: str) -> Tool | None:
         """The matched tool with this `server:name`, or None."""
@@ -62,6 +64,7 @@ class Decision:
             "confidence": round(self.confidence, 4),
             "gate_confidence": round(self.gate_confidence, 4),
             "semantic_ran": self.semantic_ran,
+            "coverage": self.coverage,
             "servers": list(self.servers),
             "recommended": list(self.recommended),
             "offered": list(self.offered),

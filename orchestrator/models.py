@@ -124,7 +124,8 @@ class RouteRequest:
     """A task to route.
 
     `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server` or a label = value)
-    must hold; earlier turns of a conversation count towards what the query means.
+    must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches are not
+    `limit` many but the fewest that hold all needed tools with that probability, at most 50.
     """
 
     query: str
@@ -135,6 +136,7 @@ class RouteRequest:
     route_hint: RouteHint = RouteHint.AUTO
     token_cap: int | None = None
     fusion: Fusion | None = None
+    coverage: float | None = None
 
     def validate(self) -> None:
         """Raises InvalidInput or UnknownTenant for what cannot be routed."""
@@ -150,6 +152,8 @@ class RouteRequest:
             raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
         if self.token_cap is not None and self.token_cap < 1:
             raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
         if not self.tenant:
             raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.conclusion import conclude
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import Embedder, embedder_for
@@ -20,7 +21,7 @@ from orchestrator.index import Index
 from orchestrator.indexes import Indexes
 from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
-from orchestrator.outcome import Outcome, conclude
+from orchestrator.outcome import Outcome
 from orchestrator.search import Search
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.stages.conversation import meant
@@ -110,12 +111,12 @@ class Router:
         run.time("always")
         outcome.find_explicit()
         run.time("explicit")
-        if outcome.settled:
+        if outcome.settled and request.coverage is None:
             decision = conclude(outcome, None, None)
             run.time("select")
             return run.finish(decision)
 
-        width, allowed, named = max(30, 3 * request.limit), outcome.allowed, outcome.named()
+        width, allowed, named = max(30, 3 * outcome.limit), outcome.allowed, outcome.named()
         search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)
         found = search.by_keyword()
         outcome.gate_confidence = search.gate(found)
@@ -133,6 +134,9 @@ class Router:
 
     def _wants_meaning(self, request: RouteRequest, gate_confidence: float) -> bool:
         if request.route_hint is RouteHint.AUTO:
+            # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
+            if request.coverage is not None:
+                return True
             return gate_confidence < self.options.gate
         return request.route_hint is RouteHint.SEMANTIC
 

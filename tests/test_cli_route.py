@@ -37,6 +37,7 @@ def assert_contract(found: dict[str, Any]) -> None:
         "confidence": PROBABILITY,
         "gate_confidence": PROBABILITY,
         "semantic_ran": bool,
+        "coverage": (*PROBABILITY, type(None)),
         "servers": list,
         "recommended": list,
         "offered": list,
@@ -85,6 +86,19 @@ def test_an_answer_is_one_json_document_of_the_contract(query: str, stage: str, 
     assert found["matches"][0]["tool"] == best
     assert len(found["matches"]) <= 3
     assert found["semantic_ran"] == (stage == "semantic")
+
+
+def test_coverage_takes_the_place_of_the_limit() -> None:
+    done = route("refund charge ch_3PqX, the customer paid twice", "-o", "json", "--coverage", "0.6")
+    found = json.loads(done.stdout)
+    assert_contract(found)
+    assert (found["coverage"], [match["tool"] for match in found["matches"]]) == (0.6, ["stripe:refund_charge"])
+    both = route("refund a charge", "--coverage", "0.9", "--limit", "3")
+    assert (both.returncode, "leave out --limit" in both.stderr) == (2, True)
+    for wrong in ("0", "1.5", "nan"):
+        refused = route("refund a charge", "--coverage", wrong)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "between 0 and 1" in refused.stderr
 
 
 def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error() -> None:

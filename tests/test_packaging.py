@@ -24,7 +24,13 @@ def test_the_wheel_ships_one_import_name(wheel_names: list[str]) -> None:
 
 
 def test_the_wheel_holds_the_model_and_the_fitted_maps(wheel_names: list[str]) -> None:
-    wanted = {"calibration.json", "embedder/config.json", "embedder/tokenizer.json", "embedder/model.safetensors"}
+    wanted = {
+        "calibration.json",
+        "coverage.json",
+        "embedder/config.json",
+        "embedder/tokenizer.json",
+        "embedder/model.safetensors",
+    }
     assert {f"orchestrator/data/{name}" for name in wanted} <= set(wheel_names)
     assert "orchestrator/py.typed" in wheel_names
     assert "orchestrator/activities/routing.py" in wheel_names
@@ -53,9 +59,9 @@ LAYERS = {
     "workflow side": "durable ending assisted running workflow workflows",
     "words and settings": "options text suspicion tokens everyday spelling wording catalogue embed postings steps "
     "metrics",
-    "stages and services": "stages features confidence index search explain costs context continuing flagged outcome "
-    "indexes store storage mcp connections sync planning planner structured llm deciding completing executors "
-    "devserver",
+    "stages and services": "stages features confidence coverage index search explain costs context continuing flagged "
+    "outcome ranking remarks conclusion indexes store storage mcp connections sync planning planner structured llm "
+    "deciding completing executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin notices gateway mcp_server scripted testing",
     "command line": "cli __main__",

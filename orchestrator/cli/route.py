@@ -23,7 +23,13 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 def routing_options(command: Any) -> Any:
     """The options that make a RouteRequest."""
     options = (
-        click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50)."),
+        click.option("--limit", type=int, metavar="N", help="At most so many matches (1 to 50).  [default: 10]"),
+        click.option(
+            "--coverage",
+            type=float,
+            metavar="P",
+            help="Instead of a limit: the fewest matches that hold all needed tools with this probability, e.g. 0.9.",
+        ),
         click.option(
             "--route-hint",
             type=click.Choice([str(hint) for hint in RouteHint]),
@@ -95,7 +101,8 @@ def _decide(
     store: str | None,
     organization: str | None,
     user: str | None,
-    limit: int,
+    limit: int | None,
+    coverage: float | None,
     route_hint: str,
     fusion: str | None,
     filters: tuple[str, ...],
@@ -103,10 +110,13 @@ def _decide(
     conversation: Path | None,
 ) -> Decision:
     tenant = tenant_from(organization, user)
+    if limit is not None and coverage is not None:
+        raise InvalidInput("--coverage finds the number of matches itself: leave out --limit, or cap with --token-cap")
     request = RouteRequest(
         query=query,
         tenant=tenant,
-        limit=limit,
+        limit=10 if limit is None else limit,
+        coverage=coverage,
         conversation=read_conversation(conversation),
         filters=_parse_filters(filters),
         route_hint=RouteHint(route_hint),

@@ -85,6 +85,8 @@ def _headline(decision: Decision) -> Text:
     line.append(f", {decision.confidence:.0%} sure", style="default not bold")
     passed = "passed" if decision.stage is not Stage.NONE else "closed"
     gate = "closed, so the semantic leg ran" if decision.semantic_ran else passed
+    if decision.coverage is not None and decision.semantic_ran:
+        gate = "not asked, both legs ran"
     if decision.stage is not Stage.ALWAYS:
         line.append(f" (keyword gate {decision.gate_confidence:.2f}: {gate})", style="dim not bold")
     return line
@@ -97,6 +99,8 @@ def _footer(decision: Decision) -> Text:
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "all"
     line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)", style="dim")
     line.append(f", {len(decision.matches)} of {decision.catalogue.tools:,} tools", style="dim")
+    if decision.coverage:
+        line.append(f" ({decision.coverage:.0%} sure to hold all needed)", style="dim")
     line.append(f", {decision.timings_ms.get('total', 0):.1f} ms", style="dim")
     return line
 

@@ -1,0 +1,134 @@
+"""From candidates to a Decision: stage, matches, recommendation, coverage set, token cap."""
+
+from dataclasses import replace
+
+from orchestrator import explain
+from orchestrator.continuing import continued
+from orchestrator.costs import Costs
+from orchestrator.coverage import CoverageSet, Legs
+from orchestrator.decision import Decision
+from orchestrator.flagged import set_beside
+from orchestrator.models import MAX_LIMIT, Kind, Match, Stage, Tool
+from orchestrator.outcome import Outcome
+from orchestrator.ranking import Ranked, always_only, by_standing, rank
+from orchestrator.remarks import rejected, warnings_of
+from orchestrator.search import Candidates, Search
+from orchestrator.stages import select
+from orchestrator.stages.conversation import offered_before
+from orchestrator.stages.keep import in_order
+
+
+def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) -> Decision:
+    """The Decision. Without a search (an always-available capability settled the request) only those capabilities."""
+    ranked = always_only(outcome) if search is None or found is None else rank(outcome, search, found)
+    stage = _stage(outcome, ranked, searched=search is not None)
+    if stage is Stage.NONE and not any(ranked.scores.values()):
+        ranked = by_standing(outcome)
+    outcome.covering = _cover(outcome, ranked, MAX_LIMIT)
+    candidates = _matches(outcome, ranked, stage)
+    if not outcome.explicit.wanted and outcome.covering is None:
+        candidates = select.spread(candidates, outcome.limit)
+    if outcome.request.conversation:
+        candidates = _in_conversation(outcome, candidates, nothing_fits=stage is Stage.NONE)
+    if outcome.index.flagged:
+        candidates = _with_flagged(outcome, candidates)
+    costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
+    kept, dropped = costs.fit(candidates[: outcome.limit])
+    if dropped and outcome.covering is not None:
+        outcome.covering = _cover(outcome, ranked, len(kept))
+    stage = Stage.NONE if dropped and not kept else stage
+    unflagged = [match for match in kept if match.tool.key not in outcome.index.flags]
+    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_clauses)
+    connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
+    return Decision(
+        query=outcome.request.query,
+        tenant=outcome.request.tenant,
+        stage=stage,
+        confidence=ranked.confidence if kept else 0.0,
+        gate_confidence=outcome.gate_confidence,
+        semantic_ran=outcome.semantic_ran,
+        matches=tuple(kept),
+        recommended=recommended,
+        servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
+        tokens=costs.tokens(kept),
+        catalogue=outcome.index.whole.version,
+        rejected=rejected(outcome, candidates, kept, dropped, costs.room),
+        warnings=warnings_of(outcome, stage, ranked, kept, costs),
+        offered=in_order([match.tool.key for match in kept], offered_before(outcome.request.conversation)),
+        coverage=outcome.covering.coverage if outcome.covering else None,
+    )
+
+
+def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:
+    """The candidates with the flagged tools beside them, which take no place in a coverage set."""
+    found = set_beside(outcome.index, outcome.request, outcome.explicit.unwanted, candidates, outcome.vector)
+    if outcome.covering is None:
+        return found
+    needed = candidates[: outcome.limit]
+    keys = {match.tool.key for match in needed}
+    return [*needed, *(match for match in found if match.tool.key not in keys)]
+
+
+def _cover(outcome: Outcome, ranked: Ranked, most: int) -> CoverageSet | None:
+    """How many of the ranked tools the wanted coverage takes; None where none is wanted."""
+    wanted, scores = outcome.request.coverage, [ranked.scores[position] for position in ranked.positions]
+    if wanted is None:
+        return None
+    if not any(scores):
+        return CoverageSet(count=min(most, outcome.request.limit), coverage=0.0)
+    there = len(outcome.index.whole) if outcome.allowed is None else int(outcome.allowed.sum())
+    legs: Legs = "both" if outcome.semantic_ran else "keyword"
+    return outcome.coverage.smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
+
+
+def _in_conversation(outcome: Outcome, candidates: list[Match], *, nothing_fits: bool) -> list[Match]:
+    """The candidates with the tools of earlier turns among the first; to a coverage set they are added."""
+    request = replace(outcome.request, limit=outcome.limit)
+    found = continued(
+        outcome.index, request, candidates, outcome.allowed, leans=outcome.leans, nothing_fits=nothing_fits
+    )
+    if outcome.covering is None:
+        return found
+    needed = {match.tool.key for match in candidates[: outcome.limit]}
+    first = [match for place, match in enumerate(found) if place < outcome.limit or match.tool.key in needed]
+    outcome.covering = replace(outcome.covering, count=min(MAX_LIMIT, len(first)))
+    return sorted(first, key=lambda match: match.tool.key not in needed)
+
+
+def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
+    if not searched:
+        return Stage.ALWAYS
+    if not ranked.positions or ranked.confidence < outcome.options.floor:
+        return Stage.NONE
+    first = ranked.evidence[ranked.positions[0]]
+    if first.get("always") and ranked.scores[ranked.positions[0]] == 1.0:
+        return Stage.ALWAYS
+    if "explicit" in first:
+        return Stage.EXPLICIT
+    return Stage.SEMANTIC if outcome.semantic_ran else Stage.KEYWORD
+
+
+def _matches(outcome: Outcome, ranked: Ranked, stage: Stage) -> list[Match]:
+    """Matches for the limit and for what may be told of the rejected, in order; marked low where nothing fits."""
+    low = "low: " if stage is Stage.NONE else ""
+    limit = outcome.limit
+    shown = ranked.positions[: limit + explain.MAX_REJECTED]
+    words = explain.words_in(outcome.index, outcome.understood, shown)
+    matches = []
+    for place, (position, own) in enumerate(zip(shown, words, strict=True)):
+        tool = outcome.index.catalogue.tools[position]
+        evidence = ranked.evidence[position]
+        # Those beyond the limit only become reasons of rejection: theirs are made of the words alone.
+        why = low + explain.why(evidence, own, _notes(outcome, position, tool, evidence)) if place < limit else ""
+        matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=own))
+    return matches
+
+
+def _notes(outcome: Outcome, position: int, tool: Tool, evidence: dict[str, float]) -> list[str]:
+    notes = []
+    if "always" in evidence:
+        notes.append(f'always available, asked for by "{outcome.always[position][1]}"')
+    if "explicit" in evidence:
+        said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
+        notes.append(f'server named by "{said}"')
+    return notes

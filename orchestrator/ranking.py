@@ -1,0 +1,134 @@
+"""The order of the candidates: legs merged, floors under what was said outright, and what all of it is worth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.models import Fusion
+from orchestrator.outcome import Outcome
+from orchestrator.search import Candidates, Search
+from orchestrator.stages import select
+from orchestrator.stages.merge import merge
+
+DEPRECATED = 0.8
+"""What a deprecated tool's probability is multiplied with."""
+SURE_OF_CLAUSE = 0.5
+"""A part of the task recommends a tool of its own when that tool is more likely right than not."""
+OWN_EVIDENCE = 0.2
+"""A tool of a named server is lifted when its probability is at least this share of that server's best."""
+MOST_LIFTED = 5
+"""So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Candidates in their final order, with scores and evidence."""
+
+    positions: list[int]
+    scores: dict[int, float]
+    evidence: dict[int, dict[str, float]]
+    confidence: float
+    best_of_clauses: list[str]
+
+
+def always_only(outcome: Outcome) -> Ranked:
+    positions = sorted(outcome.always, key=lambda position: -outcome.always[position][0])
+    return Ranked(
+        positions=positions,
+        scores={position: outcome.always[position][0] for position in positions},
+        evidence={position: {"always": 1.0} for position in positions},
+        confidence=1.0,
+        best_of_clauses=[outcome.index.catalogue.tools[position].key for position in positions],
+    )
+
+
+def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
+    """Merge the legs, put the floors under what was said outright, and order."""
+    tools = outcome.index.catalogue.tools
+    if found.merged is None or found.semantic is None:
+        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
+    else:
+        fusion = outcome.request.fusion or Fusion.LEARNT
+        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    scores = {int(found.chosen[i]): float(probability[i]) for i in order}
+    evidence = {int(found.chosen[i]): _evidence(found, int(i)) for i in order}
+    for position in scores:
+        if tools[position].labels.get("maturity") == "deprecated":
+            scores[position] *= DEPRECATED
+    confidence = search.confidence(found)
+    lifted = _lift_named(outcome, scores, evidence)
+    if lifted:
+        confidence = _confidence_among(search, found, lifted, confidence)
+    for position, (floor, _) in outcome.always.items():
+        scores[position] = max(floor, scores.get(position, 0.0))
+        evidence.setdefault(position, {})["always"] = 1.0
+    if outcome.request.fusion is not Fusion.RRF or lifted or outcome.always:
+        positions = sorted(scores, key=lambda position: -scores[position])
+    else:
+        positions = list(scores)
+    if positions and scores[positions[0]] == 1.0:
+        confidence = 1.0
+    surely = [position for position, chance in search.clause_bests() if chance >= SURE_OF_CLAUSE]
+    return Ranked(
+        positions=positions,
+        scores=scores,
+        evidence=evidence,
+        confidence=confidence,
+        best_of_clauses=[tools[position].key for position in surely],
+    )
+
+
+def _evidence(found: Candidates, i: int) -> dict[str, float]:
+    evidence = {"keyword": float(found.keyword[i])} if found.overlap[i] else {}
+    if found.semantic is not None:
+        evidence["semantic"] = float(found.semantic[i])
+    return evidence
+
+
+def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:
+    """The floor for the best tools of a named server that have evidence of their own; which were lifted."""
+    tools = outcome.index.catalogue.tools
+    floor = outcome.options.explicit_floor
+    lifted: set[int] = set()
+    for server in outcome.explicit.wanted:
+        own = [position for position in scores if tools[position].server == server]
+        own = [position for position in own if _has_own_evidence(outcome, position, evidence[position])]
+        own = sorted(own, key=lambda position: -scores[position])[:MOST_LIFTED]
+        best = max((scores[position] for position in own), default=0.0)
+        for position in own:
+            if scores[position] >= OWN_EVIDENCE * best:
+                evidence[position]["explicit"] = floor
+                # Within the floor the order by evidence stays.
+                scores[position] = floor + (1 - floor) * scores[position]
+                lifted.add(position)
+    return lifted
+
+
+def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:
+    """Whether the tool means what is asked, or says a word of it beside its server's name."""
+    keyword = outcome.index.keyword
+    if evidence.get("semantic", 0.0) >= outcome.options.floor:
+        return True
+    server = keyword.server_terms[int(keyword.server_of[position])]
+    columns = keyword.postings.columns(term for term in outcome.understood.terms if term not in server)
+    return bool((columns.documents == position).any())
+
+
+def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:
+    """The confidence when only the tools of the named servers can be right."""
+    return max(otherwise, search.confidence_among(found, np.isin(found.chosen, list(lifted))))
+
+
+def by_standing(outcome: Outcome) -> Ranked:
+    """Where nothing matched at all: the tools most used and best kept, with no claim."""
+    positions = select.by_standing(outcome.index.catalogue.tools)
+    if outcome.allowed is not None:
+        positions = [position for position in positions if outcome.allowed[position]]
+    positions = positions[: outcome.limit]
+    return Ranked(
+        positions=positions,
+        scores=dict.fromkeys(positions, 0.0),
+        evidence={position: {} for position in positions},
+        confidence=0.0,
+        best_of_clauses=[],
+    )

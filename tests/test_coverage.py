@@ -1,0 +1,160 @@
+"""Coverage sets: as many tools as hold all needed ones with the wanted probability, and a word where none can."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.coverage import LEVELS, Coverage, conformity, from_json, shipped, thresholds
+from orchestrator.decision import Decision
+from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
+from orchestrator.router import Router
+from tests.catalogues import sample, tool
+
+TASK = "refund charge ch_3PqX, the customer paid twice"
+VAGUE = "sort out what the customer wrote about the order"
+
+
+@pytest.fixture(scope="module")
+async def router() -> AsyncIterator[Router]:
+    async with Router(sample()) as router:
+        yield router
+
+
+async def covering(router: Router, query: str, coverage: float, **given: Any) -> Decision:
+    return await router.route(RouteRequest(query=query, tenant="local", coverage=coverage, **given))
+
+
+async def test_the_wanted_coverage_decides_how_many_tools_there_are(router: Router) -> None:
+    sizes = [len((await covering(router, TASK, wanted)).matches) for wanted in (0.5, 0.7, 0.8, 0.9)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 1
+    assert sizes[-1] > 3
+    assert len((await covering(router, VAGUE, 0.7)).matches) > sizes[1]
+
+
+async def test_the_set_is_the_smallest_whose_tools_stand_above_the_threshold(router: Router) -> None:
+    everything = await router.route(RouteRequest(query=TASK, tenant="local", limit=50, route_hint=RouteHint.SEMANTIC))
+    scores = sorted((match.score for match in everything.matches), reverse=True)
+    decision = await covering(router, TASK, 0.8)
+    share = shipped().shares["both"][LEVELS.index(0.8)]
+    assert len(decision.matches) == sum(score >= share * scores[0] for score in scores)
+    assert decision.coverage == 0.8
+    assert decision.semantic_ran
+    assert not decision.warnings
+
+
+async def test_what_fifty_tools_cannot_hold_is_told_with_what_they_reach(router: Router) -> None:
+    decision = await covering(router, TASK, 0.999)
+    assert len(decision.matches) == 50
+    assert decision.coverage is not None
+    assert decision.coverage < 0.999
+    assert f"coverage 0.999 cannot be had here: the 50 best tools reach {decision.coverage:g}" in decision.warnings
+
+
+async def test_a_set_that_is_the_whole_catalogue_misses_nothing() -> None:
+    async with Router(Catalogue([tool("bank:pay", "Pay a bill"), tool("bank:list", "List the bills")])) as router:
+        decision = await covering(router, "pay the bill", 0.999)
+    assert (len(decision.matches), decision.coverage, decision.warnings) == (2, 1.0, ())
+
+
+async def test_a_catalogue_of_one_tool_or_of_none_is_answered() -> None:
+    async with Router(Catalogue([tool("bank:pay", "Pay a bill")])) as router:
+        assert len((await covering(router, "pay the bill", 0.9)).matches) == 1
+    async with Router(Catalogue([])) as router:
+        decision = await covering(router, "pay the bill", 0.9)
+    assert (decision.matches, decision.coverage) == ((), 0.0)
+
+
+async def test_a_token_cap_lowers_the_coverage_that_is_claimed(router: Router) -> None:
+    decision = await covering(router, VAGUE, 0.8, token_cap=200)
+    assert 0 < decision.tokens.after <= 200
+    assert decision.coverage is not None
+    assert decision.coverage < 0.8
+    assert any("coverage 0.8 cannot be had here" in warning for warning in decision.warnings)
+
+
+async def test_the_keyword_leg_alone_is_held_to_thresholds_of_its_own(router: Router) -> None:
+    decision = await covering(router, TASK, 0.7, route_hint=RouteHint.KEYWORD)
+    assert not decision.semantic_ran
+    best = max(match.score for match in decision.matches)
+    assert min(match.score for match in decision.matches) >= shipped().shares["keyword"][LEVELS.index(0.7)] * best
+
+
+async def test_a_query_that_nothing_answers_gives_no_more_than_the_limit_and_claims_nothing(router: Router) -> None:
+    decision = await covering(router, "qwertzuiop", 0.9, route_hint=RouteHint.KEYWORD)
+    assert (decision.stage, decision.coverage) == (Stage.NONE, 0.0)
+    assert len(decision.matches) == 10
+
+
+async def test_an_always_available_tool_does_not_end_the_search_for_the_others(router: Router) -> None:
+    decision = await covering(router, "search my documents for the travel policy", 0.9)
+    assert decision.matches[0].tool.key == "builtin:workspace_rag_query"
+    assert len(decision.matches) > 1
+
+
+async def test_ranks_that_are_not_by_score_keep_every_tool_above_the_threshold(router: Router) -> None:
+    decision = await covering(router, VAGUE, 0.7, fusion=Fusion.RRF)
+    by_score = await covering(router, VAGUE, 0.7)
+    assert {match.tool.key for match in by_score.matches} <= {match.tool.key for match in decision.matches}
+
+
+async def test_without_a_wish_for_coverage_nothing_is_claimed(router: Router) -> None:
+    assert (await router.route(TASK)).coverage is None
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, -0.1, float("nan"), float("inf")])
+async def test_what_is_no_probability_is_refused(router: Router, coverage: float) -> None:
+    with pytest.raises(InvalidInput, match=r"coverage=.*between 0 and 1"):
+        await covering(router, TASK, coverage)
+
+
+def test_a_query_conforms_as_much_as_its_least_likely_needed_tool() -> None:
+    assert conformity([0.8, 0.4, 0.2], [True, True, False], 2) == pytest.approx(0.5)
+    assert conformity([0.8, 0.4, 0.2], [True, False, False], 2) == 0
+    assert conformity([0.2, 0.8, 0.4], [True, False, False], 1) == 1
+    assert conformity([], [], 1) == 0
+
+
+def test_thresholds_hold_what_they_promise_on_queries_of_the_same_kind() -> None:
+    draw = np.random.default_rng(0)
+    seen = {"one": draw.beta(2, 1, 9_000).tolist(), "two": draw.beta(1, 1, 900).tolist()}
+    shares = thresholds(seen)
+    new = np.concatenate([draw.beta(2, 1, 20_000), draw.beta(1, 1, 20_000)])
+    for wanted in (0.5, 0.8, 0.9):
+        assert (new >= shares[LEVELS.index(wanted)]).mean() == pytest.approx(wanted, abs=0.03)
+
+
+def test_few_queries_promise_no_more_than_they_can() -> None:
+    shares = thresholds({"nine": [0.5] * 9})
+    assert shares[LEVELS.index(0.9)] == 0.5
+    assert shares[LEVELS.index(0.91)] == 0
+
+
+def test_the_shipped_thresholds_fall_and_say_what_they_are_from() -> None:
+    assert shipped().source
+    for legs in ("keyword", "both"):
+        assert list(shipped().shares[legs]) == sorted(shipped().shares[legs], reverse=True)
+        assert 0 < shipped().shares[legs][LEVELS.index(0.8)] < 0.2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"both": [], "keyword": []}, {"both": ["x"] * 50, "keyword": [0.5] * 50}, {"both": [0.1, 0.2] * 25}],
+)
+def test_broken_thresholds_are_named_with_the_remedy(broken: dict[str, Any]) -> None:
+    with pytest.raises(InvalidConfig, match=r"coverage thresholds .*training.coverage"):
+        from_json(json.loads(json.dumps({"keyword": [0.5] * 50, **broken})) if broken else broken)
+
+
+def test_a_wanted_level_takes_the_next_threshold_above_it() -> None:
+    coverage = Coverage(shares={"both": tuple(1 - level for level in LEVELS), "keyword": (0.0,) * len(LEVELS)})
+    found = coverage.smallest([1.0, 0.45, 0.1, 0.05], 0.505, "both", most=50, everything=False)
+    assert (found.count, found.coverage) == (1, 0.505)
+    capped = coverage.smallest([1.0, 0.45, 0.1, 0.05], 0.9, "both", most=2, everything=False)
+    assert capped.count == 2
+    assert capped.coverage == pytest.approx(0.89)
