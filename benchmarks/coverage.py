@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.coverage import LEVELS, Coverage
+from orchestrator.coverage import LEVELS, Coverage, Legs
 from orchestrator.embed import embedder_for
 from orchestrator.models import MAX_LIMIT
 from orchestrator.options import Options
-from training.coverage import Routed, route_all, shares
+from training.coverage import Routed, route_all, thresholds
 
 WANTED = (0.8, 0.9, 0.95)
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
@@ -37,29 +37,13 @@ def fixed(k: int) -> Count:
     return lambda query: k
 
 
-def covering(coverage: Coverage, wanted: float, legs: str) -> Count:
+def covering(coverage: Coverage, wanted: float, legs: Legs) -> Count:
     """As `RouteRequest.coverage` counts."""
-
-    def count(query: Routed) -> int:
-        known = "both" if legs == "both" else "keyword"
-        return coverage.smallest(query.scores, wanted, known, most=MAX_LIMIT, everything=False).count  # type: ignore[arg-type]
-
-    return count
+    return lambda query: coverage.smallest(query.scores, wanted, legs, most=MAX_LIMIT, everything=False).count
 
 
-def above(share: float) -> Count:
-    """All down to the last that has this share of the best score."""
-    return lambda query: max(n for n, score in enumerate(query.scores, 1) if score >= share * max(query.scores))
-
-
-def left_out(routed: Mapping[str, Sets], name: str) -> Coverage:
-    """The thresholds that the other sets give."""
-    return Coverage(
-        shares={
-            legs: shares({other: queries for other, queries in sets.items() if other != name})
-            for legs, sets in routed.items()
-        }
-    )
+def left_out(sets: Sets, name: str) -> Sets:
+    return {other: queries for other, queries in sets.items() if other != name}
 
 
 def mean(rows: Sequence[Figures]) -> Figures:
@@ -67,15 +51,17 @@ def mean(rows: Sequence[Figures]) -> Figures:
     return held, size, tokens
 
 
-def coverage_table(routed: Mapping[str, Sets], legs: str) -> list[str]:
-    """Each set with thresholds from the others, beside ten tools and the fixed number that holds as much in mean."""
-    sets = routed[legs]
+def coverage_table(sets: Sets, legs: Legs) -> list[str]:
+    """Each set with thresholds from the others, beside ten tools and the fixed number that the others would choose."""
     ways: dict[str, list[Figures]] = {"10 tools": [measure(queries, fixed(10)) for queries in sets.values()]}
     for wanted in WANTED:
-        rows = [measure(own, covering(left_out(routed, name), wanted, legs)) for name, own in sets.items()]
-        ways[f"coverage {wanted:g}"] = rows
-        k = _as_good(sets, mean(rows)[0])
-        ways[f"{k} tools"] = [measure(queries, fixed(k)) for queries in sets.values()]
+        rows, same = [], []
+        for name, own in sets.items():
+            others = left_out(sets, name)
+            known = Coverage(thresholds={legs: thresholds(others)})
+            rows.append(measure(own, covering(known, wanted, legs)))
+            same.append(measure(own, fixed(smallest_fixed(others, wanted))))
+        ways |= {f"coverage {wanted:g}": rows, f"fixed, {wanted:g}": same}
     lines = [f"| set | {' | '.join(ways)} |", f"| --- |{' --- |' * len(ways)}"]
     for place, name in enumerate(sets):
         lines.append(f"| {name} | " + " | ".join(_shown(rows[place]) for rows in ways.values()) + " |")
@@ -83,10 +69,10 @@ def coverage_table(routed: Mapping[str, Sets], legs: str) -> list[str]:
     return lines
 
 
-def _as_good(sets: Sets, wanted: float) -> int:
-    """The smallest fixed number of tools that holds as much in the mean over sets."""
+def smallest_fixed(sets: Sets, wanted: float) -> int:
+    """The smallest number of tools that holds all needed ones so often, in the mean over sets."""
     held = {k: np.mean([measure(queries, fixed(k))[0] for queries in sets.values()]) for k in range(1, MAX_LIMIT + 1)}
-    return next((k for k, share in held.items() if share >= wanted - 1e-9), MAX_LIMIT)
+    return next((k for k, share in held.items() if share >= wanted), MAX_LIMIT)
 
 
 def _shown(figures: Figures) -> str:
@@ -102,14 +88,15 @@ def own_table(sets: Sets, wanted: float = 0.9) -> list[str]:
     ]
     both: list[tuple[Figures, Figures]] = []
     for name, queries in sets.items():
-        reached = sorted((query.conformity for query in queries), reverse=True)
-        share = reached[int(np.ceil(wanted * len(reached))) - 1]
+        threshold = thresholds({name: queries})[LEVELS.index(wanted)]
         ten = measure(queries, fixed(10))
         tens = f"{ten[0]:.3f}, {ten[2]:,.0f}"
-        if not share:
+        if not threshold:
             lines.append(f"| {name} | not within {MAX_LIMIT} tools | not within {MAX_LIMIT} tools | {tens} |")
             continue
-        adaptive, same = measure(queries, above(share)), measure(queries, fixed(_as_good({name: queries}, wanted)))
+        known = Coverage(thresholds={"both": thresholds({name: queries})})
+        adaptive = measure(queries, covering(known, wanted, "both"))
+        same = measure(queries, fixed(smallest_fixed({name: queries}, wanted)))
         both.append((adaptive, same))
         lines.append(f"| {name} | {adaptive[1]:.1f}, {adaptive[2]:,.0f} | {same[1]:.0f}, {same[2]:,.0f} | {tens} |")
     one, other = (mean([pair[side] for pair in both]) for side in (0, 1))
@@ -117,27 +104,27 @@ def own_table(sets: Sets, wanted: float = 0.9) -> list[str]:
     return lines
 
 
-def tables(routed: Mapping[str, Sets]) -> list[str]:
+def tables(routed: Mapping[Legs, Sets]) -> list[str]:
     """All of docs/coverage.md's tables, in Markdown."""
-    reach = {legs: max((level for level, share in zip(LEVELS, shares(sets), strict=True) if share), default=0.0)
-             for legs, sets in routed.items()}  # fmt: skip
+    most = {
+        legs: max((level for level, least in zip(LEVELS, thresholds(sets), strict=True) if least), default=0.0)
+        for legs, sets in routed.items()
+    }
     return [
-        "Thresholds from the other eight sets, both legs. Each cell: share of queries that had all needed tools, mean",
-        "number of tools, mean tokens of their definitions.",
+        "Both legs, each set with thresholds from the other eight (`coverage`), beside ten tools and the fixed number",
+        "of tools that the other eight would choose (`fixed`). Each cell: the share of queries that had all needed",
+        "tools, the mean number of tools, the mean tokens of their definitions.",
         "",
-        *coverage_table(routed, "both"),
+        *coverage_table(routed["both"], "both"),
         "",
         "The same with the keyword leg alone (`--route-hint keyword`):",
         "",
-        *coverage_table(routed, "keyword"),
+        *coverage_table(routed["keyword"], "keyword"),
         "",
-        (
-            "The most that 50 tools hold, every set counting the same: "
-            f"{reach['both']:g} by both legs, {reach['keyword']:g} by the keyword leg."
-        ),
+        f"Within 50 tools, every set counting the same: {most['both']:g} by both legs, {most['keyword']:g} by one.",
         "",
-        "What it takes for 90 % of a set's queries to have all their tools, thresholds and numbers fitted to the set",
-        "itself, as `toolroute eval FOLDER --fit` does for yours:",
+        "What it takes for 90 % of a set's queries to have all their tools, threshold and fixed number chosen on the",
+        "set itself, as `toolroute eval FOLDER --fit` does for yours:",
         "",
         *own_table(routed["both"]),
     ]

@@ -90,9 +90,9 @@ def _in_conversation(outcome: Outcome, candidates: list[Match], *, nothing_fits:
     if outcome.covering is None:
         return found
     needed = {match.tool.key for match in candidates[: outcome.limit]}
-    first = [match for place, match in enumerate(found) if place < outcome.limit or match.tool.key in needed]
-    outcome.covering = replace(outcome.covering, count=min(MAX_LIMIT, len(first)))
-    return sorted(first, key=lambda match: match.tool.key not in needed)
+    kept = {match.tool.key for match in found[: outcome.limit]}
+    outcome.covering = replace(outcome.covering, count=min(MAX_LIMIT, len(needed | kept)))
+    return sorted(found, key=lambda match: (match.tool.key not in needed, match.tool.key not in kept))
 
 
 def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:

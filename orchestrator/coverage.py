@@ -1,8 +1,8 @@
 """Coverage sets: how many of the best tools hold all that are needed, with a wanted probability.
 
-Split conformal prediction. A tool's conformity is its score as a share of the best tool's; a query's is that of the
-least likely tool that it needs, 0 where that is not among the best 50. The threshold of a coverage is the share that
-so many queries reach, every set of queries counting the same: `python -m training.coverage`, shipped in
+Split conformal prediction. A tool conforms by its score as a share of the best tool's, divided by its place; a query by
+the last tool that it needs, and not at all where one is not among the best 50. The threshold of a coverage is what so
+many queries reach, every set of queries counting the same: `python -m training.coverage`, shipped in
 `orchestrator/data/coverage.json`.
 """
 
@@ -40,12 +40,12 @@ class CoverageSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """For each of LEVELS, by legs, the share of the best score from which on a tool belongs to the set.
+    """By legs, for each of LEVELS, the conformity down to which tools belong to the set.
 
-    The shares fall; 0 stands where no 50 tools reach the level. `source` says what they were measured on.
+    The thresholds fall; 0 stands where no 50 tools reach the level. `source` says what they were measured on.
     """
 
-    shares: Mapping[str, tuple[float, ...]]
+    thresholds: Mapping[Legs, tuple[float, ...]]
     source: str = ""
 
     def smallest(
@@ -56,22 +56,49 @@ class Coverage:
         At most `most` tools; `everything`: the candidates are all tools there are, so together they miss none.
         """
         place = bisect_left(LEVELS, wanted)
-        share = self.shares[legs][place] if place < len(LEVELS) else 0.0
-        best = max(scores, default=0.0)
-        likely = [rank for rank, score in enumerate(scores, start=1) if score >= share * best]
-        count = min(most, likely[-1] if share and likely else len(scores))
+        threshold = self.thresholds[legs][place] if place < len(LEVELS) else 0.0
+        conforming = conformities(scores)
+        needed = sum(conformity >= threshold for conformity in conforming)
+        count = min(most, needed)
         if everything and count == len(scores):
             return CoverageSet(count=count, coverage=1.0)
-        left_out = max(scores[count:], default=0.0)
-        if share and left_out < share * best:
+        if threshold and count == needed:
             return CoverageSet(count=count, coverage=wanted)
-        return CoverageSet(count=count, coverage=self._reached(left_out / best if best else 1.0, legs))
-
-    def _reached(self, left_out: float, legs: Legs) -> float:
-        """The highest level whose share is above that of the likeliest tool left out."""
-        return max(
-            (level for level, share in zip(LEVELS, self.shares[legs], strict=True) if share > left_out), default=0.0
+        left_out = conforming[count] if count < len(scores) else 0.0
+        known = zip(LEVELS, self.thresholds[legs], strict=True)
+        return CoverageSet(
+            count=count, coverage=max((level for level, least in known if least > left_out), default=0.0)
         )
+
+
+def conformities(scores: Sequence[float]) -> list[float]:
+    """Of each candidate, in order: its score as a share of the best's, divided by its place; they fall.
+
+    In an order that is not by score, one counts as likely as the likeliest at or behind its place.
+    """
+    likeliest = list(accumulate(reversed(scores), max))[::-1]
+    best = max(max(scores, default=0.0), 1e-12)
+    return [score / best / place for place, score in enumerate(likeliest, start=1)]
+
+
+def conformity(scores: Sequence[float], needed: Sequence[bool], gold: int) -> float:
+    """Of a query: that of the last tool that it needs; 0 where not all `gold` are among these."""
+    if gold == 0 or sum(needed) < gold:
+        return 0.0
+    return conformities(scores)[max(place for place, is_needed in enumerate(needed) if is_needed)]
+
+
+def fit_thresholds(conformities_of: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
+    """The thresholds for LEVELS from the conformity of each set's queries.
+
+    Every set counts the same, and of each set one query more than there are is held to reach nothing: the one to come.
+    """
+    sets = len(conformities_of)
+    weighted = [(value, 1 / (sets * (len(own) + 1))) for own in conformities_of.values() for value in own]
+    weighted.sort(reverse=True)
+    reached = list(accumulate(weight for _, weight in weighted))
+    places = [bisect_left(reached, level - 1e-9) for level in LEVELS]
+    return tuple(weighted[place][0] if place < len(weighted) else 0.0 for place in places)
 
 
 @cache
@@ -83,38 +110,18 @@ def shipped() -> Coverage:
 
 def from_json(record: dict[str, Any]) -> Coverage:
     """Thresholds from their JSON form; InvalidConfig names what is wrong."""
+    about = record.get("about")
+    source = str(about.get("source", "")) if isinstance(about, dict) else ""
+    thresholds = {legs: _checked(legs, record.get(legs)) for legs in ("keyword", "both")}
+    return Coverage(thresholds=thresholds, source=source)  # type: ignore[arg-type]
+
+
+def _checked(legs: str, given: Any) -> tuple[float, ...]:
+    """The thresholds of some legs, where they can be ones."""
     remedy = "make them again with `python -m training.coverage`, or `toolroute eval FOLDER --fit --write FILE`"
-    shares: dict[str, tuple[float, ...]] = {}
-    for legs in ("keyword", "both"):
-        given = record.get(legs)
-        if not isinstance(given, list) or len(given) != len(LEVELS):
-            raise InvalidConfig(f"coverage thresholds {legs!r}: give {len(LEVELS)} numbers; {remedy}")
-        if not all(isinstance(share, int | float) and 0 <= share <= 1 for share in given) or given != sorted(
-            given, reverse=True
-        ):
-            raise InvalidConfig(f"coverage thresholds {legs!r}: give shares of 0 to 1 that fall; {remedy}")
-        shares[legs] = tuple(float(share) for share in given)
-    return Coverage(shares=shares, source=str(record.get("about", {}).get("source", "")))
-
-
-def thresholds(conformities: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
-    """The shares for LEVELS from the conformity of each set's queries.
-
-    Every set counts the same, and of each set one query more than there are is held to reach nothing: the one to come.
-    """
-    weighted = [(value, 1 / (len(conformities) * (len(own) + 1))) for own in conformities.values() for value in own]
-    weighted.sort(reverse=True)
-    reached = list(accumulate(weight for _, weight in weighted))
-    places = [bisect_left(reached, level - 1e-9) for level in LEVELS]
-    return tuple(weighted[place][0] if place < len(weighted) else 0.0 for place in places)
-
-
-def conformity(scores: Sequence[float], needed: Sequence[bool], gold: int) -> float:
-    """The share of the best score that the least likely needed tool has; 0 where not all `gold` are among these.
-
-    Of tools in an order that is not by score, one counts as likely as the likeliest at or behind its place.
-    """
-    if gold == 0 or sum(needed) < gold:
-        return 0.0
-    last = max(rank for rank, is_needed in enumerate(needed) if is_needed)
-    return max(scores[last:]) / max(max(scores), 1e-12)
+    if not isinstance(given, list) or len(given) != len(LEVELS):
+        raise InvalidConfig(f"coverage thresholds {legs!r}: give {len(LEVELS)} numbers; {remedy}")
+    numbers = [value for value in given if isinstance(value, int | float) and 0 <= value <= 1]
+    if len(numbers) != len(given) or numbers != sorted(numbers, reverse=True):
+        raise InvalidConfig(f"coverage thresholds {legs!r}: give numbers of 0 to 1 that fall; {remedy}")
+    return tuple(float(value) for value in numbers)

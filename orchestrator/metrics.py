@@ -64,3 +64,10 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 def mean(values: Sequence[float]) -> float:
     """The mean; 0 of nothing."""
     return float(np.mean(values)) if values else 0.0
+
+
+def balanced(there: ArrayLike, away: ArrayLike, floor: float) -> float:
+    """The mean share of right decisions at a floor: those there at or above it, those away below."""
+    kept = np.asarray(there, np.float64) >= floor
+    refused = np.asarray(away, np.float64) < floor
+    return float((kept.mean() + refused.mean()) / 2)

@@ -6,6 +6,7 @@
 | QDRANT_API_KEY | store_key | the Qdrant server's key |
 | TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
 | OPENAI_BASE_URL, OPENAI_API_KEY | model_url | any OpenAI-compatible endpoint; the key is read when a client opens |
+| TOOLROUTE_CALIBRATION | calibration | a file that `toolroute doctor --write` or `toolroute eval --fit --write` made |
 | TOOLROUTE_MODEL | model | the language model; none: all is deterministic |
 | TOOLROUTE_MODEL_ROUTE | model_route | another one for deciding between an answer, one tool and a plan |
 | TOOLROUTE_MODEL_PLAN | model_plan | another one for plans, late arguments and the answer |
@@ -49,6 +50,8 @@ class Options:
     """How many tenants' indexes a process keeps; the least recently used one goes."""
     exact_tokens: bool = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
+    calibration: str = ""
+    """A file with a fit to your own catalogue; a floor in it takes the place of `floor`."""
 
     def __post_init__(self) -> None:
         for name in ("gate", "floor", "explicit_floor"):
@@ -70,6 +73,7 @@ class Options:
 _VARIABLES = {
     "store": "TOOLROUTE_STORE",
     "embedder": "TOOLROUTE_EMBEDDER",
+    "calibration": "TOOLROUTE_CALIBRATION",
     "model": "TOOLROUTE_MODEL",
     "model_route": "TOOLROUTE_MODEL_ROUTE",
     "model_plan": "TOOLROUTE_MODEL_PLAN",

@@ -17,6 +17,7 @@ from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import Embedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
+from orchestrator.fit import Fit
 from orchestrator.index import Index
 from orchestrator.indexes import Indexes
 from orchestrator.models import RouteHint, RouteRequest, Turn
@@ -34,8 +35,9 @@ class Router:
     """Routes tasks to tools, in process.
 
     Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
-    or a Store), which knows each tenant's own. Everything opens on first use and closes with the context. One Router
-    serves many concurrent calls of one event loop.
+    or a Store), which knows each tenant's own. `calibration` is a fit, or a file of one
+    (docs/calibration.md). Everything opens on first use and closes with the context. One Router serves many concurrent
+    calls of one event loop.
     """
 
     def __init__(
@@ -46,13 +48,17 @@ class Router:
         embedder: Embedder | None = None,
         options: Options | None = None,
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
-        calibration: Calibration | None = None,
+        calibration: Calibration | Fit | str | Path | None = None,
     ) -> None:
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
-        self.options = options or Options()
+        options = options or Options()
         self._given_embedder = embedder
-        self._calibration = calibration or shipped()
+        self._fit = _fit_from(calibration or options.calibration)
+        if embedder is not None:
+            self._fit.check(embedder.id)
+        self.options = self._fit.options(options)
+        self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(store, str | Path)
         if isinstance(store, str | Path):
             store = Store(store, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
@@ -65,6 +71,7 @@ class Router:
         if self._given_embedder is None:
             given = None if self._owns_store or self.store is None else self.store.embedder
             self._given_embedder = given or embedder_for(self.options)
+            self._fit.check(self._given_embedder.id)
         return self._given_embedder
 
     async def __aenter__(self) -> Self:
@@ -107,6 +114,7 @@ class Router:
         understood = understand(said.text, said.earlier)
         run.time("understand")
         outcome = Outcome(index, request, understood, self.options)
+        outcome.coverage = self._fit.coverage or outcome.coverage
         outcome.find_always()
         run.time("always")
         outcome.find_explicit()
@@ -163,6 +171,13 @@ class Router:
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await asyncio.to_thread(index.semantic, self.embedder)
             return await asyncio.to_thread(self.embedder.embed, texts)
+
+
+def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
+    """The fit given, or in the file named; the empty one, which changes nothing, where there is none."""
+    if isinstance(given, Fit):
+        return given
+    return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
 
 
 class _Run:

@@ -186,4 +186,9 @@ def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
     return (name, 1.0), (first, 1.0), (" ".join(rest), 0.5), (parameters, 0.5)
 
 
+def sentences(text: str) -> list[str]:
+    """A description's sentences and lines."""
+    return [part for part in _SENTENCE_END.split(text.strip()) if part]
+
+
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")

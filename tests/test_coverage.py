@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.coverage import LEVELS, Coverage, conformity, from_json, shipped, thresholds
+from orchestrator.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
@@ -41,8 +41,8 @@ async def test_the_set_is_the_smallest_whose_tools_stand_above_the_threshold(rou
     everything = await router.route(RouteRequest(query=TASK, tenant="local", limit=50, route_hint=RouteHint.SEMANTIC))
     scores = sorted((match.score for match in everything.matches), reverse=True)
     decision = await covering(router, TASK, 0.8)
-    share = shipped().shares["both"][LEVELS.index(0.8)]
-    assert len(decision.matches) == sum(score >= share * scores[0] for score in scores)
+    threshold = shipped().thresholds["both"][LEVELS.index(0.8)]
+    assert len(decision.matches) == sum(score / scores[0] / place >= threshold for place, score in enumerate(scores, 1))
     assert decision.coverage == 0.8
     assert decision.semantic_ran
     assert not decision.warnings
@@ -81,8 +81,8 @@ async def test_a_token_cap_lowers_the_coverage_that_is_claimed(router: Router) -
 async def test_the_keyword_leg_alone_is_held_to_thresholds_of_its_own(router: Router) -> None:
     decision = await covering(router, TASK, 0.7, route_hint=RouteHint.KEYWORD)
     assert not decision.semantic_ran
-    best = max(match.score for match in decision.matches)
-    assert min(match.score for match in decision.matches) >= shipped().shares["keyword"][LEVELS.index(0.7)] * best
+    last = conformities([match.score for match in decision.matches])[-1]
+    assert last >= shipped().thresholds["keyword"][LEVELS.index(0.7)]
 
 
 async def test_a_query_that_nothing_answers_gives_no_more_than_the_limit_and_claims_nothing(router: Router) -> None:
@@ -114,7 +114,7 @@ async def test_what_is_no_probability_is_refused(router: Router, coverage: float
 
 
 def test_a_query_conforms_as_much_as_its_least_likely_needed_tool() -> None:
-    assert conformity([0.8, 0.4, 0.2], [True, True, False], 2) == pytest.approx(0.5)
+    assert conformity([0.8, 0.4, 0.2], [True, True, False], 2) == pytest.approx(0.25)
     assert conformity([0.8, 0.4, 0.2], [True, False, False], 2) == 0
     assert conformity([0.2, 0.8, 0.4], [True, False, False], 1) == 1
     assert conformity([], [], 1) == 0
@@ -123,23 +123,23 @@ def test_a_query_conforms_as_much_as_its_least_likely_needed_tool() -> None:
 def test_thresholds_hold_what_they_promise_on_queries_of_the_same_kind() -> None:
     draw = np.random.default_rng(0)
     seen = {"one": draw.beta(2, 1, 9_000).tolist(), "two": draw.beta(1, 1, 900).tolist()}
-    shares = thresholds(seen)
+    shares = fit_thresholds(seen)
     new = np.concatenate([draw.beta(2, 1, 20_000), draw.beta(1, 1, 20_000)])
     for wanted in (0.5, 0.8, 0.9):
         assert (new >= shares[LEVELS.index(wanted)]).mean() == pytest.approx(wanted, abs=0.03)
 
 
 def test_few_queries_promise_no_more_than_they_can() -> None:
-    shares = thresholds({"nine": [0.5] * 9})
+    shares = fit_thresholds({"nine": [0.5] * 9})
     assert shares[LEVELS.index(0.9)] == 0.5
     assert shares[LEVELS.index(0.91)] == 0
 
 
 def test_the_shipped_thresholds_fall_and_say_what_they_are_from() -> None:
     assert shipped().source
-    for legs in ("keyword", "both"):
-        assert list(shipped().shares[legs]) == sorted(shipped().shares[legs], reverse=True)
-        assert 0 < shipped().shares[legs][LEVELS.index(0.8)] < 0.2
+    for own in shipped().thresholds.values():
+        assert list(own) == sorted(own, reverse=True)
+        assert 0 < own[LEVELS.index(0.8)] < own[LEVELS.index(0.5)] < 1
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,15 @@ def test_the_shipped_thresholds_fall_and_say_what_they_are_from() -> None:
     [{}, {"both": [], "keyword": []}, {"both": ["x"] * 50, "keyword": [0.5] * 50}, {"both": [0.1, 0.2] * 25}],
 )
 def test_broken_thresholds_are_named_with_the_remedy(broken: dict[str, Any]) -> None:
-    with pytest.raises(InvalidConfig, match=r"coverage thresholds .*training.coverage"):
+    with pytest.raises(InvalidConfig, match=r"coverage thresholds .*training\.coverage"):
         from_json(json.loads(json.dumps({"keyword": [0.5] * 50, **broken})) if broken else broken)
 
 
 def test_a_wanted_level_takes_the_next_threshold_above_it() -> None:
-    coverage = Coverage(shares={"both": tuple(1 - level for level in LEVELS), "keyword": (0.0,) * len(LEVELS)})
-    found = coverage.smallest([1.0, 0.45, 0.1, 0.05], 0.505, "both", most=50, everything=False)
-    assert (found.count, found.coverage) == (1, 0.505)
-    capped = coverage.smallest([1.0, 0.45, 0.1, 0.05], 0.9, "both", most=2, everything=False)
+    coverage = Coverage(thresholds={"both": tuple(1 - level for level in LEVELS), "keyword": (0.0,) * len(LEVELS)})
+    scores = [1.0, 0.9, 0.3, 0.2]  # Conformities 1, 0.45, 0.1 and 0.05; the threshold of a level is what it leaves.
+    found = coverage.smallest(scores, 0.545, "both", most=50, everything=False)
+    assert (found.count, found.coverage) == (2, 0.545)
+    capped = coverage.smallest(scores, 0.93, "both", most=2, everything=False)
     assert capped.count == 2
     assert capped.coverage == pytest.approx(0.89)

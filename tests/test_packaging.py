@@ -59,9 +59,9 @@ LAYERS = {
     "workflow side": "durable ending assisted running workflow workflows",
     "words and settings": "options text suspicion tokens everyday spelling wording catalogue embed postings steps "
     "metrics",
-    "stages and services": "stages features confidence coverage index search explain costs context continuing flagged "
-    "outcome ranking remarks conclusion indexes store storage mcp connections sync planning planner structured llm "
-    "deciding completing executors devserver",
+    "stages and services": "stages features confidence coverage index search trials probes findability fit fitting "
+    "explain costs context continuing flagged outcome ranking remarks conclusion indexes store storage mcp connections "
+    "sync planning planner structured llm deciding completing executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin notices gateway mcp_server scripted testing",
     "command line": "cli __main__",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.confidence import Calibration, from_json
-from orchestrator.coverage import LEVELS, conformity, thresholds
+from orchestrator.coverage import LEVELS, Legs, conformity, fit_thresholds
 from orchestrator.embed import Embedder, embedder_for
 from orchestrator.evaluation import read_set
 from orchestrator.models import MAX_LIMIT, RouteHint, RouteRequest
@@ -20,7 +20,7 @@ from orchestrator.options import Options
 from orchestrator.router import Router
 from training.confidence import MOST_QUERIES, SETS, collect, collect_small, fit_all
 
-HINTS = {"keyword": RouteHint.KEYWORD, "both": RouteHint.SEMANTIC}
+HINTS: dict[Legs, RouteHint] = {"keyword": RouteHint.KEYWORD, "both": RouteHint.SEMANTIC}
 """The legs whose scores get thresholds, and the hint that runs them."""
 
 
@@ -73,7 +73,7 @@ async def route_set(folder: Path, maps: Calibration, embedder: Embedder, hint: R
     return answers
 
 
-def route_all(data: Path, embedder: Embedder) -> dict[str, dict[str, list[Routed]]]:
+def route_all(data: Path, embedder: Embedder) -> dict[Legs, dict[str, list[Routed]]]:
     """By legs and set, what maps that have not seen the set answer."""
     maps = left_out_maps(data, embedder)
     return {
@@ -82,10 +82,10 @@ def route_all(data: Path, embedder: Embedder) -> dict[str, dict[str, list[Routed
     }
 
 
-def shares(routed: Mapping[str, Sequence[Routed]]) -> tuple[float, ...]:
+def thresholds(routed: Mapping[str, Sequence[Routed]]) -> tuple[float, ...]:
     """The thresholds that these sets give, to four digits."""
-    found = thresholds({name: [query.conformity for query in queries] for name, queries in routed.items()})
-    return tuple(float(f"{share:.4g}") for share in found)
+    found = fit_thresholds({name: [query.conformity for query in queries] for name, queries in routed.items()})
+    return tuple(float(f"{threshold:.4g}") for threshold in found)
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def main() -> None:
         "embedder": embedder.id,
         "queries": {name: len(queries) for name, queries in routed["both"].items()},
     }
-    record = {**{legs: list(shares(sets)) for legs, sets in routed.items()}, "about": about}
+    record = {**{legs: list(thresholds(sets)) for legs, sets in routed.items()}, "about": about}
     arguments.out.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 

@@ -36,6 +36,18 @@ def model_option(command: Command) -> Command:
     return click.option("--model", metavar="NAME", help=text)(command)
 
 
+def calibration_option(command: Command) -> Command:
+    """`--calibration`."""
+    text = "A fit to your own catalogue, made by `doctor --write` or `eval --fit --write`."
+    return click.option("--calibration", metavar="FILE", type=click.Path(path_type=Path), help=text)(command)
+
+
+def write_option(command: Command) -> Command:
+    """`--write`, of the commands that make a fit."""
+    text = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
+    return click.option("--write", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help=text)(command)
+
+
 def source_options(command: Command) -> Command:
     """`--catalogue`, `--store` and the tenant."""
     text = (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options
-from orchestrator.errors import ToolrouteError
+from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options, write_option
+from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.options import Options, default_store, model_key
 
 if TYPE_CHECKING:
@@ -36,9 +36,38 @@ class Finding:
 @store_option
 @tenant_options
 @click.option("--config", metavar="MCP.JSON", type=click.Path(path_type=Path), help="Look at these MCP servers too.")
+@click.option(
+    "--catalogue",
+    metavar="FILE|FOLDER",
+    type=click.Path(path_type=Path),
+    help="Examine these tools instead: which cannot be found, which collide, and the words that help.",
+)
+@write_option
+@click.option("--maps", is_flag=True, help="Into --write's file also a correction of the confidence itself.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def doctor(store: str | None, organization: str | None, user: str | None, config: Path | None, output: str) -> None:
-    """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken."""
+def doctor(
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    config: Path | None,
+    catalogue: Path | None,
+    write: Path | None,
+    maps: bool,
+    output: str,
+) -> None:
+    """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
+
+    With --catalogue, examine its tools by queries made from their own text; --write keeps the floor fitted to them.
+    """
+    if catalogue is not None:
+        if store or organization or user or config:
+            raise InvalidInput("--catalogue examines a file's tools: leave out --store, --config and the tenant")
+        from orchestrator.cli.examine import examine
+
+        examine(catalogue, Options.from_env(), write=write, maps=maps, output=output)
+        return
+    if write is not None or maps:
+        raise InvalidInput("--write and --maps keep what --catalogue finds: give --catalogue, too")
     findings = list(_examine(store or default_store(), tenant_from(organization, user), config))
     if output == "json":
         echo_json([asdict(finding) for finding in findings])

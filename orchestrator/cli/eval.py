@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.common import echo_json, progress
+from orchestrator.cli.common import calibration_option, echo_json, progress, write_option
+from orchestrator.cli.fit import fit_set
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.options import Options
@@ -34,6 +35,9 @@ SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a JSON line for each query.",
 )
+@click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")
+@write_option
+@calibration_option
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def evaluate(
     folder: Path,
@@ -42,12 +46,24 @@ def evaluate(
     stages: str,
     categories: bool,
     per_query: Path | None,
+    fit: bool,
+    write: Path | None,
+    calibration: Path | None,
     output: str,
 ) -> None:
     """Route the queries of FOLDER (queries.jsonl) among its tools (tools.jsonl) and measure the answers."""
     found = read_set(folder, distractors)
     _note_unknown(found)
-    options = Options.from_env()
+    options = Options.from_env(calibration=calibration and str(calibration))
+    if write is not None and not fit:
+        raise InvalidInput("--write keeps what --fit makes: give --fit, too")
+    if fit:
+        if level != "tool" or stages != "auto" or categories or per_query is not None or calibration is not None:
+            raise InvalidInput("--fit fits what the gate decides among tools: beside it only --distractors and --write")
+        fit_set(found, options, write, output)
+        return
+    if calibration is not None and stages == "semantic":
+        raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
     answers = _answer(found, options, Stages(stages), level)
     if per_query is not None:
         _write_lines(per_query, answers)
@@ -63,7 +79,9 @@ def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> 
     async def answer() -> list[Answer]:
         with progress("routing queries") as bar:
             task = bar.add_task("", total=len(found.queries))
-            async with Router(found.catalogue, options=options, calibration=stages.calibration) as router:
+            # A leg alone is ordered by maps of its own; a calibration file corrects those of both.
+            maps = stages.calibration if stages is Stages.SEMANTIC else None
+            async with Router(found.catalogue, options=options, calibration=maps) as router:
                 return await answer_all(
                     router,
                     found.queries,

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.common import echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.common import calibration_option, echo_json, open_router, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.completions import Choice
 from orchestrator.decision import Decision
@@ -48,7 +48,7 @@ def routing_options(command: Any) -> Any:
     )
     for option in reversed(options):
         command = option(command)
-    return source_options(command)
+    return source_options(calibration_option(command))
 
 
 @click.command()
@@ -108,6 +108,7 @@ def _decide(
     filters: tuple[str, ...],
     token_cap: int | None,
     conversation: Path | None,
+    calibration: Path | None,
 ) -> Decision:
     tenant = tenant_from(organization, user)
     if limit is not None and coverage is not None:
@@ -125,8 +126,10 @@ def _decide(
     )
     request.validate()
 
+    options = Options.from_env(calibration=calibration and str(calibration))
+
     async def decide() -> Decision:
-        async with open_router(catalogue, store, tenant) as router:
+        async with open_router(catalogue, store, tenant, options) as router:
             return await router.route(request)
 
     return asyncio.run(decide())

@@ -1,0 +1,117 @@
+"""`toolroute doctor --catalogue PATH`: what can't be found, what collides, what helps, and a fit without labels."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.cli.common import echo_json, progress
+from orchestrator.confidence import shipped
+from orchestrator.embed import embedder_for
+from orchestrator.errors import InvalidInput
+from orchestrator.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
+from orchestrator.fit import Fit
+from orchestrator.fitting import fit_made
+from orchestrator.index import Index
+from orchestrator.options import Options
+
+SHOWN = 20
+"""Lines of each kind in the table; `-o json` has all."""
+
+
+def examine(path: Path, options: Options, *, write: Path | None, maps: bool, output: str) -> None:
+    """Tries the catalogue by queries made from its own text, shows what was found, and writes the fit where told."""
+    started = time.perf_counter()
+    catalogue = Catalogue.read(path)
+    if not len(catalogue):
+        raise InvalidInput(f"{str(path)!r} has no tools: there is nothing to examine")
+    embedder = embedder_for(options)
+    examination = Examination(index=Index(catalogue), maps=shipped(), embedder=embedder)
+    examination.run(_bar("trying tools"))
+    findings = examination.findings(_bar("trying words"))
+    fit = fit_made(examination.all_trials(), options, maps=maps)
+    if write is not None:
+        about = {"from": "made queries", "catalogue": catalogue.fingerprint, "queries": findings.queries}
+        replace(fit, embedder=embedder.id, about=about).write(write)
+    if output == "json":
+        echo_json({**findings.to_json(), "fit": _fit_json(fit), "written": None if write is None else str(write)})
+    else:
+        _show(findings, fit, options, write, time.perf_counter() - started)
+
+
+def _bar(label: str) -> Any:
+    """A callback that draws a bar while there is something to do."""
+    bar = progress(label)
+    task = bar.add_task("", total=None)
+
+    def update(done: int, total: int) -> None:
+        if done == 1:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+        if done == total:
+            bar.stop()
+
+    return update
+
+
+def _fit_json(fit: Fit) -> dict[str, Any]:
+    pairs = {"gate": fit.gate, "confidence": fit.confidence}
+    return {
+        "floor": fit.floor,
+        **{
+            name: pair and {"slope": round(pair.slope, 4), "offset": round(pair.offset, 4)}
+            for name, pair in pairs.items()
+        },
+    }
+
+
+def _show(found: Findability, fit: Fit, options: Options, write: Path | None, seconds: float) -> None:
+    from rich.text import Text
+
+    from orchestrator.cli.show import console
+
+    out = console()
+    which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
+    out.print(Text(f"{found.tools:,} tools{which}: {found.queries:,} queries made from their own text", style="bold"))
+    out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}; {seconds:.1f} s")
+    _section(out, "Cannot be found: fewer than half of their own queries bring them", map(_unfound, found.unfound))
+    _section(out, "Collide: one takes queries of the other, or each some", map(_collision, found.collisions))
+    _section(out, "Say nothing that a query could be made of: describe what they do", [[key] for key in found.silent])
+    out.print(f"\nAbstain below {fit.floor:g} here; {options.floor:g} is the default.", style="dim")
+    if write is not None:
+        told = f"Written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}"
+        out.print(Text(told, style="dim"), soft_wrap=True)
+
+
+def _section(out: Any, title: str, entries: Any) -> None:
+    from rich.text import Text
+
+    entries = list(entries)
+    out.print(Text(f"\n{title}: {len(entries):,}", style="bold" if entries else "dim"))
+    for lines in entries[:SHOWN]:
+        for number, line in enumerate(lines):
+            out.print(Text(f"{'  ' if number == 0 else '     '}{line}", style="dim" if number else ""), soft_wrap=True)
+    if len(entries) > SHOWN:
+        out.print(Text(f"  and {len(entries) - SHOWN:,} more: -o json has all", style="dim"))
+
+
+def _unfound(item: Unfound) -> list[str]:
+    instead = f"; instead {', '.join(item.instead)}" if item.instead else ""
+    return [f"{item.tool}: {item.brought} of {item.queries}{instead}", _advice(item.tool, item.mend)]
+
+
+def _collision(item: Collision) -> list[str]:
+    (one, other), (lost, gained) = item.tools, item.lost
+    head = f"{one} and {other}: {lost} of {item.queries[0]} and {gained} of {item.queries[1]} go to the other"
+    return [head, *(_advice(tool, mend) for tool, mend in zip(item.tools, item.mends, strict=True))]
+
+
+def _advice(tool: str, mend: Mend | None) -> str:
+    if mend is None:
+        return f"-> {tool}: no word of its own sets it apart; say in its description what only it does"
+    words, of = ", ".join(mend.words), f"of {mend.queries} failing queries"
+    if mend.added > mend.said:
+        found = f"tasks that say them then find it ({mend.added} {of}, {mend.said} without)"
+        return f"-> {tool}: add the keywords {words}; {found}"
+    return f"-> {tool}: only it says {words} ({mend.said} {of} that say so find it): say so throughout its description"

@@ -1,0 +1,71 @@
+"""`toolroute eval FOLDER --fit`: calibration and coverage fitted to labelled queries, and what that is worth."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.cli.common import echo_json, progress
+from orchestrator.confidence import shipped
+from orchestrator.embed import embedder_for
+from orchestrator.evaluation import QuerySet
+from orchestrator.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
+from orchestrator.index import Index
+from orchestrator.options import Options
+from orchestrator.trials import Trial, tried
+
+
+def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
+    """Fits to the set's queries, shows the worth on held-out folds, and writes the fit to all of them where told."""
+    embedder = embedder_for(options)
+    index, known = Index(found.catalogue), found.catalogue.positions
+    trials: list[Trial] = []
+    with progress("trying queries") as bar:
+        task = bar.add_task("", total=len(found.queries))
+        for query in found.queries:
+            right = [known[key] for key in query.relevant if key in known]
+            trials.append(tried(index, shipped(), embedder, query.text, right, deep=True))
+            bar.advance(task)
+    fit = fit_labelled(trials, options)
+    before, after = cross_validated(trials, options)
+    about = {
+        "from": "labelled queries",
+        "set": found.name,
+        "catalogue": found.catalogue.fingerprint,
+        "queries": len(trials),
+        "before": asdict(before),
+        "after": asdict(after),
+    }
+    if write is not None:
+        replace(fit, embedder=embedder.id, about=about).write(write)
+    if output == "json":
+        echo_json({**about, "folds": FOLDS, "written": None if write is None else str(write)})
+    else:
+        _show(before, after, len(trials), write)
+
+
+def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from orchestrator.cli.show import console
+
+    out = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for column in ("ece", "settled", "precision", "none", f"held at {COVERAGE:g}", "tools"):
+        table.add_column(column, justify="right")
+    for name, worth in (("shipped", before), ("fitted", after)):
+        table.add_row(name, *(_figure(value) for value in asdict(worth).values()))
+    out.print(table)
+    lines = [f"on held-out fifths of {queries:,} queries"]
+    if queries < LEAST_FOR_COVERAGE:
+        lines.append(f"fewer than {LEAST_FOR_COVERAGE} queries: the thresholds of coverage sets stay as shipped")
+    if write is None:
+        lines.append("not written: give --write FILE to keep the fit to all queries")
+    else:
+        lines.append(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
+    out.print(Text("\n".join(lines), style="dim"), soft_wrap=True)
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{value:.3f}"

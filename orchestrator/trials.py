@@ -1,0 +1,105 @@
+"""Trials: a query whose right tools are known, tried on an Index by each leg, with those tools there and taken away."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.confidence import Calibration
+from orchestrator.coverage import conformity
+from orchestrator.embed import Embedder
+from orchestrator.index import Index
+from orchestrator.models import MAX_LIMIT
+from orchestrator.search import Candidates, Search
+from orchestrator.stages.understand import understand
+
+WIDTH = 30
+"""Candidates of a leg, as `route` looks at by default: how sure it is depends on them."""
+DEEP = 3 * MAX_LIMIT
+"""The same for a coverage set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one way of searching says of a query: how sure it is of its best tool, and whether that is right.
+
+    `absent`: how sure it is where the right tools are taken away. `order`: the best 50, as positions in the catalogue.
+    `needs`: how many of the best hold all right tools, infinite where 50 do not; `conformity`: see coverage.py.
+    """
+
+    confidence: float
+    right: bool
+    absent: float
+    order: tuple[int, ...]
+    conformity: float
+    needs: float
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A query's claims by the keyword leg alone and by both; not answerable: no tool there is right."""
+
+    query: str
+    answerable: bool
+    keyword: Claim
+    both: Claim
+
+
+def tried(
+    index: Index, maps: Calibration, embedder: Embedder, query: str, right: Collection[int], *, deep: bool = False
+) -> Trial:
+    """The query tried on the index; `right` are the positions of the tools that answer it.
+
+    `deep`: the orders are those of a coverage set, which looks at more candidates.
+    """
+    understood = understand(query)
+    parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
+    vectors = embedder.embed([understood.text, *parts])
+    others = np.ones(len(index.catalogue), np.bool_)
+    others[list(right)] = False
+
+    def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
+        found = Search(index, understood, maps, width=width, allowed=allowed)
+        words = found.by_keyword()
+        gate = found.gate(words)
+        both = found.by_both(index.semantic(embedder), vectors)
+        return words, both, gate, found.confidence(both)
+
+    there, away = search(WIDTH, None), search(WIDTH, others)
+    far = search(DEEP, None) if deep else there
+    return Trial(
+        query=query,
+        answerable=bool(right),
+        keyword=_claim(there[0], far[0], there[2], away[2], right),
+        both=_claim(there[1], far[1], there[3], away[3], right),
+    )
+
+
+_Found = tuple[Candidates, Candidates, float, float]
+"""The candidates of the keyword leg and of both, and how sure each is of its best."""
+
+
+def _claim(found: Candidates, far: Candidates, confidence: float, absent: float, right: Collection[int]) -> Claim:
+    chances = far.keyword if far.merged is None else far.merged
+    best = np.argsort(-chances, kind="stable")[:MAX_LIMIT]
+    order = tuple(int(position) for position in far.chosen[best])
+    scores = tuple(float(chance) for chance in chances[best])
+    places = [place for place, position in enumerate(order, start=1) if position in right]
+    return Claim(
+        confidence=confidence,
+        right=_best(found) in right,
+        absent=absent,
+        order=order,
+        conformity=conformity(scores, [position in right for position in order], len(right)),
+        needs=max(places, default=0) if len(places) == len(right) else inf,
+        scores=scores,
+    )
+
+
+def _best(found: Candidates) -> int:
+    """The position of the best candidate, -1 where there is none."""
+    chances = found.keyword if found.merged is None else found.merged
+    return int(found.chosen[np.argmax(chances)]) if len(chances) else -1

@@ -1,0 +1,179 @@
+"""`toolroute doctor --catalogue`: tools that cannot be found, pairs that collide, the words that help, and the fit."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import findability
+from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.cli import main
+from orchestrator.confidence import shipped
+from orchestrator.embed import embedder_for
+from orchestrator.findability import Examination
+from orchestrator.fit import Fit
+from orchestrator.index import Index
+from orchestrator.models import Tool
+from orchestrator.options import Options
+from orchestrator.probes import MOST, made_queries
+from orchestrator.router import Router
+from tests.catalogues import sample, taking, tool
+
+VAULT = "List everything that is kept in the vault of a subscription. Names come back, values do not."
+ALIKE = [
+    tool("vault:key_list", VAULT),
+    tool("vault:secret_list", VAULT),
+    tool("mail:send", "Send a letter to a person by electronic mail, with files attached."),
+    tool("weather:forecast", "Tell how warm and how wet the coming days will be in a city."),
+    tool("music:play", "Play a song or a whole album on the speakers of a room."),
+]
+
+
+def examined(tools: list[Tool]) -> findability.Findability:
+    examination = Examination(
+        index=Index(Catalogue(tools)), maps=shipped(), embedder=embedder_for(Options(embedder="static"))
+    )
+    examination.run()
+    return examination.findings()
+
+
+def doctor(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["toolroute", "doctor", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    return 0
+
+
+def written(folder: Path, tools: list[Tool]) -> Path:
+    path = folder / "tools.jsonl"
+    path.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools), encoding="utf-8")
+    return path
+
+
+def test_queries_are_made_of_the_tools_own_words_without_its_name_and_always_the_same() -> None:
+    refund = sample()["stripe:refund_charge"]
+    queries = made_queries(refund)
+    assert 0 < len(queries) <= MOST
+    assert queries == made_queries(replace(refund))
+    text = f"{refund.description} {' '.join(refund.keywords)}".lower()
+    assert all(word.lower() in text for query in queries for word in query.split())
+    assert "refund" not in queries[0].lower().split()
+
+
+def test_a_tool_without_a_description_is_asked_for_by_its_name_and_parameters() -> None:
+    silent = tool("a:run_report", input_schema=taking(quarter="The quarter of the year"))
+    assert made_queries(silent) == ["run report quarter The quarter of the year"]
+    assert made_queries(tool("a:of")) == []
+
+
+def test_two_tools_with_one_description_collide_and_the_words_of_their_names_mend_it() -> None:
+    (pair,) = examined(ALIKE).collisions
+    assert pair.tools == ("vault:key_list", "vault:secret_list")
+    assert min(pair.lost) > 0
+    for mend, word in zip(pair.mends, ("key", "secret"), strict=True):
+        assert mend is not None
+        assert mend.words == (word,)
+        assert mend.said == mend.queries
+
+
+def test_tools_that_differ_in_no_word_are_told_to_say_what_only_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twins = [tool(f"{server}:list", VAULT) for server in ("v1", "v2", "v3")]
+    assert doctor(monkeypatch, "--catalogue", written(tmp_path, twins)) == 0
+    assert "say in its description what only it does" in capsys.readouterr().out
+
+
+def test_a_tool_that_a_twin_always_beats_cannot_be_found() -> None:
+    crowd = [tool(f"shop{number}:find", "Find goods by their name and their price.") for number in range(30)]
+    found = examined([*crowd, tool("garden:water", "Water the plants in the morning.")])
+    assert len(found.unfound) >= 15
+    assert "garden:water" not in {item.tool for item in found.unfound}
+    worst = found.unfound[0]
+    assert worst.brought < worst.queries / 2
+    assert set(worst.instead) <= {own.key for own in crowd}
+
+
+def test_a_catalogue_that_says_what_its_tools_do_is_found_whole() -> None:
+    found = examined([tool for tool in sample() if tool.server in ("stripe", "jira", "google_calendar")])
+    assert found.unfound == ()
+    assert found.brought == 1
+    assert found.seed is None
+
+
+def test_a_large_catalogue_is_drawn_from_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findability, "MOST_TOOLS", 10)
+    found = examined(list(sample().tools[:40]))
+    assert found.seed == findability.SEED
+    assert 10 <= found.tried <= 15
+    assert found == examined(list(sample().tools[:40]))
+
+
+def test_one_tool_alone_is_found_and_moves_no_floor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, [ALIKE[2]])
+    assert doctor(monkeypatch, "--catalogue", path, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tools"], found["unfound"], found["collisions"]) == (1, [], [])
+    assert found["fit"]["floor"] == pytest.approx(0.2, abs=0.02)
+
+
+async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = written(tmp_path, list(sample().tools[:60])), tmp_path / "fit.json"
+    assert doctor(monkeypatch, "--catalogue", path, "--write", file, "--maps", "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    fit = Fit.read(file)
+    assert told["written"] == str(file)
+    assert fit.floor == told["fit"]["floor"] > 0.2
+    assert fit.gate is not None
+    assert fit.gate.slope == pytest.approx(told["fit"]["gate"]["slope"], abs=1e-3)
+    async with Router(path, options=Options(calibration=str(file))) as router:
+        assert router.options.floor == fit.floor
+
+
+def test_the_table_names_each_kind_of_finding_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(monkeypatch, "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")])) == 0
+    shown = capsys.readouterr().out
+    assert "6 tools: " in shown
+    assert all(title in shown for title in ("Cannot be found", "Collide", "Say nothing", "Abstain below"))
+    assert "x:of" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--write", "fit.json"), "give --catalogue"),
+        (("--maps",), "give --catalogue"),
+        (("--catalogue", "TOOLS", "--user", "7"), "leave out --store"),
+        (("--catalogue", "EMPTY"), "has no tools"),
+        (("--catalogue", "nowhere.jsonl"), "cannot be read"),
+        (("--catalogue", "TOOLS", "--write", "nowhere/fit.json"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_examined_is_said_with_the_remedy(
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    paths: dict[str, Any] = {"TOOLS": written(tmp_path, ALIKE[2:]), "EMPTY": tmp_path / "empty.jsonl"}
+    assert doctor(monkeypatch, *(paths.get(argument, argument) for argument in arguments)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_catalogue_it_still_says_what_works_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(monkeypatch, "--store", tmp_path / "store", "-o", "json") == 0
+    assert {"embedder", "store"} <= {finding["what"] for finding in json.loads(capsys.readouterr().out)}

@@ -1,0 +1,268 @@
+"""`toolroute eval --fit` and the file that carries a fit: what it changes, what it is worth, and when it is refused."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.confidence import Calibration, shipped
+from orchestrator.embed import StaticEmbedder, embedder_for
+from orchestrator.errors import InvalidConfig
+from orchestrator.fit import Correction, Fit
+from orchestrator.fitting import COVERAGE, corrected, cross_validated, fit_correction, fit_floor, fit_labelled, worth
+from orchestrator.index import Index
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.options import Options
+from orchestrator.probes import made_queries
+from orchestrator.router import Router
+from orchestrator.trials import Trial, tried
+from tests.catalogues import EXAMPLES, sample
+
+FIT = Fit(
+    gate=Correction(slope=0.8, offset=-0.5),
+    confidence=Correction(slope=1.2, offset=0.4),
+    floor=0.35,
+    embedder=embedder_for(Options(embedder="static")).id,
+)
+VAGUE = "the boardroom is ice cold, warm it up"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["toolroute", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def trials() -> list[Trial]:
+    """The last made query of every other tool of the sample catalogue, and a few that nothing answers."""
+    catalogue, embedder = sample(), embedder_for(Options(embedder="static"))
+    index = Index(catalogue)
+    own = [
+        tried(index, shipped(), embedder, made_queries(tool)[-1], (position,), deep=True)
+        for position, tool in enumerate(catalogue)
+        if position % 2 == 0
+    ]
+    return [*own, *(tried(index, shipped(), embedder, query, ()) for query in ("plonk the vrrm", "a poem on love"))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for `eval`: the sample catalogue, and a query for each of sixty of its tools."""
+    catalogue = sample()
+    lines = [
+        {"id": str(number), "query": made_queries(tool)[-1], "relevant": [tool.key]}
+        for number, tool in enumerate(catalogue.tools[:60])
+    ]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (tmp_path / "tools.jsonl").write_bytes((EXAMPLES / "tools.jsonl").read_bytes())
+    return tmp_path
+
+
+def test_a_fit_is_the_same_after_it_was_written_and_read(tmp_path: Path, trials: list[Trial]) -> None:
+    fit = replace(fit_labelled(trials, Options()), embedder=FIT.embedder)
+    fit.write(tmp_path / "fit.json")
+    again = Fit.read(tmp_path / "fit.json")
+    assert again.floor == fit.floor
+    assert again.coverage is not None
+    assert fit.coverage is not None
+    assert again.coverage.thresholds == fit.coverage.thresholds
+    for one, other in ((again.gate, fit.gate), (again.confidence, fit.confidence)):
+        assert one is not None
+        assert other is not None
+        assert (one.slope, one.offset) == pytest.approx((other.slope, other.offset), abs=1e-4)
+
+
+async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path) -> None:
+    FIT.write(tmp_path / "fit.json")
+    ask = RouteRequest(query=VAGUE, tenant="local", route_hint=RouteHint.SEMANTIC)
+    words = RouteRequest(query="refund the customer", tenant="local", route_hint=RouteHint.KEYWORD)
+    async with Router(sample()) as plain, Router(sample(), calibration=tmp_path / "fit.json") as fitted:
+        for request, correction in ((ask, FIT.confidence), (words, FIT.gate)):
+            before, after = await plain.route(request), await fitted.route(request)
+            assert correction is not None
+            assert after.confidence == pytest.approx(correction(before.confidence), abs=1e-3)
+            assert [match.score for match in after.matches] == [match.score for match in before.matches]
+        assert (plain.options.floor, fitted.options.floor) == (0.2, 0.35)
+
+
+async def test_own_thresholds_of_coverage_take_the_place_of_the_shipped(trials: list[Trial]) -> None:
+    fit = fit_labelled(trials, Options())
+    request = RouteRequest(query="refund charge ch_3PqX, the customer paid twice", tenant="local", coverage=COVERAGE)
+    async with Router(sample()) as plain, Router(sample(), calibration=fit) as fitted:
+        assert len((await fitted.route(request)).matches) < len((await plain.route(request)).matches)
+
+
+async def test_a_trial_claims_what_a_router_answers() -> None:
+    catalogue = sample()
+    embedder, index = embedder_for(Options(embedder="static")), Index(catalogue)
+    async with Router(catalogue, embedder=embedder) as router:
+        for query in ("send an invoice to the customer", VAGUE, "who is on call tonight"):
+            trial = tried(index, shipped(), embedder, query, (0,))
+            decision = await router.route(RouteRequest(query=query, tenant="local", route_hint=RouteHint.SEMANTIC))
+            assert trial.both.confidence == pytest.approx(decision.confidence)
+            assert trial.keyword.confidence == pytest.approx(decision.gate_confidence)
+            assert catalogue.tools[trial.both.order[0]].key == decision.matches[0].tool.key
+
+
+def test_with_its_tool_taken_away_a_query_is_answered_with_less_confidence(trials: list[Trial]) -> None:
+    own = [trial for trial in trials if trial.answerable]
+    assert np.mean([trial.both.absent for trial in own]) < np.mean([trial.both.confidence for trial in own]) - 0.2
+    assert not any(trial.both.right for trial in trials if not trial.answerable)
+
+
+def test_a_correction_finds_the_slope_and_offset_that_were_there() -> None:
+    draw = np.random.default_rng(1)
+    stated = draw.uniform(0.02, 0.98, 20_000)
+    truly = 1 / (1 + np.exp(-(0.6 * np.log(stated / (1 - stated)) - 0.7)))
+    found = fit_correction(stated, draw.random(20_000) < truly, prior=10)
+    assert (found.slope, found.offset) == pytest.approx((0.6, -0.7), abs=0.05)
+
+
+def test_few_queries_move_the_map_little_and_none_leave_it() -> None:
+    wrong = fit_correction([0.9] * 3, [False] * 3, prior=200)
+    assert (wrong.slope, wrong.offset) == pytest.approx((1, 0), abs=0.06)
+    none = fit_correction([], [], prior=10)
+    assert (none.slope, none.offset) == (1, 0)
+    assert fit_floor([], 0.7, 0.2) == 0.2
+
+
+def test_a_map_that_would_turn_around_is_kept_upright() -> None:
+    turned = fit_correction([0.95] * 500 + [0.05] * 500, [False] * 500 + [True] * 500, prior=1)
+    assert turned.slope > 0
+
+
+def test_a_fit_to_claims_far_too_modest_pays_on_queries_that_it_has_not_seen(trials: list[Trial]) -> None:
+    too_modest = [
+        replace(
+            trial,
+            keyword=replace(trial.keyword, confidence=Correction(offset=-2.5)(trial.keyword.confidence)),
+            both=replace(trial.both, confidence=Correction(offset=-2.5)(trial.both.confidence)),
+        )
+        for trial in trials
+    ]
+    before, after = cross_validated(too_modest, Options())
+    assert after.ece < before.ece * 2 / 3
+    assert after.held >= 0.85
+    assert after.tools < before.tools
+
+
+def test_what_a_fit_is_worth_is_counted_on_its_own_queries(trials: list[Trial]) -> None:
+    plain = worth([(Fit(), trials)], Options())
+    claims = [corrected(Fit(), trial, 0.7) for trial in trials]
+    assert plain.settled == pytest.approx(np.mean([confidence >= 0.7 for confidence, _ in claims]), abs=1e-4)
+    assert 0.5 <= plain.none <= 1
+
+
+def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "fit.json"
+    assert run(monkeypatch, "eval", folder, "--fit", "--write", file) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("shipped", "fitted", "held-out", "TOOLROUTE_CALIBRATION"))
+    assert run(monkeypatch, "eval", folder, "--fit", "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"queries", "folds", "before", "after", "written"} <= set(told)
+    assert set(told["before"]) == set(told["after"]) == {"ece", "settled", "precision", "none", "held", "tools"}
+    assert run(monkeypatch, "eval", folder, "-o", "json", "--calibration", file) == 0
+    fitted = json.loads(capsys.readouterr().out)["confidence"]["ece"]
+    monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(file))
+    assert run(monkeypatch, "eval", folder, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["confidence"]["ece"] == fitted
+    monkeypatch.delenv("TOOLROUTE_CALIBRATION")
+    assert run(monkeypatch, "eval", folder, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["confidence"]["ece"] != fitted
+    assert run(monkeypatch, "route", VAGUE, "--catalogue", folder, "--calibration", file, "-o", "json") in (0, 3)
+    claimed = json.loads(capsys.readouterr().out)["confidence"]
+    assert run(monkeypatch, "route", VAGUE, "--catalogue", folder, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["confidence"] != claimed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--write", "fit.json"), "give --fit"),
+        (("--fit", "--stages", "keyword"), "--fit fits"),
+        (("--fit", "--level", "server"), "--fit fits"),
+        (("--calibration", "fit.json", "--stages", "semantic"), "leave it out"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: tuple[str, ...],
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "eval", folder, *options) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_too_few_queries_are_not_fitted_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
+    (folder / "queries.jsonl").write_text("".join(lines[:12]))
+    assert run(monkeypatch, "eval", folder, "--fit") == 2
+    assert "12 queries are too few" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"maps": "0" * 12}, "corrects the maps '000000000000'"),
+        ({"gate": {"slope": -1, "offset": 0}}, "gate.slope"),
+        ({"gate": {"slope": math.nan, "offset": 0}}, "gate.slope"),
+        ({"confidence": {"slope": 1}}, "confidence.offset"),
+        ({"floor": 2}, "floor"),
+        ({"coverage": {"both": [1, 2]}}, "coverage thresholds 'keyword'"),
+        ({"about": 3}, "about"),
+    ],
+)
+def test_a_broken_file_or_one_for_other_maps_is_refused_with_the_remedy(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "fit.json"
+    FIT.write(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(InvalidConfig, match="toolroute eval FOLDER --fit --write FILE") as refused:
+        Router(sample(), options=Options(calibration=str(path)))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b'{"floor": 0.3}'])
+def test_what_is_no_fit_at_all_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "fit.json").write_bytes(content)
+    with pytest.raises(InvalidConfig, match=r"fit\.json"):
+        Fit.read(tmp_path / "fit.json")
+
+
+def test_a_file_that_is_not_there_ends_route_with_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json") == 2
+    assert "'nowhere.json' cannot be read" in capsys.readouterr().err
+
+
+async def test_a_fit_made_with_another_embedder_is_refused(tmp_path: Path) -> None:
+    fit = replace(FIT, embedder="openai-other")
+    with pytest.raises(InvalidConfig, match="fitted with the embedder 'openai-other'"):
+        Router(sample(), calibration=fit, embedder=embedder_for(Options(embedder="static")))
+    async with Router(sample(), calibration=fit) as router:
+        with pytest.raises(InvalidConfig, match="fit it again"):
+            await router.route(VAGUE)
+
+
+def test_maps_of_ones_own_are_taken_as_they_are() -> None:
+    maps: Calibration = shipped()
+    router = Router(sample(), calibration=maps, options=Options(embedder="static"))
+    assert isinstance(router.embedder, StaticEmbedder)
