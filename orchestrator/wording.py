@@ -14,7 +14,8 @@ _PURPOSE = frozenset("to for".split())
 _NEGATED = re.compile(
     r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|don['’]?t|instead of|rather than|other than|anything but"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )(?<!be )(?<!has )(?<!have )(?<!did )(?<!does )(?<!if )(?<!or )(?<!can )not)"
-    r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|call|touch|the|my|our|your)){0,3}$"
+    r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|asking|call|calling|touch|touching"
+    r"|the|my|our|your)){0,3}$"
 )
 
 
@@ -47,17 +48,21 @@ class Wording:
         return place
 
     def is_strong(self, start: int, end: int, *, ordinary: bool) -> bool:
-        """Whether words[start:end] stand as in "use X to", "X mcp", "from the X server" or "@X"."""
+        """Whether words[start:end] stand as in "use X to", "X mcp", "from the X server", "@X" or "don't use X."."""
         before, after = self.before(start), self.word(end)
         if self.words[start].startswith("@") or after == "mcp":
             return True
         if after == "server":
-            return before in VERBS or before == "from"
+            return before in VERBS or before in ("from", "no") or self.is_negated(start)
         if after in _NOUNS:
             return not ordinary or before in VERBS
-        if before in ("use", "using"):
-            return after in _PURPOSE or (after == "and" and not ordinary)
-        return False
+        if before in ("use", "using") and (after in _PURPOSE or (after == "and" and not ordinary)):
+            return True
+        return before in ("use", "using", "via") and self._ends(end) and self.is_negated(start)
+
+    def _ends(self, place: int) -> bool:
+        """Whether a sentence or a part of it ends here: "don't use X." is clear, "don't use X rays" is not."""
+        return self.word(place) in ("", ",") or self.capital[place]
 
     def is_negated(self, start: int) -> bool:
         """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""

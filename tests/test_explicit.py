@@ -117,6 +117,10 @@ def test_a_list_of_three_is_read_whole_with_everyday_names_in_it() -> None:
         ("create an issue without jira or linear", ("jira", "linear")),
         ("never post to slack", ("slack",)),
         ("anything but slack", ("slack",)),
+        ("write it down without using memory", ("memory",)),
+        ("Do not use memory. Write it down.", ("memory",)),
+        ("write it down anywhere except the memory server", ("memory",)),
+        ("write it down, no memory mcp please", ("memory",)),
     ],
 )
 def test_a_negated_server_is_left_out(query: str, unwanted: tuple[str, ...]) -> None:
@@ -129,7 +133,14 @@ def test_one_server_may_be_wanted_in_place_of_another() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["don't forget to use slack to say so", "list the issues that are not in Jira", "if not in Jira, add it"]
+    "query",
+    [
+        "don't forget to use slack to say so",
+        "list the issues that are not in Jira",
+        "if not in Jira, add it",
+        "there are no jira issues",
+        "sort it without using memory twice",
+    ],
 )
 def test_not_every_negation_is_about_the_server(query: str) -> None:
     assert named(query).unwanted == ()

@@ -168,7 +168,9 @@ class ServerIndex:
         if form is None:
             return []
         said = " ".join(query.words[name.start : name.end]).lstrip("@")
-        negated = query.is_negated(listed[0].start)
+        # "No X mcp" leaves X out; "no X issues" speaks of issues.
+        no = form is Form.STRONG and query.word(listed[0].start - 1) == "no"
+        negated = no or query.is_negated(listed[0].start)
         return [
             Mention(server=server, said=said, form=form, negated=negated, corrected=name.corrected)
             for server in self._servers_of[name.alias]

@@ -1,0 +1,129 @@
+"""Our own cases: what a task should lead to, by category, on twenty servers; each category holds its floor.
+
+A line of `tests/cases/CATEGORY.jsonl` has a query and the tools that must all be among the first (`a|b`: either will
+do); `without` names servers none of whose tools may be among the matches. A category of no tools must end at `none`.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.office.server import FILE as OFFICE
+from orchestrator.catalogue import Catalogue
+from orchestrator.decision import Decision
+from orchestrator.models import RouteRequest, Stage, Tool, Turn
+from orchestrator.router import Router
+
+HERE = Path(__file__).parent / "cases"
+FIRST = {
+    "exact": 1,
+    "conceptual": 3,
+    "multi-term": 5,
+    "ambiguous": 5,
+    "no-tool": 0,
+    "negated": 3,
+    "misspelt": 3,
+    "multilingual": 3,
+    "follow-up": 3,
+}
+"""Within how many matches the tools of a category's cases must be."""
+FLOORS = {
+    "exact": 0.94,
+    "conceptual": 0.5,
+    "multi-term": 0.83,
+    "ambiguous": 0.44,
+    "no-tool": 0.61,
+    "negated": 0.6,
+    "misspelt": 0.55,
+    "multilingual": 0.8,
+    "follow-up": 0.94,
+}
+"""The share of a category's cases that must be right, one case below what is reached. The cases were written first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    query: str
+    tools: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    conversation: tuple[Turn, ...] = ()
+
+    def met_by(self, decision: Decision, first: int) -> bool:
+        """Whether the Decision is what the case asks for."""
+        keys = [match.tool.key for match in decision.matches]
+        if any(key.partition(":")[0] in self.without for key in keys):
+            return False
+        if not self.tools:
+            return decision.stage is Stage.NONE
+        return all(set(key.split("|")) & set(keys[:first]) for key in self.tools)
+
+
+def read(category: str) -> list[Case]:
+    lines = (HERE / f"{category}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [_case(json.loads(line)) for line in lines]
+
+
+def _case(record: dict[str, Any]) -> Case:
+    turns = (Turn(**{**turn, "tools": tuple(turn.get("tools", ()))}) for turn in record.get("conversation", ()))
+    return Case(
+        query=record["query"],
+        tools=tuple(record.get("tools", ())),
+        without=tuple(record.get("without", ())),
+        conversation=tuple(turns),
+    )
+
+
+def catalogue() -> Catalogue:
+    """The servers of `tests/cases/tools.json` and those of the office: a description and parameters for each tool."""
+    servers = json.loads((HERE / "tools.json").read_text()) | json.loads(OFFICE.read_text())
+    return Catalogue(
+        Tool(server=server, name=name, description=description, input_schema=_schema(parameters))
+        for server, tools in servers.items()
+        for name, (description, *parameters) in tools.items()
+    )
+
+
+def _schema(parameters: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "string"} for name in parameters}}
+
+
+@pytest.fixture(scope="module")
+async def router() -> AsyncIterator[Router]:
+    async with Router(catalogue()) as router:
+        yield router
+
+
+def test_every_file_of_cases_has_a_floor_and_names_tools_that_are_there() -> None:
+    known = {tool.key for tool in catalogue()}
+    servers = {tool.server for tool in catalogue()}
+    assert {path.stem for path in HERE.glob("*.jsonl")} == FIRST.keys() == FLOORS.keys()
+    for category in FIRST:
+        for case in read(category):
+            assert {key for keys in case.tools for key in keys.split("|")} <= known, case.query
+            assert servers.issuperset(case.without), case.query
+            assert bool(case.tools) != (category == "no-tool"), case.query
+            assert bool(case.without) == (category == "negated"), case.query
+            assert bool(case.conversation) == (category == "follow-up"), case.query
+
+
+@pytest.mark.parametrize("category", FIRST)
+async def test_each_category_holds_its_floor(router: Router, category: str) -> None:
+    cases, missed = read(category), []
+    for case in cases:
+        decision = await router.route(RouteRequest(query=case.query, tenant="local", conversation=case.conversation))
+        if not case.met_by(decision, FIRST[category]):
+            missed.append(_told(case, decision))
+    right = 1 - len(missed) / len(cases)
+    print(f"{category}: {len(cases) - len(missed)} of {len(cases)} right", *missed, sep="\n  ")
+    assert right >= FLOORS[category], f"{category}: {right:.2f} right, floor {FLOORS[category]}:\n" + "\n".join(missed)
+
+
+def _told(case: Case, decision: Decision) -> str:
+    found = ", ".join(f"{match.tool.key} {match.score:.2f}" for match in decision.matches[:5])
+    return (
+        f"{case.query!r} wants {' + '.join(case.tools) or 'none'}: {decision.stage} {decision.confidence:.2f}, {found}"
+    )
