@@ -38,7 +38,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         outcome.covering = _cover(outcome, ranked, len(kept))
     stage = Stage.NONE if dropped and not kept else stage
     unflagged = [match for match in kept if match.tool.key not in outcome.index.flags]
-    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_clauses)
+    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_parts)
     connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
     return Decision(
         query=outcome.request.query,

@@ -28,7 +28,8 @@ class Ranked:
     scores: dict[int, float]
     evidence: dict[int, dict[str, float]]
     confidence: float
-    best_of_clauses: list[str]
+    best_of_parts: list[str]
+    """Keys of the best tools of each named server and each clause, where there are several; some may be the same."""
 
 
 def always_only(outcome: Outcome) -> Ranked:
@@ -38,7 +39,7 @@ def always_only(outcome: Outcome) -> Ranked:
         scores={position: outcome.always[position][0] for position in positions},
         evidence={position: {"always": 1.0} for position in positions},
         confidence=1.0,
-        best_of_clauses=[outcome.index.catalogue.tools[position].key for position in positions],
+        best_of_parts=[outcome.index.catalogue.tools[position].key for position in positions],
     )
 
 
@@ -74,7 +75,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         scores=scores,
         evidence=evidence,
         confidence=confidence,
-        best_of_clauses=[tools[position].key for position in surely],
+        best_of_parts=[tools[position].key for position in (*_best_named(outcome, scores, lifted), *surely)],
     )
 
 
@@ -104,6 +105,15 @@ def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, 
     return lifted
 
 
+def _best_named(outcome: Outcome, scores: dict[int, float], lifted: set[int]) -> list[int]:
+    """Where several servers are named, the best lifted tool of each."""
+    tools = outcome.index.catalogue.tools
+    best: dict[str, int] = {}
+    for position in sorted(lifted, key=lambda position: -scores[position]):
+        best.setdefault(tools[position].server, position)
+    return list(best.values()) if len(best) > 1 else []
+
+
 def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:
     """Whether the tool means what is asked, or says a word of it beside its server's name."""
     keyword = outcome.index.keyword
@@ -130,5 +140,5 @@ def by_standing(outcome: Outcome) -> Ranked:
         scores=dict.fromkeys(positions, 0.0),
         evidence={position: {} for position in positions},
         confidence=0.0,
-        best_of_clauses=[],
+        best_of_parts=[],
     )

@@ -7,6 +7,7 @@ from rich.text import Text
 from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage
+from orchestrator.options import Options
 
 _COLOURS = {
     Stage.ALWAYS: "cyan",
@@ -83,13 +84,16 @@ def _headline(decision: Decision) -> Text:
     line = Text(decision.query if len(decision.query) <= 100 else f"{decision.query[:99]}…", style="bold")
     line.append(f"\n  settled by {decision.stage}", style=_COLOURS[decision.stage])
     line.append(f", {decision.confidence:.0%} sure", style="default not bold")
-    passed = "passed" if decision.stage is not Stage.NONE else "closed"
-    gate = "closed, so the semantic leg ran" if decision.semantic_ran else passed
-    if decision.coverage is not None and decision.semantic_ran:
-        gate = "not asked, both legs ran"
     if decision.stage is not Stage.ALWAYS:
-        line.append(f" (keyword gate {decision.gate_confidence:.2f}: {gate})", style="dim not bold")
+        line.append(f" (keyword gate {decision.gate_confidence:.2f}: {_gate(decision)})", style="dim not bold")
     return line
+
+
+def _gate(decision: Decision) -> str:
+    passed = decision.gate_confidence >= Options().gate
+    if decision.semantic_ran:
+        return "passed, and both legs ran as asked" if passed else "closed, so the semantic leg ran"
+    return "passed" if passed else "closed, and the keyword leg stood alone"
 
 
 def _footer(decision: Decision) -> Text:

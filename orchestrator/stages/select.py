@@ -44,11 +44,11 @@ def _repeated(namesakes: Sequence[Match]) -> list[Match]:
     ]
 
 
-def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> tuple[str, ...]:
+def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tuple[str, ...]:
     """The keys of the one or two tools to use first.
 
-    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts and
-    another part has a best tool of its own.
+    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts or
+    names several servers, and another one has a best tool of its own.
     """
     if not matches:
         return ()
@@ -58,7 +58,7 @@ def recommend(matches: Sequence[Match], best_of_clauses: Sequence[str] = ()) -> 
         if ages == {"stable", "emerging"}:
             return best.tool.key, matches[1].tool.key
     others = {match.tool.key for match in matches[1:]}
-    other = next((key for key in best_of_clauses if key in others), None)
+    other = next((key for key in best_of_parts if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
 
 
