@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.connections import Connections
-from orchestrator.errors import StoreUnavailable, ToolrouteError
+from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.store import Changes, Store
@@ -68,8 +68,10 @@ async def sync(
 ) -> SyncReport:
     """Connects each server once, bounded in parallel and with a deadline each, and makes the store's tools its own.
 
-    A server that fails keeps what is stored of it and takes no other one away. Raises StoreUnavailable.
+    A server that fails keeps what is stored of it and takes no other one away. What the store or the embedder raises
+    is raised, once for all servers; the store is asked before any of them is connected.
     """
+    await asyncio.to_thread(store.servers, tenant)
     writing = asyncio.Lock()
 
     async def one(server: str) -> ServerReport:
@@ -79,7 +81,12 @@ async def sync(
         return report
 
     names = list(connections.config.servers) if servers is None else list(servers)
-    return SyncReport(tenant=tenant, servers=tuple(await asyncio.gather(*map(one, names))))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(name)) for name in names]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return SyncReport(tenant=tenant, servers=tuple(task.result() for task in tasks))
 
 
 async def _sync_one(
@@ -88,12 +95,10 @@ async def _sync_one(
     begin = time.monotonic()
     try:
         inventory = await connections.inventory(server)
-        async with writing:
-            changes = await asyncio.to_thread(store.replace_server, tenant, server, inventory.tools)
-    except StoreUnavailable:
-        raise
     except ToolrouteError as error:
         return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
+    async with writing:
+        changes = await asyncio.to_thread(store.replace_server, tenant, server, inventory.tools)
     return ServerReport(
         server=server,
         tools=len(inventory.tools),

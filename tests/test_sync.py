@@ -10,12 +10,16 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.cli import main
-from orchestrator.embed import embedder_for
+from orchestrator.embed import OpenAIEmbedder, embedder_for
+from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.models import Tool
 from orchestrator.options import Options
 from orchestrator.store import SHARED, Changes, Store
 from orchestrator.sync import ServerReport, keep_stored, sync
-from tests.servers.start import config, entry, until
+from orchestrator.testing import Fault, ScriptedModel
+from tests.qdrant_front import qdrant_front
+from tests.servers.start import config, entry, owners, until
+from tests.stores import shipped
 
 QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
 GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}
@@ -66,6 +70,29 @@ async def test_a_server_that_fails_keeps_what_was_stored(store: Store) -> None:
     async with Connections(config(it=BROKEN)) as servers:
         assert (await sync(servers, store, "org:1")).exit_code == 1
     assert store.servers("org:1") == {"it": 8}
+
+
+async def test_a_key_that_the_store_refuses_is_told_once_and_connects_no_server(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    touching = {"command": "touch", "args": [str(started)]}
+    with qdrant_front(key="right") as front:
+        refusing = Store(front.url, embedder=shipped())
+        async with Connections(config(one=touching, two=touching)) as servers:
+            with pytest.raises(Unauthorised, match="refuses the key: set QDRANT_API_KEY"):
+                await sync(servers, refusing, "org:1")
+    assert not started.exists()
+
+
+@pytest.mark.parametrize(("status", "error"), [(401, Unauthorised), (500, EmbedderUnavailable)])
+async def test_an_embedder_that_fails_is_told_once(status: int, error: type[Exception], tmp_path: Path) -> None:
+    told: list[ServerReport] = []
+    with ScriptedModel(embeddings=lambda _: Fault(status)) as endpoint:
+        embedder = OpenAIEmbedder("m", base_url=endpoint.url, api_key="k")
+        async with Connections(config(one=QUICK, two=QUICK)) as servers:
+            with pytest.raises(error):
+                await sync(servers, Store(tmp_path / "store", embedder=embedder), "org:1", told.append)
+        assert told == []
+        assert owners() == []
 
 
 async def test_equal_names_on_two_servers_are_both_kept(store: Store) -> None:
