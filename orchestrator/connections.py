@@ -50,9 +50,9 @@ class Connections:
         for name in ("connect_timeout_s", "call_timeout_s", "idle_ttl_s", "max_open", "max_connecting", "backoff_s"):
             if not locals()[name] > 0:
                 raise InvalidConfig(f"{name}={locals()[name]!r}: give a number above 0")
-        limits = Limits(connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s)
+        self._limits = Limits(connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s)
         self.config = McpConfig.of(config)
-        self._servers = {name: Server(spec, limits) for name, spec in self.config.servers.items()}
+        self._servers = {name: Server(spec, self._limits) for name, spec in self.config.servers.items()}
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
         self._on_change = on_change
@@ -186,6 +186,13 @@ class Connections:
         for name, count in counts.items():
             if name in self._servers and self._servers[name].tools is None:
                 self._servers[name].tools = count
+
+    def add(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
+        """Takes in the servers that this configuration names beside those so far, which stay as they are."""
+        found = McpConfig.of(config)
+        new = {name: spec for name, spec in found.servers.items() if name not in self._servers}
+        self._servers.update((name, Server(spec, self._limits)) for name, spec in new.items())
+        self.config = McpConfig({**self.config.servers, **new}, found.source)
 
     def states(self) -> tuple[ServerState, ...]:
         """Every configured server, in the file's order."""

@@ -144,7 +144,7 @@ class Gateway:
             if missing:
                 report = await sync(self._pool(tenant), self._store, tenant, servers=missing)
                 for server in report.servers:
-                    self._note(f"{server.server}: {server.error or f'{server.tools} tools stored'}")
+                    self._note(server.line)
         except ToolrouteError as error:
             self._note(f"the servers could not be listed: {error}")
 

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -112,6 +113,7 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
 
     return Server(
         "toolroute",
+        version=version("toolroute"),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,

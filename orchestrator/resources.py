@@ -4,11 +4,13 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
+from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ class Resources:
     """Router, executors and models of one plugin. Nothing is opened before it is asked for.
 
     Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
-    of, or a function from the tenant to its configuration (None: that tenant has no servers).
+    of, or a function from the tenant to its configuration (None: that tenant has no servers). It is asked again when a
+    call names a server that it did not name before.
     """
 
     def __init__(
@@ -78,16 +81,27 @@ class Resources:
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""
-        if call.tenant not in self._tenants:
-            self._tenants[call.tenant] = self._make_executors(call.tenant)
-        self._tenants.move_to_end(call.tenant)
-        executors, _ = self._tenants[call.tenant]
+        executors = self._executors(call)
         self._in_flight[call.tenant] += 1
         try:
             await self._evict()
             return await executors.execute(call)
         finally:
             self._in_flight[call.tenant] -= 1
+
+    def _executors(self, call: ToolCall) -> Executors:
+        """The tenant's. A server that its configuration did not name so far is looked for in it again."""
+        executors, connections = self._tenants.get(call.tenant, (None, None))
+        if executors is None or (connections is None and call.tool.kind is Kind.MCP):
+            executors, connections = self._tenants[call.tenant] = self._make_executors(call.tenant)
+        elif connections is not None and call.tool.kind is Kind.MCP:
+            self._look_again(connections, call)
+        self._tenants.move_to_end(call.tenant)
+        return executors
+
+    def _look_again(self, connections: "Connections", call: ToolCall) -> None:
+        if call.tool.server not in connections.config.servers and (config := self._config_of(call.tenant)):
+            connections.add(config)
 
     async def _evict(self) -> None:
         """Closes the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
@@ -108,8 +122,16 @@ class Resources:
             return Executors(self._registered), None
         from orchestrator.connections import Connections
 
-        connections = Connections(config)
+        connections = Connections(config, on_change=partial(self._renew, tenant))
         return Executors(self._registered, connections), connections
+
+    async def _renew(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
+        """A server said that its tools changed: what the store holds of them for this tenant is replaced."""
+        from orchestrator.sync import keep_stored
+
+        store = (await self.router()).store
+        if store is not None and server in await asyncio.to_thread(store.servers, tenant):
+            await keep_stored(store, tenant)(server, tools)
 
     async def close(self) -> None:
         """Closes router, connections and HTTP clients; a later call opens them again."""

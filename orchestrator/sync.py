@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.faults import without_name
 from orchestrator.models import Tool
 from orchestrator.store import Changes, Store
 
@@ -25,6 +26,12 @@ class ServerReport:
     resource_templates: int = 0
     error: str = ""
     seconds: float = 0.0
+
+    @property
+    def line(self) -> str:
+        """The server and how it went, for people."""
+        stored = f"{self.tools} tools stored in {self.seconds:.1f} s"
+        return f"{self.server}: {without_name(self.server, self.error) or stored}"
 
     def to_json(self) -> dict[str, Any]:
         return {

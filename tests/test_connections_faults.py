@@ -38,7 +38,7 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         ({"command": "false"}, ServerUnavailable, "ended before it answered"),
         ({"command": "sh", "args": ["-c", "echo no licence >&2"]}, ServerUnavailable, "last words: no licence"),
         ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
-        ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "cannot be reached"),
+        ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
         (faulty("endless"), InvalidCatalogue, "more than 1,000 pages"),
         (faulty("circle"), InvalidCatalogue, "the same cursor twice"),

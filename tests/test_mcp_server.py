@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, ToolListChangedNotification
+from mcp.types import CallToolResult, Implementation, ToolListChangedNotification
 
 from orchestrator import Router
 from orchestrator.embed import embedder_for
@@ -97,6 +98,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
     with (tmp_path / "stderr").open("w") as errlog:
         transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
         async with Client(transport) as client:
+            assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert names[:2] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})

@@ -1,3 +1,5 @@
+import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +15,18 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from orchestrator import names
+from orchestrator import Connections, names
 from orchestrator.decision import Decision
-from orchestrator.errors import InvalidConfig
-from orchestrator.models import RouteRequest
+from orchestrator.errors import InvalidConfig, UnknownTool
+from orchestrator.models import RouteRequest, Tool
 from orchestrator.plans import ToolCall
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.sync import sync
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.running import TENANT, Desk, plugin_over
+from tests.servers.real import python_entry
+from tests.servers.start import config, entry, until
 from tests.temporal import DEPLOYMENT, working
 
 
@@ -167,7 +172,38 @@ async def test_connections_belong_to_one_tenant_each() -> None:
     for tenant in ("org:1", "org:2", "org:1"):
         with pytest.raises(InvalidConfig, match="no executor"):
             await plugin.resources.execute(ToolCall(tenant=tenant, tool=NOW, arguments={"timezone": "UTC"}))
-    assert asked == ["org:1", "org:2"]
+    assert asked == ["org:1", "org:2", "org:1"]
+
+
+async def test_a_server_that_is_added_while_the_worker_runs_is_called(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(config(quick=entry("quick.py"))))
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=str(file))
+    now = ToolCall(tenant=TENANT, tool=NOW, arguments={"timezone": "UTC"})
+    pid = ToolCall(tenant=TENANT, tool=Tool(server="quick", name="pid"), arguments={})
+    async with plugin.resources.held():
+        first = (await plugin.resources.execute(pid)).text
+        with pytest.raises(UnknownTool, match="it names: quick"):
+            await plugin.resources.execute(now)
+        file.write_text(json.dumps(config(time=python_entry("mcp_server_time"))))
+        assert "UTC" in (await plugin.resources.execute(now)).text
+        assert (await plugin.resources.execute(pid)).text == first
+
+
+async def test_a_changed_listing_renews_what_a_workers_store_holds_of_that_server(tmp_path: Path) -> None:
+    library = config(library=entry("plain.py"))
+    plugin = OrchestratorPlugin(store=tmp_path / "store", mcp_servers=library)
+    async with plugin.resources.held():
+        store = (await plugin.resources.router()).store
+        assert store is not None
+        async with Connections(library) as servers:
+            await sync(servers, store, "org:1")
+        grow = Tool(server="library", name="grow")
+        for tenant in ("org:1", "org:2"):
+            await plugin.resources.execute(ToolCall(tenant=tenant, tool=grow, arguments={}))
+        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 5)
+        await asyncio.sleep(0.5)
+        assert store.servers("org:2") == {}
 
 
 def test_the_sandbox_lets_the_package_through_and_other_runners_stay() -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from orchestrator.cli.common import echo_json, router_store, store_option, tenant_from, tenant_options
+from orchestrator.cli.common import echo_json, router_store, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
 from orchestrator.errors import InvalidArguments
+from orchestrator.mcp.faults import without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,7 @@ async def call(
     chosen = await _from_store(store, lambda known: known.tool(tenant, tool), None) if named else None
     if chosen is not None:
         _check(chosen, given)
+        tell_flagged([chosen])
     async with Connections(servers) as connections:
         result = await connections.call(chosen or tool, given, deadline_s=timeout, max_result_tokens=max_tokens)
     _print_result(tool, result, output)
@@ -193,7 +195,8 @@ def _print_states(states: list[dict[str, Any]]) -> None:
     for state in states:
         idle = "" if state["idle_s"] is None else f"{state['idle_s']:.0f} s"
         tools = "" if state["tools"] is None else str(state["tools"])
-        table.add_row(state["server"], state["state"], state["transport"], tools, idle, state["last_error"])
+        error = without_name(state["server"], state["last_error"])
+        table.add_row(state["server"], state["state"], state["transport"], tools, idle, error)
     console().print(table)
 
 

@@ -9,6 +9,7 @@ import click
 from orchestrator.cli.common import echo_json, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.faults import without_name
 
 
 @click.command("sync")
@@ -41,7 +42,7 @@ async def sync_command(
     from orchestrator.embed import embedder_for
     from orchestrator.options import Options, default_store
     from orchestrator.store import Store
-    from orchestrator.sync import ServerReport, left_over, sync
+    from orchestrator.sync import left_over, sync
 
     servers = read_config(config)
     unknown = [name for name in only if name not in servers.servers]
@@ -49,14 +50,10 @@ async def sync_command(
         wanted = f"no server {unknown[0]!r}" if unknown else "no server"
         raise InvalidConfig(f"{wanted} in {servers.source}; it names: {', '.join(servers.servers) or 'none'}")
 
-    def progress(report: ServerReport) -> None:
-        said = report.error or f"{report.tools} tools in {report.seconds:.1f} s"
-        note(f"{report.server}: {said}")
-
     options, tenant = Options.from_env(), tenant_from(organization, user)
     target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
     async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
-        report = await sync(connections, target, tenant, progress, only or None)
+        report = await sync(connections, target, tenant, lambda report: note(report.line), only or None)
     gone = await asyncio.to_thread(left_over, servers, target, tenant)
     for name in gone if prune else ():
         await asyncio.to_thread(target.remove_server, tenant, name)
@@ -86,7 +83,8 @@ def _print_table(servers: list[dict[str, Any]]) -> None:
         table.add_column(title, justify="left" if title in {"server", "outcome"} else "right", overflow="fold")
     for row in servers:
         if row["error"]:
-            table.add_row(row["server"], *[""] * 6, f"failed: {row['error']}", style="red")
+            why = without_name(row["server"], row["error"])
+            table.add_row(row["server"], *[""] * 6, f"failed: {why}", style="red")
             continue
         counts = (len(row[key]) for key in ("new", "changed", "gone"))
         resources = row["resources"] + row["resource_templates"]

@@ -96,7 +96,7 @@ async def _fill_store(
         if servers and unknown:
             note(f"listing {', '.join(unknown)} (once) ...")
             async with Connections(servers) as connections:
-                await sync(connections, store, tenant, lambda r: note(f"{r.server}: {r.error or r.tools}"), unknown)
+                await sync(connections, store, tenant, lambda report: note(report.line), unknown)
     finally:
         await asyncio.to_thread(store.close)
 

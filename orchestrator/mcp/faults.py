@@ -1,5 +1,6 @@
 """Why a connection could not be made, in words that name the remedy."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"the command {launch.command!r} is not found: install it, or give its full path"
     return f"the command {launch.command!r} cannot be run ({error.strerror or type(error).__name__})"
+
+
+def without_name(server: str, error: str) -> str:
+    """An error's text for where the server's name stands already."""
+    return re.sub(rf"^(.*?: )?server {re.escape(repr(server))}:? ", "", error, count=1)
 
 
 def in_words(error: BaseException, secrets: Secrets) -> str:

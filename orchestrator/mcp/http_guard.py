@@ -5,6 +5,7 @@ Here such a request gets a JSON-RPC error with one of these codes, and the other
 """
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,14 +24,19 @@ REFUSED = -31_005
 """The server refused the request otherwise; it did not run it."""
 
 
-def guarded_client(**options: Any) -> "httpx2.AsyncClient":
-    """An AsyncClient (options as there) whose POSTs always end in a response."""
+def guarded_client(streams: Callable[[], None], **options: Any) -> "httpx2.AsyncClient":
+    """An AsyncClient (options as there) whose POSTs always end in a response.
+
+    `streams` is called when the server has answered a GET: its own messages arrive from then on, if it has any.
+    """
     import httpx2
 
     class Guarded(httpx2.AsyncClient):
         async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
             if request.method != "POST":
-                return await super().send(request, **given)
+                response = await super().send(request, **given)
+                streams()
+                return response
             try:
                 response = await super().send(request, **given)
             except (
@@ -39,7 +45,8 @@ def guarded_client(**options: Any) -> "httpx2.AsyncClient":
                 httpx2.PoolTimeout,
                 httpx2.UnsupportedProtocol,
             ) as error:
-                return _answer(request, UNSENT, f"cannot be reached: {str(error) or type(error).__name__}")
+                place = f"{request.url.scheme}://{request.url.netloc.decode()}"
+                return _answer(request, UNSENT, f"{place} cannot be reached ({str(error) or type(error).__name__})")
             except httpx2.TransportError as error:
                 return _answer(request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
             if response.status_code < 400:

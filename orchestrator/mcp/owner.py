@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,6 +27,8 @@ OnChange = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 
 _PROBE_S = 2.0
 _COALESCE_S = 0.05
+_HEARING_S = 1.0
+"""A server that is slow to say that it will tell of changes is listed before it has."""
 _LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
 _SILENT = logging.NullHandler()
 
@@ -48,6 +51,7 @@ class Owner:
         self._connection, self._on_change = connection, on_change
         self._slot, self._connecting = slot, connecting
         self._scope = anyio.CancelScope()
+        self._hearing, self._streaming = asyncio.Event(), asyncio.Event()
         self._name = connection.spec.name
 
     async def run(self, environ: Mapping[str, str] | None) -> None:
@@ -95,10 +99,16 @@ class Owner:
 
     async def _connect_and_serve(self, launch: Launch, opening: AsyncExitStack) -> None:
         connection = self._connection
-        async with self._session(launch) as client:
+        async with self._session(launch) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen, client)
+            # What changes between the listing and the first notice that can arrive would be told to nobody.
+            with anyio.move_on_after(_HEARING_S):
+                await self._hearing.wait()
             connection.opened(client, await list_tools(client, self._name, connection.secrets))
             await opening.aclose()
-            await self._serve(client)
+            tasks.start_soon(self._follow_listing)
+            await self._until_done(client)
+            tasks.cancel_scope.cancel()
 
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
@@ -109,11 +119,14 @@ class Owner:
             # Without a handler Python would print these libraries' tracebacks on the user's terminal.
             logging.getLogger(name).addHandler(_SILENT)
         ended = partial(self._connection.die, "the server ended the connection")
-        transport = http(launch, ended) if launch.url else stdio(launch, self._connection.stderr, ended)
+        if launch.url:
+            transport = http(launch, ended, self._streaming.set)
+        else:
+            transport = stdio(launch, self._connection.stderr, ended)
         client = Client(
             transport,
             message_handler=self._on_message,
-            client_info=Implementation(name="toolroute", version="0"),
+            client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
         )
         async with client:
@@ -126,13 +139,6 @@ class Owner:
             self._connection.changed.set()
         elif isinstance(message, Exception):
             self._connection.junk_lines += 1
-
-    async def _serve(self, client: "Client") -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow_listing)
-            tasks.start_soon(self._listen, client)
-            await self._until_done(client)
-            tasks.cancel_scope.cancel()
 
     async def _until_done(self, client: "Client") -> None:
         """Returns when the session is to close: dead, retired and unused, or idle for too long."""
@@ -178,22 +184,34 @@ class Owner:
                 logger.warning("server %s: its changed tools were not taken over: %s", self._name, why)
 
     async def _listen(self, client: "Client") -> None:
-        """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them."""
+        """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
+        once their stream is open."""
         from mcp.client.subscriptions import ListenNotSupportedError
 
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
+            self._hears()
             return
         for pause in _LISTEN_AGAIN_S:
             try:
                 async with client.listen(tools_list_changed=True) as events:
+                    self._hears()
                     async for _ in events:
                         self._connection.changed.set()
             except ListenNotSupportedError:
+                if self._connection.spec.transport == "http":
+                    await self._streaming.wait()
+                self._hears()
                 return
             except Exception as error:
                 logger.debug("server %s: no notice of changes: %s", self._name, type(error).__name__)
+                self._hearing.set()
             await anyio.sleep(pause)
-            # What changed between two subscriptions was told to nobody; and a server that is gone is found out here.
+            # A server that is gone is found out here.
             self._connection.doubt()
+
+    def _hears(self) -> None:
+        """Notices arrive from here on; what changed since an earlier listing was told to nobody, so it is repeated."""
+        self._hearing.set()
+        if self._connection.was_ready:
             self._connection.changed.set()

@@ -122,7 +122,9 @@ async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> As
 
 
 @asynccontextmanager
-async def http(launch: Launch, ended: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+async def http(
+    launch: Launch, ended: Callable[[], None], streams: Callable[[], None]
+) -> AsyncIterator["TransportStreams"]:
     """Reaches the URL with the entry's headers. No read timeout: deadlines are each call's own."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -130,7 +132,8 @@ async def http(launch: Launch, ended: Callable[[], None]) -> AsyncIterator["Tran
     from orchestrator.mcp.http_guard import guarded_client
 
     loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
-    client = guarded_client(headers=launch.headers, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
+    timeout = httpx2.Timeout(30.0, read=None)
+    client = guarded_client(streams, headers=launch.headers, timeout=timeout, trust_env=not loopback)
     async with (
         client,
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
