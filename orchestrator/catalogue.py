@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,17 +25,23 @@ class Catalogue:
     """Tools ordered by server and name, unique by key. Build one from tools, or with `Catalogue.read(path)`."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        by_key: dict[str, Tool] = {}
-        for tool in tools:
-            known = by_key.setdefault(tool.key, tool)
-            if known.hash != tool.hash:
+        self.tools: tuple[Tool, ...] = tuple(sorted(tools, key=attrgetter("server", "name")))
+        keys = [tool.key for tool in self.tools]
+        self.positions: Mapping[str, int] = dict(zip(keys, range(len(keys)), strict=True))
+        """Each key's position in `tools`."""
+        if len(self.positions) < len(keys):
+            self._drop_repeated()
+
+    def _drop_repeated(self) -> None:
+        """Keeps each tool once that was given several times; two tools of one key are an error."""
+        once: dict[str, Tool] = {}
+        for tool in self.tools:
+            if once.setdefault(tool.key, tool).hash != tool.hash:
                 raise InvalidCatalogue(
                     f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
                 )
-        ordered = sorted(by_key.items(), key=lambda item: (item[1].server, item[1].name))
-        self.tools: tuple[Tool, ...] = tuple(tool for _, tool in ordered)
-        self.positions: Mapping[str, int] = {key: position for position, (key, _) in enumerate(ordered)}
-        """Each key's position in `tools`."""
+        self.tools = tuple(once.values())
+        self.positions = dict(zip(once, range(len(once)), strict=True))
 
     @classmethod
     def read(cls, path: str | Path) -> "Catalogue":
@@ -46,15 +54,27 @@ class Catalogue:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
 
-    def without(self, keys: Container[str]) -> "Catalogue":
+    def without(self, keys: Iterable[str]) -> "Catalogue":
         """The catalogue of the tools that none of these keys names; itself where that leaves all."""
-        kept = [tool for key, tool in zip(self.positions, self.tools, strict=True) if key not in keys]
-        return self if len(kept) == len(self) else Catalogue(kept)
+        places = sorted((self.positions[key] for key in keys if key in self.positions), reverse=True)
+        if not places:
+            return self
+        tools, left = list(self.tools), list(self.positions)
+        for place in places:
+            del tools[place], left[place]
+        other = Catalogue()
+        other.tools, other.positions = tuple(tools), dict(zip(left, range(len(left)), strict=True))
+        return other
 
     @cached_property
     def places(self) -> Mapping[str, slice]:
         """Where each server's tools stand."""
         return places_of_servers(self.tools)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """How many tools each server has, in the order of `places`."""
+        return [place.stop - place.start for place in self.places.values()]
 
     @cached_property
     def hashes(self) -> list[str]:
@@ -79,9 +99,9 @@ class Catalogue:
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
     """Where each server's tools stand, among tools ordered by server."""
-    servers = [tool.server for tool in tools]
-    starts = [place for place, (own, last) in enumerate(zip(servers, [None, *servers], strict=False)) if own != last]
-    return {servers[start]: slice(start, end) for start, end in pairwise([*starts, len(servers)])}
+    sizes = Counter([tool.server for tool in tools])
+    bounds = pairwise([0, *accumulate(sizes.values())])
+    return {server: slice(*bound) for server, bound in zip(sizes, bounds, strict=True)}
 
 
 def _clean(value: Any, depth: int = 0) -> Any:

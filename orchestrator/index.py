@@ -60,8 +60,8 @@ class Index:
         self._semantic: SemanticIndex | None = None
         self._flagged_vectors: NDArray[np.float32] | None = None
         if vectors is not None:
-            rows = [[self.whole.positions[tool.key] for tool in tools] for tools in (catalogue.tools, self.flagged)]
-            self._semantic = self._take(vectors[rows[0]] if self.flags else vectors, vectors[rows[1]])
+            apart = [self.whole.positions[key] for key in self.flags]
+            self._semantic = self._take(np.delete(vectors, apart, axis=0) if apart else vectors, vectors[apart])
         self._embedding = threading.Lock()
 
     def _take_flags(self, earlier: "Index", step: Step) -> None:
@@ -74,10 +74,10 @@ class Index:
         """The measures of unchanged tools, where the earlier Index has come to take them."""
         before = earlier.__dict__.get("_measured")
         if before is not None:
-            kept = step.moved >= 0
+            kept = step.tools.to >= 0
             measured = np.zeros((2, len(self.whole)), np.int64)
-            measured[:, step.moved[kept]] = before[:, kept]
-            measured[:, step.new] = _measure(step.come)
+            measured[:, step.tools.to[kept]] = before[:, kept]
+            measured[:, step.tools.new] = _measure(step.come)
             self.__dict__["_measured"] = measured
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:

@@ -7,11 +7,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
+
+from orchestrator.steps import Moves
 
 Scores = NDArray[np.float32]
 """Shape [documents]; 0 where no term overlaps."""
@@ -68,9 +71,9 @@ class Counts:
         """The number of each pair's term."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.starts))
 
-    def changed(self, moved: NDArray[np.int64], places: NDArray[np.int64], added: "Counts", size: int) -> "Counts":
-        """The same with documents moved to other places ([documents]; -1: gone) those of `added` put at `places`."""
-        place = moved[self.documents]
+    def changed(self, moves: Moves, added: "Counts") -> "Counts":
+        """The same with the documents moved, and those of `added` at the new places."""
+        place = moves.to[self.documents]
         kept = place >= 0
         ids = dict(self.ids)
         number = np.array([ids.setdefault(term, len(ids)) for term in added.ids], np.int64)
@@ -87,10 +90,10 @@ class Counts:
         return Counts(
             ids=ids,
             starts=np.concatenate([[0], np.cumsum(counts[counts > 0])]),
-            documents=np.insert(place[kept], ends, places[added.documents][order]),
+            documents=np.insert(place[kept], ends, moves.new[added.documents][order]),
             frequency=np.insert(self.frequency[kept], ends, added.frequency[order]),
             fields=np.insert(self.fields[kept], ends, added.fields[order]),
-            size=size,
+            size=moves.size,
         )
 
 
@@ -110,10 +113,10 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
     """BM25Okapi with Lucene's inverse document frequency, log(1 + (N - n + .5) / (n + .5)), which is never negative.
 
     Okapi's own is zero or below for a term in half of the documents, which is every term of a catalogue of two tools.
-    It takes documents as terms, as rank-bm25 does, or Counts; `get_scores` is for documents alone.
+    It takes documents as terms, as rank-bm25 does, or Counts; `idf` by term and `get_scores` are for documents alone.
     """
 
-    def _initialize(self, corpus: Counts | Sequence[Sequence[str]]) -> dict[str, int]:
+    def _initialize(self, corpus: Counts | Sequence[Sequence[str]]) -> Counts:
         if isinstance(corpus, Counts):
             counts = corpus
         else:
@@ -122,13 +125,13 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
         self.corpus_size = counts.size
         self.doc_len = np.bincount(counts.documents, counts.frequency, minlength=counts.size)
         self.avgdl = float(self.doc_len.sum()) / max(counts.size, 1) or 1.0
-        return dict(zip(counts.ids, np.diff(counts.starts).tolist(), strict=True))
+        return counts
 
-    def _calc_idf(self, holders: Mapping[str, int]) -> None:
-        self.average_idf = 0.0
-        n = np.fromiter(holders.values(), np.float64, len(holders))
-        idf = np.log1p((self.corpus_size - n + 0.5) / (n + 0.5))
-        self.idf = dict(zip(holders, idf.tolist(), strict=True))
+    def _calc_idf(self, counts: Counts) -> None:
+        holders = np.diff(counts.starts)
+        self.idf_by_number = np.log1p((self.corpus_size - holders + 0.5) / (holders + 0.5))
+        if self.doc_freqs:
+            self.idf = dict(zip(counts.ids, self.idf_by_number.tolist(), strict=True))
 
 
 _NO_DOCUMENTS, _NO_IMPACT, _NO_FIELDS = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.uint8)
@@ -173,16 +176,17 @@ class Postings:
     def __init__(self, counts: Counts) -> None:
         model = PositiveBM25(counts)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
-        self.idf: dict[str, float] = model.idf
+        self.idf: NDArray[np.float64] = model.idf_by_number
+        """Of each term, by its number."""
         norm = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
-        idf = np.fromiter(model.idf.values(), np.float64, len(model.idf))
         frequency = counts.frequency.astype(np.float64)
         impact = frequency * (model.k1 + 1) / (frequency + norm[counts.documents])
-        self._impact = (np.repeat(idf, np.diff(counts.starts)) * impact).astype(np.float32)
-        self._starts = counts.starts.tolist()
+        self._impact = (np.repeat(self.idf, np.diff(counts.starts)) * impact).astype(np.float32)
+        self._starts: list[int] = counts.starts.tolist()
+        self._idf: list[float] = self.idf.tolist()
 
     def __contains__(self, term: object) -> bool:
-        return term in self.idf
+        return term in self.counts.ids
 
     def scores(self, weighted: Mapping[str, float]) -> Scores:
         """The BM25 score of every document for weighted query terms."""
@@ -192,10 +196,11 @@ class Postings:
         """The columns of those of these words that are known."""
         ids, starts = self.counts.ids, self._starts
         known = [word for word in words if word in ids]
-        spans = [slice(starts[number], starts[number + 1]) for number in map(ids.__getitem__, known)]
+        numbers = [ids[word] for word in known]
+        spans = [slice(starts[number], starts[number + 1]) for number in numbers]
         return Columns(
             words=known,
-            idf=np.array([self.idf[word] for word in known]),
+            idf=np.array([self._idf[number] for number in numbers]),
             lengths=np.array([span.stop - span.start for span in spans], np.int64),
             documents=np.concatenate([_NO_DOCUMENTS, *(self.counts.documents[span] for span in spans)]),
             impact=np.concatenate([_NO_IMPACT, *(self._impact[span] for span in spans)]),
@@ -206,4 +211,6 @@ class Postings:
     def ceiling(self, weighted: Mapping[str, float]) -> float:
         """What a document would score that held every term without end; unknown terms count as the rarest would."""
         rarest = math.log1p((self.size + 0.5) / 0.5)
-        return (self.k1 + 1) * sum(self.idf.get(term, rarest) * weight for term, weight in weighted.items())
+        ids, idf = self.counts.ids, self._idf
+        of_terms = (idf[ids[term]] if term in ids else rarest for term in weighted)
+        return (self.k1 + 1) * sum(map(mul, of_terms, weighted.values()))

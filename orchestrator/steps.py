@@ -1,7 +1,8 @@
-"""The step from one catalogue to the next: which tools stay, which go and which come, by whole servers."""
+"""A step from one catalogue to the next: which tools stay, which go and which come, by whole servers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +15,51 @@ MOST_NEW = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """`moved` gives each earlier tool's place, -1 where its server has changed; the others are at `new`.
+class Moves:
+    """`to` gives each earlier thing's place among the `size` that there are now, -1 if it is gone; others are `new`."""
 
-    A server with any change goes and comes with all its tools.
-    """
-
-    moved: NDArray[np.int64]
+    to: NDArray[np.int64]
     new: NDArray[np.int64]
+    size: int
+
+    @classmethod
+    def between(cls, before: NDArray[np.bool_], now: NDArray[np.bool_]) -> Self:
+        """From what stays among the earlier and the present things, which are in the same order."""
+        to = np.full(len(before), -1, np.int64)
+        to[before] = now.nonzero()[0]
+        return cls(to=to, new=(~now).nonzero()[0], size=len(now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A server with any change goes and comes with all its tools: `gone` and `come`."""
+
+    tools: Moves
+    servers: Moves
     gone: Sequence[Tool]
     come: Sequence[Tool]
 
 
 def step_between(before: Catalogue, now: Catalogue) -> Step | None:
     """None where so much has changed that nothing is gained by a step."""
-    moved = np.full(len(before), -1, np.int64)
-    is_new = np.ones(len(now), np.bool_)
-    for server, place in now.places.items():
-        old = before.places.get(server)
-        if old is not None and before.hashes[old] == now.hashes[place]:
-            moved[old] = np.arange(place.start, place.stop)
-            is_new[place] = False
-    new = is_new.nonzero()[0]
-    if len(new) > MOST_NEW * len(now):
+    changed = _changed(before, now) | _changed(now, before)
+    earlier, present = _unchanged(before, changed), _unchanged(now, changed)
+    tools = Moves.between(earlier.repeat(before.sizes), present.repeat(now.sizes))
+    if len(tools.new) > MOST_NEW * len(now):
         return None
-    gone = [before.tools[place] for place in (moved < 0).nonzero()[0].tolist()]
-    return Step(moved=moved, new=new, gone=gone, come=[now.tools[place] for place in new.tolist()])
+    return Step(
+        tools=tools,
+        servers=Moves.between(earlier, present),
+        gone=[before.tools[place] for place in (tools.to < 0).nonzero()[0].tolist()],
+        come=[now.tools[place] for place in tools.new.tolist()],
+    )
+
+
+def _changed(one: Catalogue, other: Catalogue) -> set[str]:
+    """The servers with a tool that the other catalogue does not have as it is; a hash covers server and name, too."""
+    missing = set(one.hashes).difference(other.hashes)
+    return {tool.server for tool in one if tool.hash in missing} if missing else set()
+
+
+def _unchanged(catalogue: Catalogue, changed: set[str]) -> NDArray[np.bool_]:
+    return np.array([server not in changed for server in catalogue.places], np.bool_)

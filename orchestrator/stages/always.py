@@ -153,9 +153,10 @@ class AlwaysIndex:
 def _positions(tools: Sequence[str], keys: Mapping[str, int]) -> dict[str, int]:
     """The tool of each key; for a bare name the built-in one, else the only one of that name."""
     named: dict[str, list[int]] = {tool: [] for tool in tools}
-    for key, position in keys.items():
+    endings = tuple(f":{tool}" for tool in tools)
+    for key in [key for key in keys if key.endswith(endings)]:
         if (name := key.partition(":")[2]) in named:
-            named[name].append(position)
+            named[name].append(keys[key])
     exact = {tool: [key for key in (tool, f"builtin:{tool}", f":{tool}") if key in keys] for tool in tools}
     only = {tool: found[0] for tool, found in named.items() if len(found) == 1}
     return only | {tool: keys[found[0]] for tool, found in exact.items() if found}

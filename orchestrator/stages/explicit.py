@@ -111,8 +111,10 @@ class ServerIndex:
         """The same after all the tools of some servers have gone and others have come."""
         said = Counter(self._said)
         said.update(_ordinary_words(come))
-        said.subtract(_ordinary_words(gone))
-        said = +said
+        for word in _ordinary_words(gone):
+            said[word] -= 1
+            if not said[word]:
+                del said[word]
         left = self._aliases.keys() - {tool.server for tool in gone}
         servers = sorted((left | {tool.server for tool in come}) - {""})
         if servers != list(self._aliases):

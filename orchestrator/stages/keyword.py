@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,32 +36,48 @@ class KeywordScores:
     columns: Columns
 
 
+class BothCounts(NamedTuple):
+    """A document a tool, and a document a server."""
+
+    tools: Counts
+    servers: Counts
+
+
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
     def __init__(
-        self, tools: Sequence[Tool], places: Mapping[str, slice] | None = None, counts: Counts | None = None
+        self,
+        tools: Sequence[Tool],
+        places: Mapping[str, slice] | None = None,
+        counts: BothCounts | None = None,
+        known: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
+        """counts, and the terms of servers that are known already: those of an index that this one follows."""
         self.tools = tools
-        counts = counts or count(tools)
-        self.postings = Postings(counts)
-        self.name_weight = _name_weights(self.postings)
         places = places or places_of_servers(tools)
-        self.servers = list(places)
-        self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
-        self.server_terms = [frozenset(terms(server)) for server in self.servers]
+        self.servers, sizes = list(places), [place.stop - place.start for place in places.values()]
+        self.server_of = np.arange(len(sizes)).repeat(sizes)
+        self._counts = counts or count(tools, places)
+        self.postings = Postings(self._counts.tools)
+        self.server_postings = Postings(self._counts.servers) if len(places) > 1 else None
+        self.name_weight = _name_weights(self.postings)
+        self.server_terms = [known.get(server) or frozenset(terms(server)) for server in self.servers]
         self._servers_named: dict[str, list[int]] = {}
         for place, words in enumerate(self.server_terms):
             for word in words:
                 self._servers_named.setdefault(word, []).append(place)
         self._words_of_server = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
-        several = len(self.servers) > 1
-        self.server_postings = Postings(_by_server(counts, self.server_of, len(self.servers))) if several else None
 
     def changed(self, catalogue: Catalogue, step: Step) -> "KeywordIndex":
         """The index of the catalogue that this step leads to."""
-        counts = self.postings.counts.changed(step.moved, step.new, count(step.come), len(catalogue))
-        return KeywordIndex(catalogue.tools, catalogue.places, counts)
+        come = count(step.come, places_of_servers(step.come))
+        counts = BothCounts(
+            tools=self._counts.tools.changed(step.tools, come.tools),
+            servers=self._counts.servers.changed(step.servers, come.servers),
+        )
+        known = dict(zip(self.servers, self.server_terms, strict=True))
+        return KeywordIndex(catalogue.tools, catalogue.places, counts, known)
 
     def named(self, term: str) -> list[int]:
         """The tools whose name or server holds the term."""
@@ -83,17 +101,22 @@ class KeywordIndex:
         return said / self._words_of_server
 
 
-def count(tools: Sequence[Tool]) -> Counts:
-    """What the tools say, field by field."""
-    return Counts.of([(terms(text), FIELD_WEIGHTS[field]) for field, text in fields(tool)] for tool in tools)
+def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> BothCounts:
+    """What the tools say, field by field, and what their servers do."""
+    counts = Counts.of([(terms(text), FIELD_WEIGHTS[field]) for field, text in fields(tool)] for tool in tools)
+    return BothCounts(tools=counts, servers=_by_server(counts, _server_of(places), len(places)))
+
+
+def _server_of(places: Mapping[str, slice]) -> NDArray[np.int64]:
+    """The number of each tool's server; [tools]."""
+    return np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
 
 
 def _name_weights(postings: Postings) -> NDArray[np.float64]:
     """How much each tool's name says in all: the summed inverse document frequency of its terms."""
     counts = postings.counts
     named = (counts.fields & NAME_BIT) > 0
-    idf = np.fromiter(postings.idf.values(), np.float64, len(postings.idf))
-    summed = np.bincount(counts.documents[named], idf[counts.term[named]], counts.size)
+    summed = np.bincount(counts.documents[named], postings.idf[counts.term[named]], counts.size)
     return summed.astype(np.float64)  # Without pairs numpy counts in integers.
 
 
