@@ -11,7 +11,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.errors import StoreUnavailable, Unauthorised
 from orchestrator.index import Index
 from orchestrator.stages.always import Capability
-from orchestrator.store import Store
+from orchestrator.store import Store, Stored
 
 PATIENCE_S = 1.0
 """How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
@@ -19,10 +19,10 @@ PATIENCE_S = 1.0
 
 @dataclass(slots=True)
 class _Kept:
-    """An Index and its version. After a failure `warning` stands until `retry_at`, when the store is asked again."""
+    """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked."""
 
-    version: str
     index: Index
+    stored: Stored | None = None
     warning: str = ""
     retry_at: float = 0.0
 
@@ -69,7 +69,7 @@ class Indexes:
             # Shielded: one caller's cancellation must not take the load from the others.
             return await asyncio.shield(self._ask(tenant).task)
         self._kept.move_to_end(tenant)
-        if self._store is None or self._store.is_current(tenant, known.version):
+        if self._store is None or known.stored is None or self._store.is_current(tenant, known.stored.version):
             return known.index, ""
         if known.warning and time.monotonic() < known.retry_at:
             return known.index, known.warning
@@ -95,28 +95,24 @@ class Indexes:
 
     async def _current(self, tenant: str) -> tuple[Index, str]:
         if self._store is None:
-            return self._keep(tenant, "", await asyncio.to_thread(self._from_catalogue)), ""
+            return self._keep(tenant, _Kept(await asyncio.to_thread(self._from_catalogue))), ""
         known = self._kept.get(tenant)
         try:
-            version = await asyncio.to_thread(self._store.version, tenant)
-            if known is not None and known.version == version:
-                known.warning = ""
-                return known.index, ""
-            version, index = await asyncio.to_thread(self._from_store, tenant, None if known is None else known.index)
+            now = await asyncio.to_thread(self._from_store, self._store, tenant, known)
         except (StoreUnavailable, Unauthorised) as error:
             if known is None:
                 raise
             known.warning = f"the catalogue may be out of date: {error}"
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
-        return self._keep(tenant, version, index), ""
+        return self._keep(tenant, now), ""
 
-    def _keep(self, tenant: str, version: str, index: Index) -> Index:
-        self._kept[tenant] = _Kept(version, index)
+    def _keep(self, tenant: str, now: _Kept) -> Index:
+        self._kept[tenant] = now
         self._kept.move_to_end(tenant)
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
-        return index
+        return now.index
 
     def _from_catalogue(self) -> Index:
         catalogue = self._catalogue
@@ -124,10 +120,13 @@ class Indexes:
             catalogue = Catalogue.read(catalogue or "")
         return Index(catalogue, self._capabilities)
 
-    def _from_store(self, tenant: str, earlier: Index | None) -> tuple[str, Index]:
-        if self._store is None:
-            raise StoreUnavailable("there is no store to load from")
-        stored = self._store.load(tenant)
-        catalogue = Catalogue(stored.tools)
-        index = Index(catalogue, self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
-        return stored.version, index
+    def _from_store(self, store: Store, tenant: str, known: _Kept | None) -> _Kept:
+        """What the store holds now; of an index that is known, all that has not changed is taken over."""
+        if known is None or known.stored is None:
+            stored, earlier = store.load(tenant), None
+        else:
+            stored, earlier = store.renewed(tenant, known.stored), known.index
+            if stored is known.stored:
+                return _Kept(known.index, stored)
+        index = Index(Catalogue(stored.tools), self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
+        return _Kept(index, stored)

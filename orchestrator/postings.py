@@ -213,4 +213,5 @@ class Postings:
         rarest = math.log1p((self.size + 0.5) / 0.5)
         ids, idf = self.counts.ids, self._idf
         of_terms = (idf[ids[term]] if term in ids else rarest for term in weighted)
-        return (self.k1 + 1) * sum(map(mul, of_terms, weighted.values()))
+        total: float = sum(map(mul, of_terms, weighted.values()))
+        return (self.k1 + 1) * total

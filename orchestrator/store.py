@@ -7,7 +7,6 @@ new one, never a mixture, wherever a writer dies. Last, the points go that nothi
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +26,10 @@ from orchestrator.storage.points import (
     changes_between,
     stored_tool,
     tool_id,
-    version_of,
 )
 from orchestrator.storage.qdrant import Busy, Qdrant
 from orchestrator.storage.shelf import Shelf
+from orchestrator.storage.stored import Stored, read_stored
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
@@ -44,19 +43,6 @@ _REMEMBERED = 10_000
 
 Progress = Callable[[int, int], None]
 """Called with the tools written so far and the tools to write."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A tenant's tools ordered by server and name, their vectors [tools, dimension], and the set's version.
-
-    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy.
-    """
-
-    tools: tuple[Tool, ...]
-    vectors: NDArray[np.float32] | None
-    version: str
-    note: str = ""
 
 
 class Store:
@@ -94,11 +80,15 @@ class Store:
             return known[1]
         try:
             with self._qdrant.opened(None if known is None or self.remote else 0.0) as points:
-                versions = ledger.versions(points, [tenant, *self._outdated(stamp)])
+                return self._version(points, tenant, stamp)
         except Busy:
             if known is None:
                 raise
             return known[1]
+
+    def _version(self, points: Points, tenant: str, stamp: str) -> str:
+        """The version, read and remembered. stamp: that of the store before it was opened."""
+        versions = ledger.versions(points, [tenant, *self._outdated(stamp)])
         if len(self._versions) > _REMEMBERED:
             self._versions.clear()
         self._versions.update((name, (stamp, version)) for name, version in versions.items())
@@ -115,28 +105,33 @@ class Store:
 
     def load(self, tenant: str) -> Stored:
         """The tenant's tools and those shared by all; raises StoreUnavailable when they cannot be read whole."""
+        return self._load(tenant, None)
+
+    def renewed(self, tenant: str, earlier: Stored) -> Stored:
+        """The same now: `earlier` itself where nothing has changed, else read anew, but for the tools that it has.
+
+        While another process writes, the earlier one stands.
+        """
+        _check_tenant(tenant)
+        stamp = self._qdrant.stamp()
+        try:
+            with self._qdrant.opened(None if self.remote else 0.0) as points:
+                if self._version(points, tenant, stamp) == earlier.version:
+                    return earlier
+                stored = read_stored(points, self._shelf, tenant, earlier)
+        except Busy:
+            return earlier
+        return stored or self._load(tenant, earlier)
+
+    def _load(self, tenant: str, earlier: Stored | None) -> Stored:
         _check_tenant(tenant)
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
             with self._qdrant.opened() as points:
-                owners = ledger.visible(points, tenant)
-                ids = [point for owner in owners for point in owner.ids]
-                name = points.target(COLLECTION)
-                own = name == self._shelf.collection
-                records = points.get(name, ids, vectors=own) if name and ids else {}
-                if len(records) < len(ids) or points.target(COLLECTION) != name:
-                    continue
-            tools = {point: stored_tool(record.payload) for point, record in records.items()}
-            order = sorted(tools, key=lambda point: (tools[point].server, tools[point].name))
-            vectors = np.array([records[point].vector for point in order], np.float32) if own and order else None
-            note = self._shelf.mismatch(vectors) if order else ""
-            return Stored(
-                tools=tuple(tools[point] for point in order),
-                vectors=None if note else vectors,
-                version=version_of(*owners),
-                note=note,
-            )
+                stored = read_stored(points, self._shelf, tenant, earlier)
+            if stored is not None:
+                return stored
         raise StoreUnavailable(
             f"the store {self._qdrant} cannot be read whole: it kept changing, or lacks tools; try again, or import "
             "the tools again"

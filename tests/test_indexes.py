@@ -26,6 +26,13 @@ class CountingStore(Store):
         time.sleep(self.slow_s)
         return super().load(tenant)
 
+    def renewed(self, tenant: str, earlier: Stored) -> Stored:
+        stored = super().renewed(tenant, earlier)
+        if stored is not earlier:
+            self.loads += 1
+            time.sleep(self.slow_s)
+        return stored
+
 
 @pytest.fixture
 def counting(place: str) -> CountingStore:

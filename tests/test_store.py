@@ -5,7 +5,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from orchestrator.embed import StaticEmbedder, embed_tools
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, UnknownTenant
 from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest
 from orchestrator.names import COLLECTION
+from orchestrator.storage.client import Points
 from orchestrator.store import SHARED, Changes, Store
 from tests.catalogues import sample, tool
 from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model
@@ -86,6 +89,37 @@ def test_the_version_changes_when_the_catalogue_does_and_only_then(store: Store)
     store.remove_server("org:1", "mail")
     versions.append(store.version("org:1"))
     assert len(set(versions)) == len(versions)
+
+
+def test_a_renewed_catalogue_is_what_a_fresh_reader_loads_and_only_what_changed_is_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.replace_servers("org:1", {"mail": MAIL, "files": FILES})
+    earlier = store.load("org:1")
+    assert store.renewed("org:1", earlier) is earlier
+    store.replace_server(SHARED, "web", [tool("web:search", "Search the web")])
+    store.replace_server("org:1", "mail", MAIL[:1])
+    store.replace_server("org:1", "files", [FILES[1], tool("files:read_file", "Read a file aloud")])
+    read: list[str] = []
+    get = Points.get
+
+    def watched(points: Points, name: str, ids: Sequence[str], **what: bool) -> dict[str, Any]:
+        read.extend(ids if what.get("vectors") else ())
+        return get(points, name, ids, **what)
+
+    monkeypatch.setattr(Points, "get", watched)
+    renewed = store.renewed("org:1", earlier)
+    assert len(read) == 2
+    fresh = store.load("org:1")
+    assert (renewed.tools, renewed.version, renewed.note) == (fresh.tools, fresh.version, "")
+    assert [one.key for one in renewed.tools] == [
+        "files:delete_file",
+        "files:read_file",
+        "mail:send_email",
+        "web:search",
+    ]
+    assert renewed.vectors is not None
+    np.testing.assert_array_equal(renewed.vectors, fresh.vectors)
 
 
 def test_is_current_never_claims_more_than_it_can_tell(store: Store) -> None:

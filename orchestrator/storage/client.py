@@ -66,11 +66,18 @@ class Points:
         return int(self._client.get_collection(name).config.params.vectors.size)
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: bool = True) -> dict[str, Any]:
-        """Those of these points that are there, by id."""
+        """Those of these points that are there, by id; none where another process has just dropped the collection."""
+        from qdrant_client.http.exceptions import UnexpectedResponse
+
         found: dict[str, Any] = {}
         for start in range(0, len(ids), _PAGE):
             page = ids[start : start + _PAGE]
-            records = self._client.retrieve(name, page, with_payload=payload, with_vectors=vectors)
+            try:
+                records = self._client.retrieve(name, page, with_payload=payload, with_vectors=vectors)
+            except UnexpectedResponse as error:
+                if error.status_code != 404:
+                    raise
+                return {}
             found.update((str(record.id), record) for record in records)
         return found
 
