@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
+from orchestrator.storage.points import head_id
+from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
@@ -52,3 +54,8 @@ def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
     store.replace_server("org:1", "mail", MAIL)
     store.close()
     assert store.servers("org:1") == {"mail": 2}
+
+
+def test_a_collection_that_is_dropped_under_a_reader_holds_nothing_so_that_it_reads_again() -> None:
+    with qdrant_front() as front, Qdrant(front.url, 5).opened() as points:
+        assert points.get("dropped", [head_id("org:1")]) == {}
