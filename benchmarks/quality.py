@@ -1,17 +1,20 @@
 """Routing quality on the development sets, each measured with maps fitted on the others: `make bench`.
 
 Prints, and writes between the marks of docs/quality.md: the targets, recall of each way of ranking beside the peers',
-what the confidence is worth, and the floor of `none`. Ways of ranking share the candidates of one run of both legs.
+what the confidence is worth, what each lever is worth, and the floor of `none`; pictures go beside the page. Ways of
+ranking share the candidates of one run of both legs.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from benchmarks import no_answer, peer_recall
+from benchmarks import no_answer, peer_recall, pictures
+from benchmarks.ablation import ablate, ablation_table
 from benchmarks.judging import WAYS, Judged, judge
 from benchmarks.page import write
 from benchmarks.peer_recall import PEERS, Recalls
@@ -24,6 +27,11 @@ from training.confidence import SETS, Collected, collect, collect_small, fit_all
 T = TypeVar("T")
 Means = dict[str, tuple[float, float]]
 """A way of ranking to its mean recall at 5 and at 10."""
+LEVER_TITLE = (
+    "What each lever is worth: mean recall of the sets with both legs and the learnt merge, and the same with the\n"
+    "lever taken out and the maps fitted again. Both are fitted on the queries of this table alone, each set's\n"
+    "without its own; `worth` is what is lost without the lever, `pays on` counts the sets whose recall at 10 falls:"
+)
 FLOOR_TITLE = "What each floor does, on queries labelled `needs a tool` or not (the default is bold):"
 MOST_RANKED = 300
 """Queries of a set in the table of recall: some peers need a quarter of a second for each."""
@@ -104,17 +112,25 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--write", type=Path, help="rewrite the tables of this Markdown file")
     parser.add_argument("--keep", type=Path, help="where the peers' figures are kept for the next time")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="try the command on a few: at least two")
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
-    folders = [arguments.data / "bench" / name for name in SETS]
-    peers = {folder.name: peer_recall.of_all(folder, spaced(sampled(folder)), arguments.keep) for folder in folders}
+    folders = [arguments.data / "bench" / name for name in arguments.sets]
+    asked = {folder.name: spaced(sampled(folder)) for folder in folders}
+    peers = {folder.name: peer_recall.of_all(folder, asked[folder.name], arguments.keep) for folder in folders}
     kinds = [[way(folder, embedder) for folder in folders] for way in (collect, collect_small)]
-    maps = [fit_without(place, kinds) for place in range(len(SETS))]
-    judged = {
-        one.name: [judge(example, own) for example in one.examples] for one, own in zip(kinds[0], maps, strict=True)
-    }
-    floors = no_answer.measure(arguments.data, maps[SETS.index(no_answer.CATALOGUE)], Options().floor)
-    text = f"{tables(judged, peers)}\n\n{FLOOR_TITLE}\n\n{chr(10).join(floors)}"
+    maps = {folder.name: fit_without(place, kinds) for place, folder in enumerate(folders)}
+    judged = {one.name: [judge(example, maps[one.name]) for example in one.examples] for one in kinds[0]}
+    parts = [tables(judged, peers)]
+    if arguments.write:
+        parts.append(pictures.draw_all(arguments.write, arguments.data, judged, maps, embedder))
+    fewer = [[replace(one, examples=list(spaced(one.examples))) for one in kinds[0]], kinds[1]]
+    levers = ablate(folders, asked, fewer, fit_without, embedder)
+    parts += [LEVER_TITLE, "\n".join(ablation_table(levers))]
+    if no_answer.CATALOGUE in maps:
+        floors = no_answer.measure(arguments.data, maps[no_answer.CATALOGUE], Options().floor)
+        parts += [FLOOR_TITLE, "\n".join(floors)]
+    text = "\n\n".join(parts)
     print(text)
     if arguments.write:
         write(arguments.write, text)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peers
+from benchmarks.drawing import chart
 from benchmarks.page import write
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
@@ -100,22 +101,12 @@ def table(found: Sequence[Measured]) -> str:
 
 def picture(found: Sequence[Measured], file: Path) -> None:
     """Median time against the size of the catalogue, both logarithmic."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "toolroute"
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for name in dict.fromkeys(one.name for one in found):
-        own = [one for one in found if one.name == name]
-        style = "-o" if name.startswith("toolroute") else "--s"
-        medians = [float(np.median(one.times)) for one in own]
-        axes.plot([one.size for one in own], medians, style, label=name, markersize=4)
-    axes.set(xscale="log", yscale="log", xlabel="tools", ylabel="milliseconds a query (median)")
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(file, metadata={"Date": None})
+    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds a query (median)"}
+    with chart(file, **axes) as drawn:
+        for name in dict.fromkeys(one.name for one in found):
+            own = [one for one in found if one.name == name]
+            style = "-o" if name.startswith("toolroute") else "--s"
+            drawn.plot([one.size for one in own], [float(np.median(one.times)) for one in own], style, label=name)
 
 
 def main() -> None:

@@ -82,9 +82,10 @@ def neutral() -> Calibration:
     return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
 
 
-def collect(folder: Path, embedder: Embedder) -> Collected:
-    """The features of every labelled query of a set."""
-    return Collected(folder.name, _examples(Index(Catalogue.read(folder)), sampled(folder), embedder))
+def collect(folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | None = None) -> Collected:
+    """The features of the labelled queries of a set, of those asked for or of all that are read."""
+    records = sampled(folder) if asked is None else asked
+    return Collected(folder.name, _examples(Index(Catalogue.read(folder)), records, embedder))
 
 
 def sampled(folder: Path) -> list[dict[str, Any]]:

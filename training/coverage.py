@@ -48,15 +48,17 @@ def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
     }
 
 
-async def route_set(folder: Path, maps: Calibration, embedder: Embedder, hint: RouteHint) -> list[Routed]:
-    """What routing answers to the set's queries whose tools are in the catalogue, at most MOST_QUERIES of them."""
+async def route_set(
+    folder: Path, maps: Calibration, embedder: Embedder, hint: RouteHint, most: int = MOST_QUERIES
+) -> list[Routed]:
+    """What routing answers to the set's queries whose tools are in the catalogue; of many, to some evenly spaced."""
     found = read_set(folder)
     known = found.catalogue.positions
     asked = [query for query in found.queries if query.relevant and query.relevant <= known.keys()]
     answers = []
     async with Router(found.catalogue, embedder=embedder, calibration=maps) as router:
         tokens = (await router.index("local")).tokens
-        for query in asked[:: max(1, len(asked) // MOST_QUERIES)]:
+        for query in asked[:: max(1, len(asked) // most)]:
             decision = await router.route(
                 RouteRequest(query=query.text, tenant="local", limit=MAX_LIMIT, route_hint=hint)
             )
