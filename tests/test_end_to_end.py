@@ -143,7 +143,7 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     async with ScriptedModel(script, key=KEY) as model:
         arguments = (environment(model, key=KEY), temporal_address, task_queue, store, str(file))
         async with worker(*arguments):
-            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=4.0)
+            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=10.0)
             handle = await client.start_workflow(
                 names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
             )
