@@ -180,6 +180,13 @@ class Connections:
             if server is not None and not (self._closed or server.usable or self._failing(server)):
                 self._start(server)
 
+    def let_go(self, servers: Iterable[str]) -> None:
+        """Closes these servers' connections as soon as nobody uses them; a later call connects again."""
+        for name in servers:
+            connection = self._servers[name].connection
+            if connection is not None:
+                connection.retire()
+
     def know(self, counts: Mapping[str, int]) -> None:
         """Tells how many tools each server has from what is stored, so that its state is `known`; what a server
         listed itself stands."""

@@ -143,6 +143,8 @@ class Gateway:
             self._pool(tenant).know(known)
             if missing:
                 report = await sync(self._pool(tenant), self._store, tenant, servers=missing)
+                # Listed is not called: from here on a server is connected when one of its tools is.
+                self._pool(tenant).let_go(missing)
                 for server in report.servers:
                     self._note(server.line)
         except ToolrouteError as error:

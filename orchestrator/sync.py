@@ -30,7 +30,7 @@ class ServerReport:
     @property
     def line(self) -> str:
         """The server and how it went, for people."""
-        stored = f"{self.tools} tools stored in {self.seconds:.1f} s"
+        stored = f"{self.tools} {'tool' if self.tools == 1 else 'tools'} stored in {self.seconds:.1f} s"
         return f"{self.server}: {without_name(self.server, self.error) or stored}"
 
     def to_json(self) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Servers that go wrong: each fault has one outcome, nothing is sent twice, and the other servers go on."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,26 @@ async def test_a_deadline_that_passes_while_connecting_means_nothing_was_sent() 
         assert time.monotonic() - begin < 1
 
 
+async def test_loading_the_library_uses_up_nothing_of_a_servers_time() -> None:
+    program = """
+import asyncio, json, sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "mcp":
+            time.sleep(4)
+sys.meta_path.insert(0, Slow())
+from orchestrator import Connections
+async def main():
+    async with Connections(json.loads(sys.argv[1]), connect_timeout_s=3) as servers:
+        print((await servers.call("plain:add", {"a": 1, "b": 1})).text)
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, json.dumps(config(plain=PLAIN)), stdout=asyncio.subprocess.PIPE
+    )
+    assert await process.communicate() == (b"2\n", None)
+
+
 async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_terminal(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -207,7 +229,7 @@ async def test_a_large_result_is_cut_and_marked() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [("garbage", "1 lines that are not MCP"), ("shapeless", "breaks the protocol")],
+    [("garbage", "1 line that is not MCP"), ("shapeless", "breaks the protocol")],
 )
 async def test_a_broken_answer_leaves_the_outcome_unknown(
     fault: str, message: str, capfd: pytest.CaptureFixture[str]
@@ -227,6 +249,7 @@ async def test_an_answer_against_the_tools_own_output_schema_is_the_tools_error(
     async with Connections(config(bad=faulty("strict"))) as servers:
         result = await servers.call("bad:it")
         assert result.is_error
+        assert result.text.startswith("bad:it ran, but its answer breaks its own output schema: ")
         assert "'count' is a required property" in result.text
 
 

@@ -181,12 +181,13 @@ async def test_a_running_serve_tells_how_its_servers_stand(tmp_path: Path) -> No
         assert code == 0
         assert (states["quick"]["state"], states["quick"]["tools"]) == ("ready", 8)
         assert states["quick"]["idle_s"] is not None
+        assert states["time"]["state"] == "known"
         assert "no-such-program" in states["broken"]["last_error"]
         _, table, _ = await _toolroute("servers", "--of", url, token=TOKEN_2)
         assert re.search(r"quick +known +stdio +8", table) is None
         code, _, error = await _toolroute("servers", "--of", url, token="wrong-token-of-nobody")
         assert code == 1
-        assert "refused the credentials (HTTP 401" in error
+        assert error == "toolroute: serve refuses the token: set TOOLROUTE_TOKEN to one that it knows\n"
         assert "wrong-token" not in error
 
 

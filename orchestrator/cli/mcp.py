@@ -10,7 +10,7 @@ import click
 
 from orchestrator.cli.common import echo_json, router_store, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
-from orchestrator.errors import InvalidArguments
+from orchestrator.errors import InvalidArguments, Unauthorised
 from orchestrator.mcp.faults import without_name
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _print_result(key: str, result: "ToolResult", output: str) -> None:
     if output == "json":
         echo_json(asdict(result))
     elif result.is_error:
-        note(f"toolroute: {key} failed: {result.text}")
+        note(f"toolroute: {result.text if result.text.startswith(key) else f'{key} failed: {result.text}'}")
     else:
         click.echo(result.text)
 
@@ -135,12 +135,15 @@ async def _ask(url: str) -> list[dict[str, Any]]:
     from orchestrator.connections import Connections
     from orchestrator.mcp_server import SERVERS
 
-    headers = {"Authorization": "Bearer ${TOOLROUTE_TOKEN}"}
-    async with (
-        Connections({"mcpServers": {"serve": {"url": url, "headers": headers}}}) as connections,
-        connections.using("serve") as connection,
-    ):
-        told = (await connection.client.read_resource(SERVERS)).contents[0]
+    serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
+    try:
+        async with (
+            Connections({"mcpServers": {"serve": serve}}) as connections,
+            connections.using("serve") as connection,
+        ):
+            told = (await connection.client.read_resource(SERVERS)).contents[0]
+    except Unauthorised:
+        raise Unauthorised("serve refuses the token: set TOOLROUTE_TOKEN to one that it knows") from None
     states: list[dict[str, Any]] = json.loads(getattr(told, "text", "[]"))
     return states
 

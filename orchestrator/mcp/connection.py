@@ -140,7 +140,8 @@ class Connection:
 
     def hint(self) -> str:
         """What the server said elsewhere, for messages; without secrets."""
-        junk = f"; it wrote {self.junk_lines:,} lines that are not MCP to its output" if self.junk_lines else ""
+        lines = "1 line that is" if self.junk_lines == 1 else f"{self.junk_lines:,} lines that are"
+        junk = f"; it wrote {lines} not MCP to its output" if self.junk_lines else ""
         tail = self.stderr.tail(self.secrets.scrub)
         return f"{junk}; its last words: {tail}" if tail else junk
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,8 @@ class Owner:
         connection = self._connection
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._connecting)
+            # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
+            import_module("mcp")
             deadline = asyncio.get_running_loop().call_later(connection.limits.connect_timeout_s, self._too_late)
             opening.callback(deadline.cancel)
             connection.opening = True

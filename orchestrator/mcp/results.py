@@ -23,6 +23,8 @@ class Answered:
 
     @property
     def refusal(self) -> str:
+        if isinstance(self.answer, RuntimeError):
+            return f"{self.key} ran, but its answer breaks its own output schema: {self.answer}"
         return f"{self.key} refused the call: {self.answer}"
 
 
