@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -277,7 +277,7 @@ async def test_a_client_over_stdio_is_told_when_its_direct_tools_change(tmp_path
             assert len((await client.list_tools()).tools) == 2
             await client.call_tool("search", {"query": "add two numbers"})
             assert not told.is_set()
-            with _listening(client, told) if mode == "auto" else contextlib.nullcontext():
+            async with _listening(client, told) if mode == "auto" else contextlib.nullcontext():
                 _store_web_search(folder, "local")
                 async with asyncio.timeout(5):
                     await told.wait()
@@ -297,8 +297,7 @@ async def test_over_http_only_the_tenant_whose_tools_changed_is_told(tmp_path: P
     ):
         for client in (one, two):
             await client.call_tool("search", {"query": "add two numbers"})
-        with _listening(one, one_told), _listening(two, two_told):
-            await asyncio.sleep(1)
+        async with _listening(one, one_told), _listening(two, two_told):
             _store_web_search(folder, "org:1")
             async with asyncio.timeout(5):
                 await one_told.wait()
@@ -306,17 +305,20 @@ async def test_over_http_only_the_tenant_whose_tools_changed_is_told(tmp_path: P
     assert not two_told.is_set()
 
 
-@contextlib.contextmanager
-def _listening(client: Client, told: asyncio.Event) -> Iterator[None]:
-    """A task that sets `told` when the server says that its tools changed."""
+@asynccontextmanager
+async def _listening(client: Client, told: asyncio.Event) -> AsyncIterator[None]:
+    """A task that listens from here on, and sets `told` when the server says that its tools changed."""
+    listens = asyncio.Event()
 
     async def listen() -> None:
         async with client.listen(tools_list_changed=True) as events:
+            listens.set()
             async for _ in events:
                 told.set()
 
     task = asyncio.create_task(listen())
     try:
+        await listens.wait()
         yield
     finally:
         task.cancel()
