@@ -86,10 +86,12 @@ async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> Too
 
 
 async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
-    """Starts the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input."""
-    await workflow.execute_activity(
-        names.CHECK_CALL, call, start_to_close_timeout=timedelta(seconds=30), retry_policy=RETRY
-    )
+    """Starts the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input.
+
+    The check before it is an activity, with the call's own options: it runs where calls of tools run.
+    """
+    checked: workflow.ActivityConfig = {"retry_policy": RETRY, "summary": call.tool.key[:200], **config}
+    await workflow.execute_activity(names.CHECK_CALL, call, **checked)
     try:
         answer = await workflow.execute_child_workflow(
             call.tool.labels.get("workflow", call.tool.name),

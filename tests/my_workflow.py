@@ -33,6 +33,17 @@ class Stubborn:
         return (await router.call(decision, tool, {"path": "x" * size})).text
 
 
+@workflow.defn
+class Apart:
+    """Runs on a worker that has no activity: all of them are those of another queue."""
+
+    @workflow.run
+    async def run(self, task: str, queue: str) -> str:
+        there: workflow.ActivityConfig = {"task_queue": queue, "schedule_to_start_timeout": timedelta(seconds=20)}
+        router = ToolRouter("org:1", route_options=there, plan_options=there, call_options=there)
+        return (await router.run(task)).answer
+
+
 @workflow.defn(name="publish_report")
 class Publish:
     """The child workflow that a workflow tool stands for."""

@@ -2,9 +2,9 @@
 
 import asyncio
 import sqlite3
-import sys
 import time
 from contextlib import closing
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from temporalio.client import Client
@@ -55,15 +55,15 @@ POST = Tool(
 )
 
 
-async def main(address: str, task_queue: str, log: str, seconds: str) -> None:
-    noted = Noted(Path(log), float(seconds))
-    executors = {"files:*": noted, "notes:*": noted, "ledger:*": Ledger(Path(log), float(seconds))}
+def serve(address: str, task_queue: str, log: Path, seconds: float, ready: Event) -> None:
+    """Serves the queue, having said that it is `ready`, until it is killed."""
+    asyncio.run(_serve(address, task_queue, Noted(log, seconds), Ledger(log, seconds), ready))
+
+
+async def _serve(address: str, task_queue: str, noted: Noted, ledger: Ledger, ready: Event) -> None:
+    executors = {"files:*": noted, "notes:*": noted, "ledger:*": ledger}
     plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, POST]), executors=executors)
     client = await Client.connect(address, plugins=[plugin])
     async with working(client, task_queue):
-        print("ready", flush=True)
+        ready.set()
         await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

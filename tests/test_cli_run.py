@@ -134,7 +134,7 @@ async def test_the_user_is_asked_before_something_may_be_destroyed(folder: Folde
         (("run", "  "), 2, "query is empty"),
         (("run", "x", "--arg", "novalue"), 2, "NAME=VALUE"),
         (("run", "x", "--catalogue", "nowhere.jsonl"), 2, "does not exist"),
-        (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "--dev"),
+        (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "(Connection refused): start one"),
         (("run", "x", "--limit", "0"), 2, "limit=0"),
     ],
 )
@@ -145,6 +145,12 @@ async def test_what_is_wrong_is_said_with_its_remedy(
     assert (ended, out) == (code, "")
     assert said in err
     assert "Traceback" not in err
+
+
+async def test_what_a_plan_lacks_is_asked_for_as_it_is_to_be_given(folder: Folder) -> None:
+    code, out, err = await folder.toolroute("plan", "What is the current time?", "--catalogue", "tools.jsonl")
+    assert code == 0, err
+    assert "--arg s1.timezone=..." in out
 
 
 async def test_a_plan_is_shown_and_nothing_is_called(folder: Folder) -> None:
@@ -198,6 +204,28 @@ async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(folder: F
     _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(folder: Folder, times: int) -> None:
+    process = await folder.start(
+        *("run", "Wait 60 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=60"),
+        *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", folder.address),
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while not (folder.path / "count").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.5)
+    out, err = await asyncio.wait_for(process.communicate(), 50)
+    assert (process.returncode, out) == (130, b""), err
+    assert b"Traceback" not in err
+    if times > 1:  # whoever is in a hurry waits for no outcome
+        return
+    assert b"s1 plain:wait: outcome unknown" in err
+    assert b"s2 time:get_current_time: cancelled" in err
 
 
 async def test_a_worker_told_to_stop_lets_the_call_under_way_end(folder: Folder, task_queue: str) -> None:

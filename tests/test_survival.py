@@ -1,7 +1,7 @@
 import asyncio
+import multiprocessing
 import random
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -18,9 +18,12 @@ from orchestrator.devserver import dev_server
 from orchestrator.plans import RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
+from tests.survival_worker import serve
 from tests.temporal import replays
 
-ROOT = Path(__file__).parent.parent
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.router"])
+"""Workers are forked from a process that has imported all they need: twenty starts cost what one did."""
 
 
 @dataclass
@@ -33,23 +36,19 @@ class Site:
     seconds: float = 0.3
 
     @asynccontextmanager
-    async def worker(self) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def worker(self) -> AsyncIterator[None]:
         """A worker process; killed with SIGKILL at the end of the block."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.survival_worker"),
-            *(self.address, self.task_queue, str(self.log), str(self.seconds)),
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
+        ready = FORKS.Event()
+        process = FORKS.Process(
+            target=serve, args=(self.address, self.task_queue, self.log, self.seconds, ready), daemon=True
         )
+        process.start()
         try:
-            assert process.stdout is not None
-            async with asyncio.timeout(60):
-                assert await process.stdout.readline() == b"ready\n"
-            yield process
+            assert await asyncio.to_thread(ready.wait, 60), "no worker came up"
+            yield
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+            process.kill()
+            await asyncio.to_thread(process.join)
 
     async def start(self, client: Client, task: str) -> WorkflowHandle[Any, RunResult]:
         request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, call_timeout_s=20.0)

@@ -13,7 +13,7 @@ from orchestrator.plans import RunRequest, RunResult
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, TEXT, schema
-from tests.my_workflow import Assistant, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
@@ -61,17 +61,39 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(
     assert why_failed(failure.value.cause)[0] == kind
 
 
+PUBLISH = Tool(
+    server="reports",
+    name="publish_report",
+    description="Publish a report under a title",
+    kind=Kind.WORKFLOW,
+    input_schema=schema("title", title=TEXT),
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [("Read the file a.txt", "read_file a.txt"), ('Publish the report titled "May"', '"published":"May"')],
+)
+async def test_workflows_run_on_one_queue_and_every_activity_on_another(
+    temporal_address: str, task_queue: str, task: str, said: str
+) -> None:
+    tools = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=Desk().executors)
+    there = await Client.connect(temporal_address, plugins=[tools])
+    here = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(register=False)])
+    async with (
+        working(there, f"{task_queue}-tools"),
+        working(here, task_queue, workflows=[Apart, Publish]),
+    ):
+        told = await here.execute_workflow(
+            Apart.run, args=[task, f"{task_queue}-tools"], id=uuid4().hex, task_queue=task_queue
+        )
+    assert said in told
+
+
 async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
     temporal_address: str, task_queue: str
 ) -> None:
-    publish = Tool(
-        server="reports",
-        name="publish_report",
-        description="Publish a report under a title",
-        kind=Kind.WORKFLOW,
-        input_schema=schema("title", title=TEXT),
-    )
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, publish]))
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
     client = await Client.connect(temporal_address, plugins=[plugin])
     async with working(client, task_queue, workflows=[Publish]):
         handle = await client.start_workflow(

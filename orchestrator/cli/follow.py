@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 import uuid
 from collections.abc import Iterable
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 EVERY_S = 0.2
 NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer after which the user is told that nobody serves the queue."""
+STOPPING_S = 30.0
+"""Most seconds that a cancelled run gets to stop its calls and to tell how each step ended."""
 
 
 async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult:
     """Starts the run, tells its progress, and cancels it when the user does."""
     from temporalio.client import WorkflowFailureError
+    from temporalio.service import RPCError
 
     from orchestrator import names
 
@@ -41,33 +45,49 @@ async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult
     except WorkflowFailureError as failure:
         raise unwrap(failure) from None
     except asyncio.CancelledError:
-        note("cancelling ...")
-        await handle.cancel()
+        note("cancelling ... (once more: without waiting for it)")
+        with suppress(RPCError):
+            await _stopped(handle, teller)
         raise
     finally:
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
 
 
+async def _stopped(handle: "WorkflowHandle[Any, RunResult]", teller: "_Teller") -> None:
+    """Cancels the run and tells how its steps ended; waits for nobody where none serves it, nor past a second Ctrl-C.
+
+    That one is taken here: as KeyboardInterrupt it would hit the worker in this process anywhere, which then hangs.
+    """
+    hurry = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hurry.set)
+    await handle.cancel()
+    if not teller.answered:
+        return
+    waiting = {asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())}
+    await asyncio.wait(waiting, timeout=STOPPING_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    teller.tell((await teller.ask()).steps)
+
+
 class _Teller:
     """Each change of a step on standard error; asks the user where a step waits for approval."""
 
     def __init__(self, handle: "WorkflowHandle[Any, RunResult]", *, ask: bool) -> None:
-        self._handle, self._ask = handle, ask
+        self._handle, self._asks = handle, ask
         self._told: dict[str, StepStatus] = {}
+        self.answered = False
 
     async def until_cancelled(self) -> None:
         from temporalio.service import RPCError
-
-        from orchestrator import names
 
         waited_since: float | None = time.monotonic()
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                progress = await self._handle.query(
-                    names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2)
-                )
+                progress = await self.ask()
             except RPCError:  # no worker has taken the run up yet
                 if waited_since is not None and time.monotonic() - waited_since > NO_WORKER_AFTER_S:
                     note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
@@ -76,9 +96,23 @@ class _Teller:
             waited_since = None
             changed = self.tell(progress.steps)
             for step in progress.steps:
-                if self._ask and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
-                    yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called?")
-                    await self._handle.signal(names.APPROVE if yes else names.REJECT, step.step)
+                if self._asks and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
+                    await self._settle(step)
+
+    async def ask(self) -> Progress:
+        """How the run stands; RPCError while nobody serves it."""
+        from orchestrator import names
+
+        progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2))
+        self.answered = True
+        return progress
+
+    async def _settle(self, step: StepProgress) -> None:
+        """The user's word on a step that waits for it."""
+        from orchestrator import names
+
+        yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called?")
+        await self._handle.signal(names.APPROVE if yes else names.REJECT, step.step)
 
     def tell(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:
         """Notes the steps that stand otherwise than when they were last told; their ids."""

@@ -20,6 +20,7 @@ from orchestrator.cli.temporal import (
     clean_stdout,
     connect,
     make_plugin,
+    quiet,
     read_servers,
     temporal_options,
 )
@@ -144,6 +145,7 @@ async def _run(
 
     if model and task_queue:
         raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
+    quiet()
     options = Options.from_env(temporal_address=address, temporal_namespace=namespace, model=model)
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
     try:

@@ -61,6 +61,8 @@ def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> 
         tool = Text(step.tool or "no match fits")
         table.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
     out.print(table)
+    if wanted := [f"--arg {step.id}.{name}=..." for step in plan.steps for name in step.missing]:
+        out.print(Text(f"  give what is lacking: {' '.join(wanted)}", style="yellow"))
 
 
 def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -101,6 +102,16 @@ async def _fill_store(
         await asyncio.to_thread(store.close)
 
 
+def quiet() -> None:
+    """Keeps the SDK's warnings off the user's screen: a query that came too late, a connection tried again."""
+    from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    errors_only = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    Runtime.set_default(
+        Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=errors_only))), error_if_already_set=False
+    )
+
+
 async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | None") -> "Client":
     """A client of the server; Unavailable, with the remedy, where none answers."""
     from temporalio.client import Client
@@ -110,7 +121,8 @@ async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | No
         async with asyncio.timeout(10):
             return await Client.connect(address, namespace=namespace, plugins=[plugin] if plugin else [])
     except (RuntimeError, RPCError, TimeoutError) as error:
-        reason = str(error) or "no answer within 10 s"
+        quoted = re.findall(r'"([^"]+)"', str(error))  # the SDK's text nests its causes: the last one says it
+        reason = quoted[-1] if quoted else str(error) or "no answer within 10 s"
         raise Unavailable(
             f"no Temporal server answers at {address} ({reason[:200]}): start one, name it with --address or "
             "TEMPORAL_ADDRESS, or let --dev start one here"

@@ -100,6 +100,7 @@ def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **l
         client,
         task_queue=task_queue,
         graceful_shutdown_timeout=timedelta(seconds=grace_s),
+        max_heartbeat_throttle_interval=timedelta(seconds=3),  # a call hears of its cancellation with a heartbeat
         deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
         **limits,  # type: ignore[arg-type]
     )
