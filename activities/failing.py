@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from temporalio.exceptions import ApplicationError
 
-from orchestrator.durable import as_failure
+from orchestrator.durable import MAX_MESSAGE, as_failure, brief
 from orchestrator.errors import OutcomeUnknown, ToolrouteError
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -19,6 +19,20 @@ def told(*, replayable: bool = False) -> Iterator[None]:
         yield
     except ToolrouteError as error:
         again = replayable if isinstance(error, OutcomeUnknown) else None
-        raise as_failure(error, retry=again) from error
+        raise as_failure(error, retry=again) from _if_brief(error)
     except FAULTS as error:
-        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
+        raise ApplicationError(brief(str(error)), type=type(error).__name__, non_retryable=True) from _if_brief(error)
+    except Exception as error:  # of an Executor of the user's own
+        if _if_brief(error):
+            raise
+        raise ApplicationError(brief(str(error)), type=type(error).__name__) from None
+
+
+def _if_brief(error: BaseException) -> BaseException | None:
+    """The error, as the cause that is told with its own causes, unless one of them says too much for a history."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if len(str(cause)) > MAX_MESSAGE:
+            return None
+        cause = cause.__cause__
+    return error

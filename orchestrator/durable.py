@@ -37,13 +37,25 @@ ONCE = RetryPolicy(maximum_attempts=1)
 TRIES = 5
 """How often a call is scheduled that provably sent nothing, or that may go again and lost its workers each time."""
 
+MAX_MESSAGE = 4_000
+"""Characters of an error's message."""
+
 
 def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> ApplicationError:
     """The error as Temporal carries it: its class's name as the type, never retried where trying again cannot help."""
     again = error.retry if retry is None else retry
     wait = error.retry_after_s if isinstance(error, ModelUnavailable) else None
     delay = None if wait is None else timedelta(seconds=wait)
-    return ApplicationError(str(error), type=type(error).__name__, non_retryable=not again, next_retry_delay=delay)
+    return ApplicationError(
+        brief(str(error)), type=type(error).__name__, non_retryable=not again, next_retry_delay=delay
+    )
+
+
+def brief(message: str) -> str:
+    """The message as long as a history may hold it: a failure beyond the server's limit would never be heard of."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    return f"{message[:MAX_MESSAGE]} [cut: {len(message) - MAX_MESSAGE:,} characters left out]"
 
 
 def call_config(request: RunRequest, given: workflow.ActivityConfig | None = None) -> workflow.ActivityConfig:

@@ -37,13 +37,22 @@ def as_result(answer: Any) -> ToolResult:
         return answer
     if answer is None or isinstance(answer, str):
         return ToolResult(text=answer or "")
-    written = json.dumps(answer, separators=(",", ":"), ensure_ascii=False, default=str)
+    written = json.dumps(readable(answer), separators=(",", ":"), ensure_ascii=False, default=str)
     return ToolResult(text=written, structured=json.loads(written))
+
+
+def readable(value: Any) -> Any:
+    """The value as every reader of JSON takes it: half a character (a cut emoji) replaced, what is no number null."""
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    whole = written if written.isascii() else written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if whole == written and not ("NaN" in written or "Infinity" in written):
+        return value
+    return json.loads(whole, parse_constant=lambda _: None)
 
 
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     """The result within so many bytes of JSON: the text cut and marked, structured content dropped as a whole."""
-    text, truncated, structured = result.text, result.truncated, result.structured
+    text, truncated, structured = readable(result.text), result.truncated, readable(result.structured)
     size = _size(text)
     if size > limit:
         kept = text[: limit * len(text) // (2 * size)]

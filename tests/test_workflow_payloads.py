@@ -11,9 +11,10 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from orchestrator import names
 from orchestrator.decision import Decision
 from orchestrator.durable import why_failed
+from orchestrator.executors import Executor
 from orchestrator.held import MAX_RESULTS_BYTES
 from orchestrator.models import RouteRequest, Turn
-from orchestrator.plans import RunRequest, RunResult
+from orchestrator.plans import RunRequest, RunResult, StepStatus, ToolCall, ToolResult
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import replays, working
@@ -52,6 +53,62 @@ async def test_many_large_results_are_cut_to_what_one_payload_holds(
     assert all(one.truncated for one in told)
     assert sum(len(one.text) for one in told) <= MAX_RESULTS_BYTES
     assert len(result.answer) <= 8 * request.limits.reserve_for_synthesis + 100 * len(told)
+
+
+def fail_at_length(path: str) -> str:
+    raise ValueError(3_000_000 * "x")
+
+
+async def test_a_failure_of_any_length_is_told_at_once(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": Raising()})])
+    async with working(client, task_queue):
+        handle = await start(client, task_queue, RunRequest(task="Delete the file a.txt", tenant=TENANT))
+        own = await asyncio.wait_for(handle.result(), 30)
+    client = await Client.connect(
+        temporal_address, plugins=[plugin_over(executors={"files:read_file": fail_at_length})]
+    )
+    async with working(client, task_queue):
+        handle = await start(client, task_queue, RunRequest(task="Read the file a.txt", tenant=TENANT))
+        functions = await asyncio.wait_for(handle.result(), 30)
+        assert len((await handle.fetch_history()).to_json()) < 100_000
+    assert functions.steps[0].status is StepStatus.FAILED
+    assert functions.steps[0].reason.startswith("ToolFailed: files:read_file: ValueError: xxx")
+    assert own.steps[0].status is StepStatus.OUTCOME_UNKNOWN  # an Executor of one's own broke in an unknown way
+    assert "OSError: xxx" in own.steps[0].reason
+
+
+class Raising(Executor):
+    """An Executor of the user's own that breaks with much to say."""
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        raise OSError(5_000_000 * "x")
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(300):
+    DEEP = {"a": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("answer", "structured"),
+    [
+        ({"text": "a cut emoji \ud83d"}, {"text": "a cut emoji \ufffd"}),
+        ({"mean": float("nan")}, {"mean": None}),
+        (DEEP, DEEP),
+    ],
+    ids=["half a character", "no number", "deep"],
+)
+async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
+    temporal_address: str, task_queue: str, answer: Any, structured: Any
+) -> None:
+    plugin = plugin_over(executors={"files:read_file": lambda path: answer})
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        task = "Read the file a.txt, then read the file b.txt"
+        handle = await start(client, task_queue, RunRequest(task=task, tenant=TENANT, steps_per_run=1))
+        result = await asyncio.wait_for(handle.result(), 30)
+    assert [step.status for step in result.steps] == ["done", "done"]
+    assert [step.result and step.result.structured for step in result.steps] == [structured] * 2
 
 
 LARGE = "x" * 600_000
