@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 from orchestrator.exports import export
-from orchestrator.index import Index
+from orchestrator.index import Index, size_beside
 from orchestrator.models import Match, Tokens, Tool
 from orchestrator.options import Options
 from orchestrator.stages import select
 from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
 
 MAX_BYTES = 128 * 1024
-"""Most of the matches' definitions: a Decision enters workflow histories, with every plan that is made from it."""
+"""Most of a Decision, beside its query: it enters workflow histories, with every plan that is made from it."""
+MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
+"""Of these, what a match's evidence and what all but the matches may take (measured: 390 and 5,000)."""
 
 
 class Costs:
@@ -28,11 +30,12 @@ class Costs:
     def fit(self, matches: list[Match]) -> tuple[list[Match], list[Match]]:
         """The matches within cap and size, their schemas shrunk as far as needed, and those dropped."""
         kept, dropped = (matches, []) if self._cap is None else select.fit(matches, self._cap, self._cost)
-        if int(self._index.sizes[self._positions(kept)].sum()) <= MAX_BYTES:
+        room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
+        if int(self._index.sizes[self._positions(kept)].sum()) <= room:
             return kept, dropped
         self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
         self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
-        kept, further = select.fit(kept, MAX_BYTES, lambda tool: plain_size(_definition(tool)))
+        kept, further = select.fit(kept, room, lambda tool: plain_size(_definition(tool)) + size_beside(tool))
         return kept, [*further, *dropped]
 
     def tokens(self, kept: Sequence[Match]) -> Tokens:

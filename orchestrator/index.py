@@ -128,7 +128,7 @@ class Index:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """The same in bytes of plain JSON; [tools]."""
+        """The same in bytes of plain JSON, with labels and keywords; [tools]."""
         return np.asarray(self._measured[1])
 
     @cached_property
@@ -143,4 +143,10 @@ class Index:
 def _measure(tools: Sequence[Tool]) -> NDArray[np.int64]:
     """Each definition's tokens and bytes, [2, tools]."""
     texts = [compact(shape) for shape in export(tools, "openai")]
-    return np.array([count_each(texts), [plain_size(text) for text in texts]], np.int64)
+    sizes = [plain_size(text) + size_beside(tool) for text, tool in zip(texts, tools, strict=True)]
+    return np.array([count_each(texts), sizes], np.int64)
+
+
+def size_beside(tool: Tool) -> int:
+    """Bytes of what a match holds of its tool and no model reads."""
+    return plain_size(compact([tool.labels, tool.keywords])) if tool.labels or tool.keywords else 0

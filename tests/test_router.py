@@ -233,7 +233,21 @@ async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Rou
     assert decision.matches == ()
 
 
-async def test_a_decision_holds_at_most_128_kib_of_definitions() -> None:
+@pytest.mark.parametrize("limit", [10, 50])
+async def test_a_decision_takes_at_most_128_kib_whatever_its_tools_carry(limit: int) -> None:
+    words = {"enum": [f"value {number} 读" for number in range(60)]}
+    properties = {f"p{number}": words for number in range(12)}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    labels = {f"label {number}": "value " * 30 for number in range(40)}
+    for given in ({"input_schema": schema}, {"labels": labels}):
+        heavy = [tool(f"big:read_thing_{number}", "Read a thing", **given) for number in range(60)]
+        async with Router(Catalogue(heavy)) as large:
+            decision = await large.route(request("read a thing", limit=limit))
+        assert 50_000 < len(json.dumps(asdict(decision))) <= 128 * 1024
+        assert "shortened to 128 KiB" in decision.warnings[0]
+
+
+async def test_a_decision_that_is_too_large_keeps_what_a_call_needs() -> None:
     prose = {f"p{number}": {"type": "string", "description": "word " * 100} for number in range(100)}
     schema = {"type": "object", "properties": {**prose, "path": {"type": "string"}}, "required": ["path"]}
     long = [tool(f"big:read_thing_{number}", "Read a thing", input_schema=schema) for number in range(50)]
