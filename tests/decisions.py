@@ -54,6 +54,15 @@ DELETE = Tool(
 )
 ALL = (NOW, CONVERT, ADD_NOTE, READ, DELETE)
 
+PUBLISH = Tool(
+    server="reports",
+    name="publish_report",
+    description="Publish a report under a title",
+    kind=Kind.WORKFLOW,
+    input_schema=schema("title", title=TEXT),
+)
+"""Stands for the workflow `Publish` of tests/my_workflow.py."""
+
 
 def decision(query: str, tools: Sequence[Tool] = ALL, *, stage: Stage = Stage.KEYWORD) -> Decision:
     """A Decision with these matches in this order, as routing would give it."""

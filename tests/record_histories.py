@@ -1,6 +1,6 @@
 """Records the histories that every later version has to replay: `python -m tests.record_histories VERSION`.
 
-Run it once a release, never to make a failing replay pass.
+Run it once a release. What is recorded already stays as it is: a replay that fails means that running workflows break.
 """
 
 import asyncio
@@ -13,11 +13,19 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 
 from orchestrator import names
+from orchestrator.catalogue import Catalogue
 from orchestrator.devserver import dev_server
+from orchestrator.llm import Models
 from orchestrator.models import RouteRequest
+from orchestrator.options import Options
 from orchestrator.plans import Limits, RunRequest
+from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.testing import ScriptedModel
+from tests.decisions import ALL, PUBLISH
+from tests.my_workflow import Assistant, Publish
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import working
+from tests.test_workflow_model import FILLED, PLANNED, STEPS, TASK
 
 FOLDER = Path(__file__).parent / "histories"
 QUEUE = "toolroute-recorded"
@@ -32,28 +40,55 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
+CHILD = {"child": {"task": 'Publish the report titled "May"'}}
+ASSISTED: dict[str, dict[str, Any]] = {
+    "assisted": {"task": TASK},
+    "assisted_continued": {"task": TASK, "steps_per_run": 1},
+}
+REPLIES = [PLANNED, STEPS, FILLED, "It is noted."]
+
+
 async def record(version: str) -> None:
-    async with dev_server() as address:
+    async with dev_server() as address, ScriptedModel([*REPLIES, *REPLIES]) as model:
+        settings = Options(model="m", model_url=model.url)
+        with_model = plugin_over(Desk(), models=lambda: Models(settings, api_key="recorded"))
+        await _runs(version, address, plugin_over(Desk()), TASKS)
+        await _runs(version, address, OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH])), CHILD)
+        await _runs(version, address, with_model, ASSISTED)
         client = await Client.connect(address, plugins=[plugin_over(Desk())])
-        async with working(client, QUEUE):
-            for name, settings in TASKS.items():
-                request = RunRequest(tenant=TENANT, **settings)
-                handle = await client.start_workflow(names.RUN, request, id=f"recorded-{name}", task_queue=QUEUE)
-                first = client.get_workflow_handle(handle.id, run_id=handle.first_execution_run_id)
-                await handle.result()
-                await _write(f"{version}-run-{name}", first)
-            request_only = RouteRequest(query="Read the file a.txt", tenant=TENANT)
-            handle = await client.start_workflow(names.ROUTE, request_only, id="recorded-route", task_queue=QUEUE)
-            await handle.result()
-            await _write(f"{version}-route", handle)
+        async with working(client, QUEUE, workflows=[Assistant]):
+            request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
+            await _record(version, "route", client, names.ROUTE, request)
+            await _record(version, "router", client, "Assistant", request.query)
 
 
-async def _write(name: str, handle: WorkflowHandle[Any, Any]) -> None:
+async def _runs(version: str, address: str, plugin: OrchestratorPlugin, tasks: dict[str, dict[str, Any]]) -> None:
+    client = await Client.connect(address, plugins=[plugin])
+    async with working(client, QUEUE, workflows=[Publish]):
+        for name, settings in tasks.items():
+            await _record(version, f"run-{name}", client, names.RUN, RunRequest(tenant=TENANT, **settings))
+
+
+async def _record(version: str, name: str, client: Client, workflow: str, given: Any) -> None:
+    """The histories of the first execution and of the last that it continued as, where they are not there yet."""
+    handle = await client.start_workflow(workflow, given, id=f"recorded-{name}", task_queue=QUEUE)
+    await handle.result()
+    last = (await client.get_workflow_handle(handle.id).describe()).run_id
+    executions = {name: handle.first_execution_run_id}
+    if last != handle.first_execution_run_id:
+        executions[f"{name}-end"] = last
+    for what, run_id in executions.items():
+        at = FOLDER / f"{version}-{what}.json"
+        if not at.exists():
+            await _write(at, client.get_workflow_handle(handle.id, run_id=run_id))
+
+
+async def _write(at: Path, handle: WorkflowHandle[Any, Any]) -> None:
     """Without the names of machine and process, which nothing replays."""
     text = re.sub(r'"identity": "[^"]*"', '"identity": "recorded"', (await handle.fetch_history()).to_json())
     text = re.sub(r'"(workerInstanceKey|stackTrace)": "[^"]*"', r'"\1": ""', text)
     compact = json.dumps(json.loads(text), separators=(",", ":"))
-    await asyncio.to_thread((FOLDER / f"{name}.json").write_text, compact + "\n")
+    await asyncio.to_thread(at.write_text, compact + "\n")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.durable import why_failed
-from orchestrator.models import Kind, RouteRequest, Tool
+from orchestrator.models import RouteRequest
 from orchestrator.plans import RunRequest, RunResult
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.decisions import ALL, TEXT, schema
+from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Apart, Assistant, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
@@ -59,15 +59,6 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(
                 Stubborn.run, args=[tool, size], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
             )
     assert why_failed(failure.value.cause)[0] == kind
-
-
-PUBLISH = Tool(
-    server="reports",
-    name="publish_report",
-    description="Publish a report under a title",
-    kind=Kind.WORKFLOW,
-    input_schema=schema("title", title=TEXT),
-)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL
+from tests.my_workflow import Assistant
 from tests.running import SERVERS, TENANT, Desk, plugin_over
 from tests.servers.start import entry
 from tests.temporal import activities_of, replays, working
@@ -273,4 +274,4 @@ STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent 
 @pytest.mark.parametrize("name", STORED)
 async def test_stored_histories_still_replay(name: str) -> None:
     """Recorded by `python -m tests.record_histories`; one that fails means that running workflows would break."""
-    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow, RouteWorkflow])
+    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow, RouteWorkflow, Assistant])

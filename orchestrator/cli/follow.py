@@ -103,7 +103,8 @@ class _Teller:
         """How the run stands; RPCError while nobody serves it."""
         from orchestrator import names
 
-        progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=timedelta(seconds=2))
+        in_time = timedelta(seconds=2)
+        progress: Progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=in_time)
         self.answered = True
         return progress
 
