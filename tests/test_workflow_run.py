@@ -274,4 +274,5 @@ STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent 
 @pytest.mark.parametrize("name", STORED)
 async def test_stored_histories_still_replay(name: str) -> None:
     """Recorded by `python -m tests.record_histories`; one that fails means that running workflows would break."""
-    await replays(WorkflowHistory.from_json("stored", STORED[name]), [RunWorkflow, RouteWorkflow, Assistant])
+    run_by = f"recorded-{name.partition('-')[2].removesuffix('-end')}"  # it is part of a child workflow's id
+    await replays(WorkflowHistory.from_json(run_by, STORED[name]), [RunWorkflow, RouteWorkflow, Assistant])
