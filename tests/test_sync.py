@@ -137,6 +137,7 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Callable[..., Ran], f
     reports = {report["server"]: report for report in json.loads(synced.stdout)["servers"]}
     assert reports["git"]["tools"] == 12
     assert "not found" in reports["broken"]["error"]
+    assert synced.stderr.startswith("listing quick, broken, git ...\n")
     assert "quick: 8 tools stored in " in synced.stderr
     assert "broken: the command 'no-such-program' is not found: install it" in synced.stderr
 

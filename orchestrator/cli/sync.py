@@ -52,6 +52,7 @@ async def sync_command(
 
     options, tenant = Options.from_env(), tenant_from(organization, user)
     target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    note(f"listing {', '.join(only or servers.servers)} ...")
     async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
         report = await sync(connections, target, tenant, lambda report: note(report.line), only or None)
     gone = await asyncio.to_thread(left_over, servers, target, tenant)

@@ -160,7 +160,8 @@ class Connection:
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
-            raise CallLost(f"no answer within {timeout_s:.3g} s{self.hint()}", sent=True, timed_out=True) from None
+            told = f"no answer within {timeout_s:.3g} s of being sent{self.hint()}"
+            raise CallLost(told, sent=True, timed_out=True) from None
         except ValidationError as error:
             raise CallLost(f"its answer breaks the protocol ({first_problem(error)})", sent=True) from None
         except MCPError as error:
