@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.coverage import MARKS
-from benchmarks.quality import auc
+from benchmarks.claims import auc
+from benchmarks.page import write
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder, embedder_for
 from orchestrator.evaluation import read_set
@@ -107,9 +107,7 @@ def main() -> None:
     text = "\n".join([*table(rows), "", *counts])
     print(text)
     if arguments.write:
-        before, _, rest = arguments.write.read_text(encoding="utf-8").partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        arguments.write.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+        write(arguments.write, text)
 
 
 if __name__ == "__main__":

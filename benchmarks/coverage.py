@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.page import write
 from orchestrator.coverage import LEVELS, Coverage, Legs
 from orchestrator.embed import embedder_for
 from orchestrator.models import MAX_LIMIT
@@ -17,7 +18,6 @@ from orchestrator.options import Options
 from training.coverage import Routed, route_all, thresholds
 
 WANTED = (0.8, 0.9, 0.95)
-MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 
 Sets = Mapping[str, Sequence[Routed]]
 Count = Callable[[Routed], int]
@@ -138,9 +138,7 @@ def main() -> None:
     text = "\n".join(tables(route_all(arguments.data, embedder_for(Options()))))
     print(text)
     if arguments.write:
-        before, _, rest = arguments.write.read_text(encoding="utf-8").partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        arguments.write.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+        write(arguments.write, text)
 
 
 if __name__ == "__main__":

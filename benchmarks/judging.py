@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, top_features
-from orchestrator.features import QUERY
+from orchestrator.features import KEYWORD
 from orchestrator.models import Fusion
 from orchestrator.stages.merge import merge
 from training.confidence import Example, by_both, by_keyword
@@ -34,7 +34,7 @@ def judge(example: Example, maps: Calibration) -> Judged:
     legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
     keyword = np.zeros(len(everything))
     keyword[example.overlap] = by_keyword(legs, example, everything)[0]
-    semantic = maps.semantic(np.hstack([example.semantic, np.broadcast_to(example.query, (len(keyword), len(QUERY)))]))
+    semantic = maps.semantic(example.semantic, example.query)
     learnt, both = by_both(legs, example, everything)
     orders = {"bm25": np.argsort(-example.keyword[:, 0], kind="stable"), "keyword": np.argsort(-keyword, kind="stable")}
     orders["semantic"] = np.argsort(-semantic, kind="stable")
@@ -60,7 +60,8 @@ def _sure(
 ) -> float:
     if not kept.any():
         return 0.0
-    return float(chance(top_features(probability[kept], rows[kept], example.query))[0])
+    nearest = None if rows.shape[1] == len(KEYWORD) else example.nearest(kept, probability[kept])
+    return float(chance(top_features(probability[kept], rows[kept], example.query, nearest))[0])
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Rows
+from orchestrator.features import ASKED, KEYWORD, QUERY, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
 
@@ -38,9 +38,10 @@ class LogisticMap:
     def __call__(self, rows: NDArray[np.float64], query: Sequence[float] = ()) -> Probabilities:
         """Probabilities [rows] for rows [rows, features] with columns in the order of `features`.
 
-        The last columns may be given apart, as `query`, where they are the same in every row.
+        The last columns may be given apart, as `query`, where they are the same in every row; what this map does not
+        read of it is left out.
         """
-        own = len(self.weights) - len(query)
+        own = rows.shape[1]
         same = self.bias + sum(map(mul, self.weights[own:].tolist(), query))
         odds = rows @ self.weights[:own] + same
         return np.asarray(1 / (1 + np.exp(-np.minimum(np.maximum(odds, -30), 30))), np.float64)
@@ -76,29 +77,36 @@ def from_json(record: dict[str, dict[str, object]]) -> Calibration:
     return Calibration(**{name: LogisticMap.from_json(name, record[name]) for name in names})
 
 
-TOP = ("best", "lead", "mass", "second_share")
+TOP = ("best", "lead", "mass", "second_share", "held")
 BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name", "query_in_tool", "kw_server")
-BEST_SEMANTIC = ("cos", "cos_z", "cos_best_clause", "cos_behind_best")
+BEST_BOTH = ("kw_log_rank", "cos", "cos_z", "cos_best_clause", "cos_behind_best")
 GATE = (*TOP, *QUERY, *BEST_KEYWORD)
 """What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
-CONFIDENCE = (*GATE, *BEST_SEMANTIC)
+CONFIDENCE = (*GATE, *BEST_BOTH, "nearest")
 """What the confidence reads."""
 
 _KEYWORD_COLUMNS = np.array([KEYWORD.index(name) for name in BEST_KEYWORD])
-_BOTH_COLUMNS = np.array([*_KEYWORD_COLUMNS, *(len(KEYWORD) + SEMANTIC.index(name) for name in BEST_SEMANTIC)])
+_BOTH_COLUMNS = np.array([*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)])
+_IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
 
 
-def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> Rows:
-    """One row of GATE, or of CONFIDENCE where the candidates' rows have the semantic features too.
+def top_features(
+    probabilities: Probabilities, rows: Rows, query: Sequence[float], nearest: float | None = None
+) -> Rows:
+    """One row of GATE, or of CONFIDENCE with `nearest`, where the candidates' rows have the semantic features too.
 
-    TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, and
-    the runner-up's share of the two.
+    TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
+    runner-up's share of the two, and how much of what the query says the best candidate holds. `nearest`: its largest
+    cosine with another candidate; a tool beside its like is less surely the right one.
     """
     clipped = np.minimum(np.maximum(probabilities, 1e-6), 1 - 1e-6)
     best, second = sorted([*clipped.tolist(), 1e-6])[:-3:-1]
     odds = math.log(best / (1 - best))
     lead = odds - math.log(second / (1 - second))
     own = rows[int(clipped.argmax())]
-    columns = _KEYWORD_COLUMNS if len(own) == len(KEYWORD) else _BOTH_COLUMNS
     mass = math.log(float(clipped.sum()))
-    return np.array([[odds, lead, mass, second / (best + second), *query, *own[columns].tolist()]])
+    held = float(own[_IN_TOOL]) * query[_KNOWN]
+    top = [odds, lead, mass, second / (best + second), held, *query[: len(QUERY)]]
+    if nearest is None:
+        return np.array([[*top, *own[_KEYWORD_COLUMNS].tolist()]])
+    return np.array([[*top, *own[_BOTH_COLUMNS].tolist(), nearest]])

@@ -17,6 +17,8 @@ Rows = NDArray[np.float64]
 """Shape [candidates, features]."""
 
 QUERY = ("log_terms", "log_tools", "unknown")
+ASKED = (*QUERY, "known_weight")
+"""What is known of a query; the legs' maps read QUERY alone."""
 KEYWORD = (
     "kw_share_of_best",
     "kw_share_of_ceiling",
@@ -43,10 +45,14 @@ SEMANTIC = (
 
 
 def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[float]:
-    """QUERY: how much was asked, of how large a catalogue, and the share of its weight in words nobody uses."""
+    """ASKED: how much was asked, of how large a catalogue, the share of its weight in words nobody uses, and how much
+    the others say: their summed inverse document frequency, in tens."""
     total = sum(weighted.values()) or 1.0
-    known = sum(weight for term, weight in weighted.items() if term in index.postings)
-    return [math.log1p(len(weighted)), math.log1p(len(index.tools)), 1 - known / total]
+    idf = index.postings.idf
+    known = [(weight, idf[term]) for term, weight in weighted.items() if term in idf]
+    unknown = 1 - sum(weight for weight, _ in known) / total
+    says = sum(weight * rarity for weight, rarity in known) / 10
+    return [math.log1p(len(weighted)), math.log1p(len(index.tools)), unknown, says]
 
 
 def keyword_features(

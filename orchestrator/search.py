@@ -110,12 +110,13 @@ class Search:
 
     def confidence_among(self, found: Candidates, mask: NDArray[np.bool_] | slice) -> float:
         """The same if only these candidates can be right."""
-        if found.merged is None:
+        if found.merged is None or self._semantic is None:
             return self._sure(found.keyword[mask], found.rows[mask], self._query)
         if not len(found.merged[mask]):
             return 0.0
-        top = top_features(found.merged[mask], found.rows[mask], self._query)
-        best = int(np.argmax(found.merged[mask]))
+        best, chosen = int(np.argmax(found.merged[mask])), found.chosen[mask]
+        nearest = self._semantic.nearest(int(chosen[best]), chosen)
+        top = top_features(found.merged[mask], found.rows[mask], self._query, nearest)
         sure = float(self._calibration.confidence(top)[0])
         if found.overlap[mask][best] or found.cosines is None:
             return sure
@@ -153,14 +154,15 @@ class Search:
             return 0, 0.0
         rows = keyword_features(self._index.keyword, terms, scores, chosen)
         chance = self._calibration.keyword(rows, query) * (scores.whole[chosen] > 0)
-        surely = self._calibration.gate
+        surely, nearest = self._calibration.gate, None
         if meaning is not None and self._semantic is not None:
             nearness = semantic_features(self._semantic, meaning, chosen)
             rows = np.hstack([rows, nearness])
             by_meaning = self._calibration.semantic(nearness, query)
             chance = blend(chance, by_meaning, self._calibration.merged(rows, query))
             surely = self._calibration.confidence
-        return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query))[0])
+            nearest = self._semantic.nearest(int(chosen[np.argmax(chance)]), chosen)
+        return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query, nearest))[0])
 
     def _describe(
         self, chosen: Positions, semantic: SemanticIndex | None = None, scores: SemanticScores | None = None

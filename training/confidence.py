@@ -46,6 +46,8 @@ REMOVED = 0.3
 SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""
 SMALL_CATALOGUES = 40
+CARE = {"gate": 0.2, "confidence": 0.1}
+"""Taken off the fitted log-odds: where the gate opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
 MOST_QUERIES = 800
 """Queries read of a set; the maps have 23 weights at most."""
 
@@ -56,7 +58,10 @@ Kept = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Example:
-    """One query's candidates: features by map, which are relevant, and how many relevant tools there are."""
+    """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
+
+    `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves.
+    """
 
     keyword: Rows
     semantic: Rows
@@ -64,6 +69,12 @@ class Example:
     overlap: NDArray[np.bool_]
     relevant: NDArray[np.bool_]
     gold: int
+    alike: NDArray[np.float16]
+
+    def nearest(self, kept: Kept, chances: Rows) -> float:
+        """The largest cosine of the best kept candidate with another one that is kept."""
+        places = np.flatnonzero(kept)
+        return float(self.alike[places[np.argmax(chances)], places].max(initial=0))
 
 
 @dataclass(slots=True)
@@ -117,7 +128,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
-    calibration = neutral()
+    calibration, vectors = neutral(), index.semantic(embedder).vectors
     examples: list[Example] = []
     for record in records:
         understood = understand(record["query"])
@@ -128,8 +139,15 @@ def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedde
         relevant = np.isin(keys, record["relevant"])
         words, meaning = found.rows[:, : len(KEYWORD)], found.rows[:, len(KEYWORD) :]
         gold = len(set(record["relevant"]))
-        examples.append(Example(words, meaning, found.query, found.overlap, relevant, gold))
+        alike = _alike(vectors[found.chosen])
+        examples.append(Example(words, meaning, found.query, found.overlap, relevant, gold, alike))
     return examples
+
+
+def _alike(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
+    cosines = (vectors @ vectors.T).astype(np.float16)
+    np.fill_diagonal(cosines, 0)
+    return cosines
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
@@ -164,7 +182,7 @@ def _stack(sets: Sequence[Collected], part: str) -> tuple[Rows, Rows, Rows]:
             kept = example.overlap if part == "keyword" else np.ones(len(example.overlap), np.bool_)
             if not kept.any() or not example.gold:
                 continue
-            query = np.broadcast_to(example.query, (int(kept.sum()), len(QUERY)))
+            query = np.broadcast_to(example.query[: len(QUERY)], (int(kept.sum()), len(QUERY)))
             rows.append(np.hstack([*(column[kept] for column in columns), query]))
             target.append(example.relevant[kept].astype(np.float64))
             weight.append(np.full(int(kept.sum()), collected.weight / len(collected.examples)))
@@ -176,8 +194,10 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
     legs = {part: LogisticMap.from_json(part, maps[part]) for part in names}
-    maps["gate"] = _record(GATE, *_fit_top(sets, partial(by_keyword, legs)))
-    maps["confidence"] = _record(CONFIDENCE, *_fit_top(sets, partial(by_both, legs)))
+    tops = {"gate": (GATE, by_keyword), "confidence": (CONFIDENCE, by_both)}
+    for name, (columns, chances) in tops.items():
+        weights, bias = _fit_top(sets, partial(chances, legs))
+        maps[name] = _record(columns, weights, bias - CARE[name])
     return maps
 
 
@@ -200,7 +220,7 @@ def by_both(maps: Mapping[str, LogisticMap], example: Example, kept: Kept) -> tu
 
 
 def _with_query(rows: Rows, example: Example) -> Rows:
-    return np.hstack([rows, np.broadcast_to(example.query, (len(rows), len(QUERY)))])
+    return np.hstack([rows, np.broadcast_to(example.query[: len(QUERY)], (len(rows), len(QUERY)))])
 
 
 def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
@@ -227,8 +247,10 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
             probabilities, own = chances(example, kept)
             if not len(probabilities) or not (example.gold or removed):
                 continue
-            rows.append(top_features(probabilities, own, example.query)[0])
-            seen = kept & example.overlap if own.shape[1] == len(KEYWORD) else kept
+            by_words = own.shape[1] == len(KEYWORD)
+            nearest = None if by_words else example.nearest(kept, probabilities)
+            rows.append(top_features(probabilities, own, example.query, nearest)[0])
+            seen = kept & example.overlap if by_words else kept
             target.append(float(example.relevant[seen][int(np.argmax(probabilities))]))
             weight.append(collected.weight / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)

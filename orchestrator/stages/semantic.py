@@ -59,6 +59,11 @@ class SemanticIndex:
         own = np.ascontiguousarray(cosines.T)
         return SemanticScores(own[0], tuple(own[1 : len(queries)]))
 
+    def nearest(self, tool: int, among: NDArray[np.int64]) -> float:
+        """The largest cosine of a tool with another one of these; 0 where there is none, or none is positive."""
+        cosines = self.vectors[among] @ self.vectors[tool]
+        return float(cosines[among != tool].max(initial=0))
+
     def server_scores(self, cosines: Cosines, tools: NDArray[np.int64]) -> Cosines:
         """For each of these tools, the mean of the best cosines [tools] within its server."""
         servers, place = np.unique(self._server_of[tools], return_inverse=True)

@@ -1,0 +1,40 @@
+"""The confidence: what its maps read, and how sure a tool beside its like may be."""
+
+import numpy as np
+import pytest
+
+from orchestrator import Router
+from orchestrator.catalogue import Catalogue
+from orchestrator.confidence import CONFIDENCE, GATE, shipped
+from orchestrator.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.stages.semantic import SemanticIndex
+from tests.catalogues import sample, tool
+
+
+def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order() -> None:
+    maps = shipped()
+    assert maps.keyword.features == (*KEYWORD, *QUERY)
+    assert maps.semantic.features == (*SEMANTIC, *QUERY)
+    assert maps.merged.features == (*KEYWORD, *SEMANTIC, *QUERY)
+    assert maps.gate.features == GATE
+    assert maps.confidence.features == CONFIDENCE
+
+
+def test_the_nearest_tool_is_another_one_and_never_below_zero() -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8], [-1, 0]], np.float32)
+    index = SemanticIndex([tool("a:one"), tool("a:two"), tool("b:three")], vectors)
+    assert index.nearest(0, np.array([0, 1, 2])) == pytest.approx(0.6)
+    assert index.nearest(0, np.array([0, 2])) == 0
+    assert index.nearest(0, np.array([0])) == 0
+
+
+async def test_a_tool_beside_its_like_is_less_surely_the_right_one() -> None:
+    own = tool("pdf:merge_files", "Joins several PDF documents into one")
+    twin = tool("docs:merge_files", "Joins several PDF documents into one document")
+    request = RouteRequest(query="put these scans together", tenant="local", route_hint=RouteHint.SEMANTIC)
+    sure = []
+    for tools in ([own], [own, twin]):
+        async with Router(Catalogue([*sample().tools, *tools])) as router:
+            sure.append((await router.route(request)).confidence)
+    assert sure[1] < sure[0]
