@@ -48,11 +48,9 @@ def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[f
     """ASKED: how much was asked, of how large a catalogue, the share of its weight in words nobody uses, and how much
     the others say: their summed inverse document frequency, in tens."""
     total = sum(weighted.values()) or 1.0
-    idf = index.postings.idf
-    known = [(weight, idf[term]) for term, weight in weighted.items() if term in idf]
-    unknown = 1 - sum(weight for weight, _ in known) / total
-    says = sum(weight * rarity for weight, rarity in known) / 10
-    return [math.log1p(len(weighted)), math.log1p(len(index.tools)), unknown, says]
+    known = sum(weight for term, weight in weighted.items() if term in index.postings)
+    says = index.postings.says(weighted) / 10
+    return [math.log1p(len(weighted)), math.log1p(len(index.tools)), 1 - known / total, says]
 
 
 def keyword_features(

@@ -208,6 +208,11 @@ class Postings:
             size=self.size,
         )
 
+    def says(self, weighted: Mapping[str, float]) -> float:
+        """The summed inverse document frequency of weighted terms; unknown ones say nothing."""
+        ids, idf = self.counts.ids, self._idf
+        return sum(idf[ids[term]] * weight for term, weight in weighted.items() if term in ids)
+
     def ceiling(self, weighted: Mapping[str, float]) -> float:
         """What a document would score that held every term without end; unknown terms count as the rarest would."""
         rarest = math.log1p((self.size + 0.5) / 0.5)
