@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.completions import NO_MODEL, Choice, Usage
 from orchestrator.decision import Decision
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import InvalidInput, UnknownTenant
 from orchestrator.models import RouteHint, Tool, Turn
 
 
@@ -126,6 +126,19 @@ class ToolResult:
     truncated: bool = False
     tokens: int = 0
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """Which of a tenant's configured servers to list and store anew; all where none is named."""
+
+    tenant: str
+    servers: tuple[str, ...] = ()
+
+    def validate(self) -> None:
+        """Raises UnknownTenant where none is named."""
+        if not self.tenant:
+            raise UnknownTenant("tenant='': name the tenant whose servers to list, e.g. 'org:acme'")
 
 
 class StepStatus(StrEnum):

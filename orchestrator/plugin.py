@@ -19,6 +19,7 @@ from orchestrator.activities.calling import CallingActivities
 from orchestrator.activities.completing import CompletingActivities
 from orchestrator.activities.planning import PlanningActivities
 from orchestrator.activities.routing import RoutingActivities
+from orchestrator.activities.syncing import SyncingActivities
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.executors import Registered
 from orchestrator.resources import Resources, ServerConfig
@@ -109,6 +110,7 @@ class OrchestratorPlugin(SimplePlugin):
             calling.call_tool,
             calling.check_call,
             CompletingActivities(self.resources).complete,
+            SyncingActivities(self.resources).sync_catalogue,
         ]
         _refuse_clashes(given, ours)
         return [*given, *ours]

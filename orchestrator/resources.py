@@ -8,15 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, Tool
-from orchestrator.plans import ToolCall, ToolResult
+from orchestrator.plans import SyncRequest, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
     from orchestrator.llm import Models
     from orchestrator.router import Router
+    from orchestrator.sync import SyncReport
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 """An `mcpServers` configuration: a mapping, or the path of the JSON file, or one already read."""
@@ -132,6 +134,21 @@ class Resources:
         store = (await self.router()).store
         if store is not None and server in await asyncio.to_thread(store.servers, tenant):
             await keep_stored(store, tenant)(server, tools)
+
+    async def sync(self, request: SyncRequest) -> "SyncReport":
+        """Lists the tenant's servers over connections of its own, and stores their tools."""
+        from orchestrator.connections import Connections
+        from orchestrator.sync import sync
+
+        config, store = self._config_of(request.tenant), (await self.router()).store
+        if config is None or store is None:
+            lacks = "store: give the plugin store=..." if store is None else "servers: give the plugin mcp_servers=..."
+            raise InvalidConfig(f"nothing can be listed for {request.tenant!r}: this worker has no {lacks}")
+        async with Connections(config) as connections:
+            known = connections.config.servers
+            if unknown := [name for name in request.servers if name not in known]:
+                raise InvalidInput(f"no server {unknown[0]!r}; the configuration names {', '.join(known) or 'none'}")
+            return await sync(connections, store, request.tenant, servers=request.servers or None)
 
     async def close(self) -> None:
         """Closes router, connections and HTTP clients; a later call opens them again."""

@@ -1,6 +1,7 @@
 """A user's own workflow, as in the README: no pass-through, no activity of theirs, fifteen lines."""
 
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 
@@ -31,6 +32,18 @@ class Stubborn:
         router = ToolRouter("org:1")
         decision = await router.route("Read the file a.txt")
         return (await router.call(decision, tool, {"path": "x" * size})).text
+
+
+@workflow.defn
+class Refresh:
+    """Lists a tenant's servers anew, as a schedule would."""
+
+    @workflow.run
+    async def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        report: dict[str, Any] = await workflow.execute_activity(
+            "toolroute.sync_catalogue", request, start_to_close_timeout=timedelta(seconds=60)
+        )
+        return report
 
 
 @workflow.defn

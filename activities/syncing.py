@@ -1,0 +1,29 @@
+"""Syncing: lists a tenant's servers and stores their tools, from a workflow or a schedule."""
+
+from typing import Any
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from orchestrator import names
+from orchestrator.activities.beating import heartbeats
+from orchestrator.activities.failing import told
+from orchestrator.payloads import read_input
+from orchestrator.plans import SyncRequest
+from orchestrator.resources import Resources
+
+
+class SyncingActivities:
+    """Over the worker's store and the tenant's servers."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    @activity.defn(name=names.SYNC_CATALOGUE)
+    async def sync_catalogue(self, request: RawValue) -> dict[str, Any]:
+        """SyncRequest to what `toolroute tools sync -o json` prints; may run again, since a sync repeats nothing."""
+        with told():
+            asked = read_input(request, SyncRequest)
+            asked.validate()
+            async with heartbeats():
+                return (await self.resources.sync(asked)).to_json()
