@@ -187,6 +187,7 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(folder: Folder, task_
         code, told, err = await folder.run("What is the current time in UTC?", "--task-queue", task_queue)
         assert code == 0, err
         assert told["steps"][0]["status"] == "done"
+        assert "--catalogue, --config not used here: the workers" in err
         assert (await folder.toolroute(*check))[0] == 0
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 30) == 0

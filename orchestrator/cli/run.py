@@ -145,6 +145,8 @@ async def _run(
 
     if model and task_queue:
         raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
+    if task_queue:
+        _tell_unused(task_queue, {"--catalogue": catalogue, "--store": store, "--config": config})
     quiet()
     options = Options.from_env(temporal_address=address, temporal_namespace=namespace, model=model)
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
@@ -162,6 +164,11 @@ async def _run(
             return await follow(client, request, queue)
     finally:
         await settle()
+
+
+def _tell_unused(task_queue: str, sources: dict[str, object]) -> None:
+    if unused := [name for name, given in sources.items() if given]:
+        note(f"{', '.join(unused)} not used here: the workers of {task_queue!r} have tools and servers of their own")
 
 
 def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
