@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.drawing import chart
 from benchmarks.page import write
+from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
 from orchestrator import metrics
@@ -125,6 +126,8 @@ def main() -> None:
     for size in given.sizes:
         found += measure(catalogue_of(given.data, size), queries, given.rounds)
         print(table([one for one in found if one.size == found[-1].size]), flush=True)
+    renewed = renewal_table(catalogue_of(given.data, max(given.sizes)))
+    print(renewed, flush=True)
     started = startup_table({size: catalogue_of(given.data, size) for size in (258, max(given.sizes))})
     print(started)
     if given.json:
@@ -133,7 +136,7 @@ def main() -> None:
         ]
         given.json.write_text(json.dumps(rows))
     if given.write:
-        write(given.write, f"{table(found)}\n\n{started}")
+        write(given.write, f"{table(found)}\n\n{renewed}\n\n{started}")
         picture(found, given.write.with_suffix(".svg"))
 
 

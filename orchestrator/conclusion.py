@@ -10,6 +10,7 @@ from orchestrator.decision import Decision
 from orchestrator.flagged import set_beside
 from orchestrator.models import MAX_LIMIT, Kind, Match, Stage, Tool
 from orchestrator.outcome import Outcome
+from orchestrator.postings import Columns
 from orchestrator.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.remarks import rejected, warnings_of
 from orchestrator.search import Candidates, Search
@@ -25,7 +26,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     if stage is Stage.NONE and not any(ranked.scores.values()):
         ranked = by_standing(outcome)
     outcome.covering = _cover(outcome, ranked, MAX_LIMIT)
-    candidates = _matches(outcome, ranked, stage)
+    columns = search.columns if search else outcome.index.keyword.postings.columns(outcome.understood.terms)
+    candidates = _matches(outcome, ranked, stage, columns)
     if not outcome.explicit.wanted and outcome.covering is None:
         candidates = select.spread(candidates, outcome.limit)
     if outcome.request.conversation:
@@ -108,12 +110,12 @@ def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
     return Stage.SEMANTIC if outcome.semantic_ran else Stage.KEYWORD
 
 
-def _matches(outcome: Outcome, ranked: Ranked, stage: Stage) -> list[Match]:
+def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, columns: Columns) -> list[Match]:
     """Matches for the limit and for what may be told of the rejected, in order; marked low where nothing fits."""
     low = "low: " if stage is Stage.NONE else ""
     limit = outcome.limit
     shown = ranked.positions[: limit + explain.MAX_REJECTED]
-    words = explain.words_in(outcome.index, outcome.understood, shown)
+    words = explain.words_in(columns, outcome.understood, shown)
     matches = []
     for place, (position, own) in enumerate(zip(shown, words, strict=True)):
         tool = outcome.index.catalogue.tools[position]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.index import Index
 from orchestrator.models import Match, Rejected, Tool
+from orchestrator.postings import Columns
 from orchestrator.stages.keyword import FIELDS
 from orchestrator.stages.understand import Understood
 
@@ -16,17 +16,17 @@ _STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "")
 """The field to name for each combination of fields' bits."""
 
 
-def words_in(index: Index, understood: Understood, positions: Sequence[int]) -> list[dict[str, tuple[str, ...]]]:
+def words_in(columns: Columns, understood: Understood, positions: Sequence[int]) -> list[dict[str, tuple[str, ...]]]:
     """For each tool, by field, the query's words that stand in it; a word is named once, in its strongest field."""
-    columns = index.keyword.postings.columns(understood.terms)
     strongest = np.argsort(-columns.idf, kind="stable")
     held = columns.holding(np.array(positions, np.int64))[strongest].T
-    said = [understood.words[columns.words[row]] for row in strongest.tolist()]
+    words = [columns.words[row] for row in strongest.tolist()]
+    said = [understood.words.get(word, word) for word in words]
     found: list[dict[str, tuple[str, ...]]] = [{} for _ in positions]
     places, rows = held.nonzero()
     for place, row, bits in zip(places.tolist(), rows.tolist(), held[places, rows].tolist(), strict=True):
-        words, field = found[place], _STRONGEST[bits]
-        words[field] = (*words.get(field, ()), said[row])
+        own, field = found[place], _STRONGEST[bits]
+        own[field] = (*own.get(field, ()), said[row])
     return found
 
 
@@ -55,7 +55,7 @@ def beyond_limit(matches: Sequence[Match], understood: Understood, last: Match |
 
 
 def _said(match: Match) -> set[str]:
-    return {word for found in match.words.values() for word in found}
+    return set().union(*match.words.values())
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:

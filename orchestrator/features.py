@@ -138,10 +138,12 @@ def _holdings(columns: Columns, weighted: Mapping[str, float], chosen: Positions
     """
     asked = np.array([weighted.get(word, 0.0) for word in columns.words])
     weight = columns.idf * asked
-    fields = columns.holding(chosen)
-    held = (fields > 0).astype(np.float64)
-    in_name = ((fields & NAME_BIT) > 0).astype(np.float64)
-    return weight @ held, weight @ in_name, (columns.idf * (asked > 0)) @ in_name, max(float(weight.sum()), 1e-9)
+    words, places, fields = columns.within(chosen)
+    own, in_name = weight[words], (fields & NAME_BIT) > 0
+    held = np.bincount(places, own, len(chosen))
+    named = np.bincount(places, own * in_name, len(chosen))
+    said = np.bincount(places, (columns.idf * (asked > 0))[words] * in_name, len(chosen))
+    return held, named, said, max(float(weight.sum()), 1e-9)
 
 
 def best_positions(whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], width: int) -> Positions:

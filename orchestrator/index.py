@@ -16,7 +16,7 @@ from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
-from orchestrator.steps import Step, step_between
+from orchestrator.steps import Step, step_between, step_over
 from orchestrator.suspicion import cleaned, suspects
 from orchestrator.tokens import compact, count_each, plain_size
 
@@ -49,7 +49,7 @@ class Index:
         self.flagged = tuple(cleaned(catalogue[key]) for key in self.flags)
         self.catalogue = catalogue = catalogue.without(self.flags)
         if earlier is not None and step is not None and (self.flagged or earlier.flagged):
-            step = step_between(earlier.catalogue, catalogue)
+            step = step_over(earlier.catalogue, catalogue, step.changed)
         if earlier is None or step is None:
             self.keyword = KeywordIndex(catalogue.tools, catalogue.places)
             self.servers = ServerIndex.of(catalogue)

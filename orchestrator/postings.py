@@ -158,16 +158,21 @@ class Columns:
         impact = self.impact * weights.repeat(self.lengths)
         return np.bincount(self.documents, impact, self.size).astype(np.float32)
 
-    def holding(self, documents: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """For each word and document [words, documents] the fields that hold it, as bits; 0: none."""
-        found = np.zeros(len(self.words) * len(documents), np.uint8)
+    def within(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+        """Only the pairs of these documents: each one's place in `words`, its document's in `documents`, and fields."""
         place = np.full(self.size, -1, np.int64)
         place[documents] = np.arange(len(documents))
         places = place[self.documents]
         kept = (places >= 0).nonzero()[0]
-        rows = (np.arange(len(self.words)) * len(documents)).repeat(self.lengths)
-        found[rows[kept] + places[kept]] = self.fields[kept]
-        return found.reshape(len(self.words), len(documents))
+        words = np.arange(len(self.words)).repeat(self.lengths)
+        return words[kept], places[kept], self.fields[kept]
+
+    def holding(self, documents: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """For each word and document [words, documents] the fields that hold it, as bits; 0: none."""
+        words, places, fields = self.within(documents)
+        found = np.zeros((len(self.words), len(documents)), np.uint8)
+        found[words, places] = fields
+        return found
 
 
 class Postings:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.models import Fusion
 from orchestrator.outcome import Outcome
@@ -51,8 +52,9 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     else:
         fusion = outcome.request.fusion or Fusion.LEARNT
         probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
-    scores = {int(found.chosen[i]): float(probability[i]) for i in order}
-    evidence = {int(found.chosen[i]): _evidence(found, int(i)) for i in order}
+    best_first = found.chosen[order].tolist()
+    scores = dict(zip(best_first, probability[order].tolist(), strict=True))
+    evidence = dict(zip(best_first, _evidence(found, order), strict=True))
     for position in scores:
         if tools[position].labels.get("maturity") == "deprecated":
             scores[position] *= DEPRECATED
@@ -79,10 +81,13 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     )
 
 
-def _evidence(found: Candidates, i: int) -> dict[str, float]:
-    evidence = {"keyword": float(found.keyword[i])} if found.overlap[i] else {}
+def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
+    """Each leg's probability, where the leg has found the tool."""
+    by_word = zip(found.keyword[order].tolist(), found.overlap[order].tolist(), strict=True)
+    evidence = [{"keyword": chance} if overlap else {} for chance, overlap in by_word]
     if found.semantic is not None:
-        evidence["semantic"] = float(found.semantic[i])
+        for own, chance in zip(evidence, found.semantic[order].tolist(), strict=True):
+            own["semantic"] = chance
     return evidence
 
 

@@ -15,6 +15,7 @@ from orchestrator.features import (
     semantic_features,
 )
 from orchestrator.index import Index
+from orchestrator.postings import Columns
 from orchestrator.stages.keyword import KeywordScores
 from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex, SemanticScores
@@ -34,7 +35,8 @@ _NAMED_WIDTH = 10
 class Candidates:
     """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
 
-    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query.
+    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
+    `sure`: the keyword leg's chance that its best tool is right.
     """
 
     chosen: Positions
@@ -42,6 +44,7 @@ class Candidates:
     query: list[float]
     keyword: Probabilities
     overlap: NDArray[np.bool_]
+    sure: float = 0.0
     semantic: Probabilities | None = None
     merged: Probabilities | None = None
     cosines: Probabilities | None = None
@@ -101,12 +104,11 @@ class Search:
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
-        sure = self._sure(found.keyword, found.rows, self._query)
-        return min([sure, *(chance for _, chance in self._of_clauses())])
+        return min([found.sure, *(chance for _, chance in self._of_clauses())])
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
-        return self.confidence_among(found, slice(None))
+        return found.sure if found.merged is None else self.confidence_among(found, slice(None))
 
     def confidence_among(self, found: Candidates, mask: NDArray[np.bool_] | slice) -> float:
         """The same if only these candidates can be right."""
@@ -127,6 +129,11 @@ class Search:
             return 0.0
         return float(self._calibration.gate(top_features(probabilities, rows, query))[0])
 
+    @property
+    def columns(self) -> Columns:
+        """The postings of the query's words."""
+        return self._keyword.columns
+
     def clause_bests(self) -> list[tuple[int, float]]:
         """For each clause taken alone its best tool's position and chance to be right, by the legs that ran.
 
@@ -143,7 +150,7 @@ class Search:
     def _clause(self, number: int) -> tuple[int, float]:
         """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
         terms = self._understood.clauses[number].terms
-        scores = replace(self._keyword, whole=self._keyword.clauses[number], clauses=())
+        scores = KeywordScores(self._keyword.clauses[number], (), self._keyword.servers, self._keyword.columns)
         query = query_features(self._index.keyword, terms)
         chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
         chosen = chosen[scores.whole[chosen] > 0]
@@ -171,7 +178,8 @@ class Search:
         overlap = self._keyword.whole[chosen] > 0
         keyword = self._calibration.keyword(words, self._query) * overlap
         if semantic is None or scores is None:
-            return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap)
+            sure = self._sure(keyword, words, self._query)
+            return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap, sure=sure)
         meaning = semantic_features(semantic, scores, chosen)
         rows = np.hstack([words, meaning])
         by_meaning = self._calibration.semantic(meaning, self._query)

@@ -1,7 +1,8 @@
 """A step from one catalogue to the next: which tools stay, which go and which come, by whole servers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -34,6 +35,7 @@ class Moves:
 class Step:
     """A server with any change goes and comes with all its tools: `gone` and `come`."""
 
+    changed: Collection[str]
     tools: Moves
     servers: Moves
     gone: Sequence[Tool]
@@ -42,12 +44,20 @@ class Step:
 
 def step_between(before: Catalogue, now: Catalogue) -> Step | None:
     """None where so much has changed that nothing is gained by a step."""
-    changed = _changed(before, now) | _changed(now, before)
+    # A hash covers server and name, too: the two sets tell all.
+    differing = set(before.hashes) ^ set(now.hashes)
+    hashed = chain(zip(before.hashes, before, strict=True), zip(now.hashes, now, strict=True))
+    return step_over(before, now, {tool.server for digest, tool in hashed if digest in differing})
+
+
+def step_over(before: Catalogue, now: Catalogue, changed: Collection[str]) -> Step | None:
+    """The same where the servers that have changed are known."""
     earlier, present = _unchanged(before, changed), _unchanged(now, changed)
     tools = Moves.between(earlier.repeat(before.sizes), present.repeat(now.sizes))
     if len(tools.new) > MOST_NEW * len(now):
         return None
     return Step(
+        changed=changed,
         tools=tools,
         servers=Moves.between(earlier, present),
         gone=[before.tools[place] for place in (tools.to < 0).nonzero()[0].tolist()],
@@ -55,11 +65,5 @@ def step_between(before: Catalogue, now: Catalogue) -> Step | None:
     )
 
 
-def _changed(one: Catalogue, other: Catalogue) -> set[str]:
-    """The servers with a tool that the other catalogue does not have as it is; a hash covers server and name, too."""
-    missing = set(one.hashes).difference(other.hashes)
-    return {tool.server for tool in one if tool.hash in missing} if missing else set()
-
-
-def _unchanged(catalogue: Catalogue, changed: set[str]) -> NDArray[np.bool_]:
+def _unchanged(catalogue: Catalogue, changed: Collection[str]) -> NDArray[np.bool_]:
     return np.array([server not in changed for server in catalogue.places], np.bool_)

@@ -128,15 +128,22 @@ class ServerIndex:
         query = Wording(text[:MAX_READ])
         mentions: list[Mention] = []
         unknown: dict[str, tuple[str, ...]] = {}
-        place = 0
-        while place < len(query.words):
+        past = 0
+        for place in self._where_to_look(query):
+            if place < past:
+                continue
             names = self._names_at(query, place)
             found = [mention for name in names for mention in self._mentions(query, name, names)]
             mentions.extend(found)
             if not found and query.has_cue and (said := self._unknown_at(query, place)):
                 unknown[said] = self._near(said)
-            place = names[-1].end if found else place + 1
+            past = names[-1].end if found else place + 1
         return Explicit(mentions=tuple(mentions), unknown=unknown)
+
+    def _where_to_look(self, query: Wording) -> list[int]:
+        """Where a name may begin: without a cue only a known one, with its first word."""
+        words = enumerate(query.words)
+        return [place for place, word in words if query.has_cue or word.lstrip("@") in self._longest]
 
     def _names_at(self, query: Wording, place: int) -> list[_Name]:
         """The known name that starts here, and those listed after it ("slack, jira and github")."""

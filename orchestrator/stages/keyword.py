@@ -27,7 +27,7 @@ NAME_OF_SERVER = 3.0
 class KeywordScores:
     """One query's BM25 scores: of every tool, of every tool for each clause (none if it is one), of every server.
 
-    `columns` are the postings behind the first two.
+    `columns` are the postings behind the first two, those of the query's own words.
     """
 
     whole: Scores

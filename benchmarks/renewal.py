@@ -1,0 +1,74 @@
+"""What an index costs to build, and to renew when one server has changed: from tools at hand, and from a folder."""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.embed import Vectors, embed_tools, embedder_for
+from orchestrator.index import Index
+from orchestrator.models import Tool
+from orchestrator.options import Options
+from orchestrator.stages.always import DEFAULT_CAPABILITIES
+from orchestrator.store import Store
+
+ROUNDS = 9
+T = TypeVar("T")
+
+
+def renewal_table(tools: Sequence[Tool]) -> str:
+    """Milliseconds; for a renewal the median of several, each after a change of another server."""
+    catalogue, embedder = Catalogue(tools), embedder_for(Options())
+    rows = _at_hand(catalogue, embed_tools(embedder, catalogue.tools))
+    with tempfile.TemporaryDirectory() as folder:
+        rows += _from_store(catalogue, Store(Path(folder) / "store", embedder=embedder))
+    lines = [f"| {name}, {len(catalogue):,} tools | {ms:,.0f} |" for name, ms in rows]
+    return "\n".join(["| an index | ms |", "| --- | ---: |", *lines])
+
+
+def _at_hand(catalogue: Catalogue, vectors: Vectors) -> list[tuple[str, float]]:
+    built, index = _timed(_index, catalogue.tools, vectors, None)
+    renewed = []
+    for server in _some_servers(catalogue):
+        now = [_changed(tool) if tool.server == server else tool for tool in index.whole]
+        took, index = _timed(_index, now, vectors, index)
+        renewed.append(took)
+    return [("built", built), ("renewed after one server's change", median(renewed))]
+
+
+def _from_store(catalogue: Catalogue, store: Store) -> list[tuple[str, float]]:
+    store.replace_servers("local", {name: catalogue.tools[place] for name, place in catalogue.places.items()})
+    read, stored = _timed(store.load, "local")
+    renewed = []
+    for server in _some_servers(catalogue):
+        now = [_changed(tool) for tool in catalogue.tools[catalogue.places[server]]]
+        store.replace_server("local", server, now)
+        took, stored = _timed(store.renewed, "local", stored)
+        renewed.append(took)
+    return [("its tools read from a folder", read), ("one changed server read from a folder", median(renewed))]
+
+
+def _some_servers(catalogue: Catalogue) -> list[str]:
+    servers = list(catalogue.places)
+    return servers[:: max(1, len(servers) // ROUNDS)][:ROUNDS]
+
+
+def _changed(tool: Tool) -> Tool:
+    return replace(tool, description=f"{tool.description} Now with zebras.", hash="")
+
+
+def _index(tools: Sequence[Tool], vectors: Vectors, earlier: Index | None) -> Index:
+    """The index of these tools, with the counts of tokens that the first Decision would make."""
+    index = Index(Catalogue(tools), DEFAULT_CAPABILITIES, vectors, earlier=earlier)
+    _ = index.tokens_total
+    return index
+
+
+def _timed(act: Callable[..., T], *given: object) -> tuple[float, T]:
+    begin = time.perf_counter()
+    found = act(*given)
+    return (time.perf_counter() - begin) * 1000, found
