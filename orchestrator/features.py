@@ -140,9 +140,8 @@ def _holdings(columns: Columns, weighted: Mapping[str, float], chosen: Positions
     weight = columns.idf * asked
     words, places, fields = columns.within(chosen)
     own, in_name = weight[words], (fields & NAME_BIT) > 0
-    held = np.bincount(places, own, len(chosen))
-    named = np.bincount(places, own * in_name, len(chosen))
-    said = np.bincount(places, (columns.idf * (asked > 0))[words] * in_name, len(chosen))
+    in_names = own * in_name, (columns.idf * (asked > 0))[words] * in_name
+    held, named, said = (np.bincount(places, part, len(chosen)).astype(np.float64) for part in (own, *in_names))
     return held, named, said, max(float(weight.sum()), 1e-9)
 
 
