@@ -111,7 +111,8 @@ class Router:
         run.time("load")
 
         said = meant(request.query, request.conversation, index.keyword.postings or ())
-        understood = understand(said.text, said.earlier)
+        understood = understand(said.text, said.earlier, index.keyword.postings)
+        run.warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         run.time("understand")
         outcome = Outcome(index, request, understood, self.options)
         outcome.coverage = self._fit.coverage or outcome.coverage
@@ -150,10 +151,8 @@ class Router:
 
     async def _vectors(self, index: Index, understood: Understood, run: "_Run") -> NDArray[np.float32] | None:
         """The query's vector and its clauses', [1 + clauses, dimension]; None, with a warning, when none can be had."""
-        clauses = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        texts = [understood.text, *clauses, *(text for text, _ in understood.earlier)]
         try:
-            vectors = await self._embed(index, texts)
+            vectors = await self._embed(index, understood.texts)
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"

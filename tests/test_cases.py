@@ -38,7 +38,7 @@ FLOORS = {
     "ambiguous": 0.44,
     "no-tool": 0.61,
     "negated": 0.6,
-    "misspelt": 0.55,
+    "misspelt": 0.94,
     "multilingual": 0.8,
     "follow-up": 0.94,
 }

@@ -7,10 +7,11 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.slips import respelt, slips
 from orchestrator.text import split_words, terms, terms_and_words
 
 MAX_CLAUSES = 8
@@ -53,7 +54,8 @@ class Understood:
     """A query as the legs read it, and its clauses in order: the whole query, where it is one.
 
     `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown. `earlier` holds
-    the earlier texts that it leans on, with their weights.
+    the earlier texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose
+    terms stand in place of theirs.
     """
 
     text: str
@@ -61,6 +63,13 @@ class Understood:
     words: Mapping[str, str]
     clauses: tuple["Clause", ...]
     earlier: tuple[tuple[str, float], ...] = ()
+    slips: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """What an embedder reads: the query, its clauses where it has several, the earlier texts; as they are meant."""
+        clauses = [clause.text for clause in self.clauses] if len(self.clauses) > 1 else []
+        return [respelt(text, self.slips) for text in (self.text, *clauses, *(text for text, _ in self.earlier))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +80,17 @@ class Clause:
     terms: Mapping[str, float]
 
 
-def understand(query: str, earlier: Sequence[tuple[str, float]] = ()) -> Understood:
+def understand(
+    query: str, earlier: Sequence[tuple[str, float]] = (), known: Container[str] | None = None
+) -> Understood:
     """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at.
 
-    Terms of `earlier` texts count with those texts' weights, where the query does not have them itself.
+    Terms of `earlier` texts count with those texts' weights, where the query does not have them itself. `known`: the
+    catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    words = _words(text)
+    wrong = {} if known is None else slips(text, known)
+    words = _words(respelt(text, wrong))
     weighted = _weights(term for term, _ in words)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
@@ -85,9 +98,10 @@ def understand(query: str, earlier: Sequence[tuple[str, float]] = ()) -> Underst
         words = [*words, *before]
         weighted = {**{term: weight * own for term, own in _weights(term for term, _ in before).items()}, **weighted}
     parts = split_clauses(text)
-    cut = tuple(Clause(text=part, terms=weigh(part)) for part in parts) if len(parts) > 1 else ()
+    cut = tuple(Clause(text=part, terms=weigh(respelt(part, wrong))) for part in parts) if len(parts) > 1 else ()
     clauses = cut or (Clause(text=text, terms=weighted),)
-    return Understood(text=text, terms=weighted, words=dict(reversed(words)), clauses=clauses, earlier=earlier)
+    shown = dict(reversed(words))
+    return Understood(text=text, terms=weighted, words=shown, clauses=clauses, earlier=earlier, slips=wrong)
 
 
 def clean(query: str) -> str:
