@@ -54,7 +54,7 @@ def _meant(word: str, known: Container[str]) -> str:
 
 def _one_slip_away(word: str) -> set[str]:
     """What one insertion, deletion, change or swap of neighbours makes of this word; its first letter stays."""
-    found = set()
+    found: set[str] = set()
     for place in range(1, len(word) + 1):
         before, after = word[:place], word[place:]
         found.update(before + letter + after for letter in ascii_lowercase)
