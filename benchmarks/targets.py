@@ -53,7 +53,8 @@ def target_table(ranked: Means, peer: Means, sets: Mapping[str, Claims], pooled:
     """Each target, the figure of `auto`, and whether it is met."""
     auto, fastmcp = ranked["auto"], peer["FastMCP"]
     means = {name: float(np.mean([getattr(one, name) for one in sets.values()])) for name in ("settled", "precision")}
-    most, where = max((one.error - one.error_if_perfect, name) for name, one in sets.items() if one.queries >= MANY)
+    over = [(one.error - one.error_if_perfect, name) for name, one in sets.items() if one.queries >= MANY]
+    most, where = max(over, default=(0.0, "none is read"))
     low, of = min((one.area / one.area_of_oracle, name) for name, one in sets.items())
     rows = [
         ("miss rate at 10, mean of the sets", 1 - auto[1], "<", (1 - fastmcp[1]) / 2, "half of FastMCP's"),
