@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.models import Tool
+from orchestrator.schemas import accepted, plain_names, usable, with_plain_names
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
@@ -21,8 +22,6 @@ Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 _PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
 _PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
-_REFUSED = ("anyOf", "oneOf", "allOf", "not", "enum", "const")
-"""What OpenAI and Anthropic refuse at the top of a schema; the arguments are held to it all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +56,9 @@ def exported_name(tool: Tool, provider: Provider = "openai") -> str:
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
         return {"name": name, "description": tool.description, "inputSchema": parameters(tool)}
-    schema = {key: value for key, value in parameters(tool).items() if key not in _REFUSED}
+    schema = accepted(parameters(tool))
     if provider == "anthropic":
-        return {"name": name, "description": tool.description, "input_schema": schema}
+        return {"name": name, "description": tool.description, "input_schema": with_plain_names(schema)}
     function = {"name": name, "description": tool.description, "parameters": schema, "strict": False}
     return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
 
@@ -78,7 +77,9 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
     if tool is None:
         raise UnknownTool(f"the model called {name!r}, which was not offered; offered: {', '.join(sorted(by_name))}")
-    return ResolvedCall(tool=tool, arguments=check_arguments(tool, arguments), call_id=call_id)
+    own = plain_names(parameters(tool))
+    named = {own.get(name, name): value for name, value in read_arguments(tool, arguments).items()}
+    return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
 
 
 def _read_call(call: Any) -> tuple[str, Any, str]:
@@ -121,7 +122,7 @@ def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     from referencing.exceptions import Unresolvable
 
     try:
-        validator = _validator(json.dumps(parameters(tool)))
+        validator = _validator(json.dumps(usable(parameters(tool))))
         found = sorted(validator.iter_errors(arguments), key=lambda problem: problem.json_path)
     except SchemaError as error:
         raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.exports import Provider, check_arguments, export, exported_name, parameters, resolve
@@ -89,6 +90,52 @@ def test_what_openai_and_anthropic_refuse_at_the_top_is_left_out_and_still_check
     assert check_arguments(own, {"id": "7"}) == {"id": "7"}
     with pytest.raises(InvalidArguments, match="not valid under any"):
         check_arguments(own, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"type": "array"}, {"type": "array", "items": {}}),
+        ({"type": "array", "items": {"type": "Array"}}, {"type": "array", "items": {"type": "array", "items": {}}}),
+        ({"type": "array", "items": [{"type": "string"}]}, {"type": "array", "items": {}}),
+        ({"type": "any", "default": None}, {"default": None}),
+        ({"type": ["string", "any"]}, {}),
+        ({"type": "string", "required": True, "pattern": r"^\p{L}+$"}, {"type": "string"}),
+        ({"type": "integer", "minimum": "1", "maximum": 9}, {"type": "integer", "maximum": 9}),
+        (
+            {"enum": ["a"], "const": "a", "default": {"type": "any"}},
+            {"enum": ["a"], "const": "a", "default": {"type": "any"}},
+        ),
+        ({"anyOf": [{"type": "array"}, "text"]}, {"anyOf": [{"type": "array", "items": {}}]}),
+    ],
+)
+def test_what_is_no_json_schema_is_left_out_of_what_a_provider_gets(given: Any, taken: Any) -> None:
+    own = tool("odd:one", input_schema={"type": "object", "properties": {"a": given, "b": "no schema"}})
+    schema = export([own], "openai")[0]["parameters"]
+    assert schema["properties"] == {"a": taken}
+    Draft202012Validator.check_schema(schema)
+    assert export([own], "mcp")[0]["inputSchema"] == own.input_schema
+
+
+def test_a_tool_whose_schema_is_partly_none_can_be_called_and_the_rest_is_checked() -> None:
+    own = tool("cache:store", input_schema={"properties": {"value": {"type": "any"}, "days": {"type": "Integer"}}})
+    assert check_arguments(own, {"value": [1], "days": 2}) == {"value": [1], "days": 2}
+    with pytest.raises(InvalidArguments, match="days: 'two' is not of type 'integer'"):
+        check_arguments(own, {"days": "two"})
+
+
+def test_parameters_that_anthropic_does_not_allow_are_renamed_there_and_mapped_back() -> None:
+    odd = {"$top": {"type": "integer"}, "año": {"type": "string"}, "x" * 80: {}, "plain": {}}
+    own = tool("drive:list", input_schema={"type": "object", "properties": odd, "required": ["$top", "plain"]})
+    schema = export([own], "anthropic")[0]["input_schema"]
+    top, year, _, plain = schema["properties"]
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in schema["properties"])
+    assert (plain, schema["required"]) == ("plain", [top, "plain"])
+    assert list(export([own], "openai")[0]["parameters"]["properties"]) == list(odd)
+    given = {top: 5, year: "2026", "plain": 1}
+    assert resolve([own], {"name": "drive__list", "input": given}).arguments == {"$top": 5, "año": "2026", "plain": 1}
+    with pytest.raises(InvalidArguments, match=r"drive:list: \$top: 'five' is not of type 'integer'"):
+        resolve([own], {"name": "drive__list", "input": {top: "five", "plain": 1}})
 
 
 SEND = tool("mail:send.now", input_schema=taking("to", to="receiver"))
@@ -188,7 +235,6 @@ def test_no_arguments_are_an_empty_object() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"properties": {"to": {"type": "nonsense"}}}, "is broken"),
         ({"properties": {"to": {"$ref": "#/$defs/none"}}}, "cannot be used"),
         ({"properties": {"to": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "cannot be used"),
         ({"$ref": "#"}, "refers to itself without end"),

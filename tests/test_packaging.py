@@ -55,7 +55,7 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "errors names models completions exports decision plans payloads held budget",
+    "records": "errors names models completions schemas exports decision plans payloads held budget",
     "workflow side": "durable ending assisted running workflow workflows",
     "words and settings": "options text suspicion tokens everyday spelling slips wording catalogue embed postings "
     "steps metrics",

@@ -9,6 +9,7 @@ from typing import Any
 
 import openai
 import pytest
+from jsonschema import Draft202012Validator
 
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
@@ -25,6 +26,8 @@ AWKWARD = [
     Tool(server="any", name="of", input_schema={"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
     Tool(server="none", name="at_all", input_schema={"type": "object", "additionalProperties": False}),
     Tool(server="typed", name="oddly", input_schema={"properties": {"a": {"type": ["string", "null"]}}}),
+    Tool(server="typed", name="wrongly", input_schema=schema(a={"type": "any"}, b={"type": "array"}, c="text")),
+    Tool(server="named", name="oddly", input_schema=schema("$top", **{"$top": {"type": "integer"}})),
 ]
 
 
@@ -80,6 +83,8 @@ def test_a_call_of_nothing_offered_or_against_the_schema_is_a_clear_error(model:
 def test_anthropic_and_mcp_shapes_follow_their_rules() -> None:
     found = decision("x", [*ALL, *AWKWARD])
     for tool in found.tools("anthropic"):
+        Draft202012Validator.check_schema(tool["input_schema"])
+        assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in tool["input_schema"]["properties"])
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
         assert set(tool) == {"name", "description", "input_schema"}
         assert tool["input_schema"]["type"] == "object"

@@ -38,9 +38,29 @@ def _tool_problem(tool: Any, kind: str) -> str:
         return f"Invalid 'tools[0].name': string does not match pattern. Got {name!r}."
     if schema.get("type") != "object" or _NOT_AT_THE_TOP & schema.keys():
         return f"Invalid schema for function {name!r}: schema must have type 'object' and no combination at the top."
+    if why := _not_a_schema(schema):
+        return f"Invalid schema for function {name!r}: {why}"
     # Left out, the Responses API takes it as true, Chat Completions as false.
     strict = function.get("strict", kind == "responses")
     return f"Invalid schema for function {name!r}: {why}" if strict and (why := not_strict(schema)) else ""
+
+
+def _not_a_schema(schema: Any) -> str:
+    """What draft 2020-12 finds wrong, or the first array that does not say what it holds."""
+    from jsonschema import Draft202012Validator
+
+    wrong = next(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), None)
+    return wrong.message if wrong else _array_without_items(schema, ())
+
+
+def _array_without_items(node: Any, path: tuple[str, ...]) -> str:
+    if not isinstance(node, dict):
+        return ""
+    if node.get("type") == "array" and "items" not in node:
+        return f"In context={path}, array schema missing items."
+    inner = [(("properties", name), part) for name, part in (node.get("properties") or {}).items()]
+    inner += [(("items",), node.get("items")), *(((str(n),), part) for n, part in enumerate(node.get("anyOf") or ()))]
+    return next(filter(None, (_array_without_items(part, (*path, *step)) for step, part in inner)), "")
 
 
 def _format_problem(body: dict[str, Any]) -> str:
