@@ -58,9 +58,10 @@ def _array_without_items(node: Any, path: tuple[str, ...]) -> str:
         return ""
     if node.get("type") == "array" and "items" not in node:
         return f"In context={path}, array schema missing items."
-    inner = [(("properties", name), part) for name, part in (node.get("properties") or {}).items()]
-    inner += [(("items",), node.get("items")), *(((str(n),), part) for n, part in enumerate(node.get("anyOf") or ()))]
-    return next(filter(None, (_array_without_items(part, (*path, *step)) for step, part in inner)), "")
+    parts: dict[tuple[str, ...], Any] = {("items",): node.get("items")}
+    parts |= {("properties", name): part for name, part in (node.get("properties") or {}).items()}
+    parts |= {("anyOf", str(place)): part for place, part in enumerate(node.get("anyOf") or ())}
+    return next(filter(None, (_array_without_items(part, path + step) for step, part in parts.items())), "")
 
 
 def _format_problem(body: dict[str, Any]) -> str:
