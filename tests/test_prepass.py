@@ -31,15 +31,22 @@ AWKWARD = [
 ]
 
 
+CLIENTS: list[openai.OpenAI] = []
+"""Of the running test, to be closed with its model."""
+
+
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as found:
         yield found
+        while CLIENTS:
+            CLIENTS.pop().close()
 
 
 def client(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
     model._replies = list(replies)
-    return openai.OpenAI(base_url=model.url, api_key="k", max_retries=0)
+    CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0))
+    return CLIENTS[-1]
 
 
 def test_responses_take_the_tools_and_the_call_leads_back(model: ScriptedModel) -> None:

@@ -32,15 +32,22 @@ class Weather(BaseModel):
     degrees: int
 
 
+CLIENTS: list[openai.OpenAI] = []
+"""Of the running test, to be closed with its model."""
+
+
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as found:
         yield found
+        while CLIENTS:
+            CLIENTS.pop().close()
 
 
 def script(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
     model._replies = list(replies)
-    return openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=5)
+    CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=5))
+    return CLIENTS[-1]
 
 
 def ask(client: openai.OpenAI, **given: Any) -> Any:
