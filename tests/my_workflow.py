@@ -5,6 +5,8 @@ from typing import Any
 
 from temporalio import workflow
 
+from orchestrator.models import Turn
+from orchestrator.plans import Plan
 from orchestrator.workflow import ToolRouter
 
 
@@ -64,3 +66,14 @@ class Publish:
     @workflow.run
     async def run(self, arguments: dict[str, str]) -> dict[str, str]:
         return {"published": arguments["title"], "by": workflow.info().workflow_id}
+
+
+@workflow.defn
+class FollowUp:
+    """Routes and plans a task within the turns before it."""
+
+    @workflow.run
+    async def run(self, task: str, turns: list[Turn]) -> Plan:
+        router = ToolRouter("org:1")
+        decision = await router.route(task, conversation=turns)
+        return await router.plan(decision, conversation=turns)

@@ -5,13 +5,17 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from orchestrator.catalogue import Catalogue, read_tools, tool_to_json
 from orchestrator.decision import Decision
+from orchestrator.embed import embed_tools, embedder_for
 from orchestrator.exports import export
 from orchestrator.models import RouteHint, RouteRequest, Tool
+from orchestrator.options import Options
 from orchestrator.router import Router
+from orchestrator.store import Store
 from orchestrator.suspicion import cleaned, suspects
 from tests.catalogues import sample, taking, tool
 from tests.shared_data import queries
@@ -233,6 +237,17 @@ async def test_a_catalogue_of_flagged_tools_alone_recommends_none() -> None:
     assert found.recommended == ()
     assert found.stage == "none"
     assert found.tokens.before > 0
+
+
+def test_a_store_embeds_what_is_left_of_a_flagged_tool() -> None:
+    embedder = embedder_for(Options())
+    store = Store(embedder=embedder)
+    store.replace_server("org:1", "evil", POISONED)
+    stored = store.load("org:1")
+    assert sorted(each.key for each in stored.tools) == sorted(each.key for each in POISONED)
+    assert stored.vectors is not None
+    assert np.allclose(stored.vectors, embed_tools(embedder, [cleaned(each) for each in stored.tools]), atol=1e-6)
+    store.close()
 
 
 def test_import_list_and_doctor_tell_of_flagged_tools(tmp_path: Path) -> None:

@@ -13,11 +13,13 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.llm import Models
+from orchestrator.models import Turn
 from orchestrator.options import Options
 from orchestrator.plans import Limits, RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
+from tests.my_workflow import FollowUp
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
@@ -218,3 +220,21 @@ async def test_each_step_of_a_further_route_gets_its_arguments_from_the_model(
         assert await activities_of(handle) == [ROUTE, PLAN, ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
     assert at.desk.calls[1] == ("delete_file", {"path": "b.txt"})
     assert len(result.extra_routes) == 1
+
+
+async def test_a_follow_up_is_planned_from_what_was_said_before_it(temporal_address: str, task_queue: str) -> None:
+    turns = [Turn(text="Read the file a.txt", tools=("files:read_file",)), Turn(text="It is empty.", role="assistant")]
+    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "b.txt"}', "confidence": 0.9}
+    async with assisted(temporal_address, task_queue, [one, "It says so.", one]) as at:
+        result, _ = await at.run("same for b.txt", conversation=tuple(turns))
+        own = f"{task_queue}-own"
+        async with working(at.client, own, workflows=[FollowUp]):
+            handle = await at.client.start_workflow(
+                FollowUp.run, args=["same for b.txt", turns], id=f"own-{uuid4().hex[:8]}", task_queue=own
+            )
+            plan = await asyncio.wait_for(handle.result(), 60)
+            await replays(await handle.fetch_history(), [FollowUp])
+    assert result.answer == "It says so."
+    assert [step.arguments for step in plan.steps] == [{"path": "b.txt"}]
+    told = "- user: Read the file a.txt\n- assistant: It is empty.\n\nThe task now: same for b.txt"
+    assert [told in asked.text for asked in at.model.asked] == [True, False, True]

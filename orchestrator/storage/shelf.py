@@ -15,6 +15,7 @@ from orchestrator.names import COLLECTION
 from orchestrator.storage.client import Points
 from orchestrator.storage.points import stored_tool, tool_payload
 from orchestrator.storage.qdrant import Qdrant
+from orchestrator.suspicion import cleaned, suspects
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
 
@@ -46,7 +47,9 @@ class Shelf:
         return f"{COLLECTION}__{plain}"
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
-        return embed_tools(self.embedder, tools)
+        """A row a tool; flagged ones by what is left of their texts, as they are searched."""
+        flagged = suspects(tools)
+        return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
     def add(self, points: Points, tenant: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Writes a point for each tool, by id; the first ones make the collection."""
