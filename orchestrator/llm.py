@@ -34,6 +34,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 LONGEST_WAIT_S = 30.0
 """A Retry-After beyond this is not waited for: the caller goes on without the model."""
 _CONNECT_S = 5.0
+_UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +207,7 @@ class Models:
             return NoCredit(f"{where}: the account's quota is used up (HTTP 429{said})")
         if status is not None and status < 500 and status not in (408, 409, 429):
             return InvalidInput(f"{where} refused the request (HTTP {status}{said})")
-        reason = f"HTTP {status}{said}" if status else type(error).__name__
+        reason = f"HTTP {status}{said}" if status else _UNANSWERED.get(type(error).__name__, type(error).__name__)
         told = ModelUnavailable(f"{where} did not answer: {reason}")
         told.retry_after_s = _retry_after(error)
         if told.retry_after_s is not None and told.retry_after_s > LONGEST_WAIT_S:

@@ -66,7 +66,11 @@ def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> Non
         assert (code, plan["model"]) == (0, "none")
         assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
         assert "refused the key" in plan["warnings"][0]
-        assert "! decided without a model" in toolroute(model, "plan", TASK)[1]
+        shown = toolroute(model, "plan", TASK)[1]
+    assert "model none: arguments are only what stands in the task" in shown
+    assert "! decided without a model" in shown
+    gone = toolroute(model, "plan", TASK)[1]
+    assert "did not answer: the connection failed" in " ".join(gone.split())
 
 
 def test_a_model_for_workers_elsewhere_is_bad_usage() -> None:

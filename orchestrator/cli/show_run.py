@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.show import console, show_decision
+from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
 from orchestrator.plans import Plan, RunResult, Step, StepOutcome, StepStatus
 
@@ -66,11 +67,13 @@ def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> 
 
 
 def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
-    """Which model decided, how sure and at what price; nothing where none was named."""
+    """Which model decided, how sure and at what price; `none` where the plan is the deterministic one."""
     if plan.choice:
         used = f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
         line = f"  model {plan.model}: {plan.choice.action}, {plan.choice.confidence:.0%} sure; {used}"
         out.print(Text(line, style="dim"))
+    elif plan.model == NO_MODEL and plan.steps:
+        out.print(Text("  model none: arguments are only what stands in the task", style="dim"))
     for warning in warnings:
         out.print(Text(f"! {warning}", style="yellow"))
 
