@@ -1,7 +1,7 @@
 """A scripted model for tests: a real HTTP server on this machine that speaks OpenAI's protocol and says what you wrote.
 
-with ScriptedModel([{"kind": "tool", "tool": "time:now"}, "It is noon."]) as model:
-    router = Router("tools.jsonl", options=Options(model="scripted", model_url=model.url))
+with ScriptedModel([{"action": "tool", "tool": "time:now", "confidence": 0.9}, "It is noon."]) as model:
+    models = Models(Options(model="scripted", model_url=model.url), api_key="any")
 
 It answers `/v1/chat/completions`, `/v1/responses` and `/v1/embeddings`, refuses what OpenAI refuses (tool names, strict
 schemas), and records what it was asked. A reply is a text, a dict or pydantic record (a structured answer), or one of
