@@ -59,18 +59,9 @@ _END = '(?= *(?:[.,;!。，、；！"\\n]|$))'
 _STOP = _END.replace(",", "").replace("，", "").replace("、", "")
 """Without the comma, behind which often stands for what."""
 _THIS = (
-    "use this",
-    "use me",
-    "use it",
-    "call this",
-    "call me",
-    "call it",
-    "invoke this",
-    "choose",
-    "prefer",
-    "pick me",
+    *("use this", "use me", "use it", "call this", "call me", "call it", "invoke this", "choose", "prefer", "pick me"),
+    *("select me", "select this"),
 )
-_THIS += ("select me", "select this")
 _OTHER = ("other tool", "other function", "other server", "other api", "other plugin", "other mcp")
 
 _ELSEWHERE = (
