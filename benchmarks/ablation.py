@@ -79,7 +79,9 @@ def _blank(example: Example, features: Sequence[str]) -> Example:
     def kept(rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         return rows * [name not in features for name in names]
 
-    return replace(example, keyword=kept(example.keyword, KEYWORD), semantic=kept(example.semantic, SEMANTIC))
+    absent = _blank(example.absent, features) if example.absent else None
+    keyword, semantic = kept(example.keyword, KEYWORD), kept(example.semantic, SEMANTIC)
+    return replace(example, keyword=keyword, semantic=semantic, absent=absent)
 
 
 def recalls(kinds: Kinds, fit: Fit) -> dict[str, Recalls]:

@@ -1,18 +1,15 @@
 """One development query, judged with maps that were fitted without its set: what each way of ranking finds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, top_features
-from orchestrator.features import KEYWORD
 from orchestrator.models import Fusion
 from orchestrator.stages.merge import merge
 from training.confidence import Example, by_both, by_keyword
 
-Numbers = NDArray[np.float64]
 GATE = 0.7
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
@@ -30,38 +27,37 @@ class Judged:
 
 def judge(example: Example, maps: Calibration) -> Judged:
     """Ranks the query's candidates in every way; `auto` goes as `route` does."""
-    everything = np.ones(len(example.relevant), np.bool_)
     legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
-    keyword = np.zeros(len(everything))
-    keyword[example.overlap] = by_keyword(legs, example, everything)[0]
+    keyword = np.zeros(len(example.overlap))
+    keyword[example.overlap] = by_keyword(legs, example)[0]
     semantic = maps.semantic(example.semantic, example.query)
-    learnt, both = by_both(legs, example, everything)
+    learnt, _ = by_both(legs, example)
     orders = {"bm25": np.argsort(-example.keyword[:, 0], kind="stable"), "keyword": np.argsort(-keyword, kind="stable")}
     orders["semantic"] = np.argsort(-semantic, kind="stable")
     for fusion in Fusion:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
-    gate = _sure(maps.gate, keyword, example.keyword, example, example.overlap)
+    gate, confidence = _claims(example, maps)
     orders["auto"] = orders["keyword" if gate >= GATE else "learnt"]
-    confidence = gate if gate >= GATE else _sure(maps.confidence, learnt, both, example, everything)
-    absent = ~example.relevant
-    gate_absent = _sure(maps.gate, keyword, example.keyword, example, example.overlap & absent)
-    removed = gate_absent if gate_absent >= GATE else _sure(maps.confidence, learnt, both, example, absent)
     return Judged(
         recall={way: (_recall(example, order, 5), _recall(example, order, 10)) for way, order in orders.items()},
         confidence=confidence,
         gate=gate,
-        right=bool(len(both)) and bool(example.relevant[orders["auto"][0]]),
-        removed=removed,
+        right=bool(len(learnt)) and bool(example.relevant[orders["auto"][0]]),
+        removed=_claims(example.absent or example, maps)[1],
     )
 
 
-def _sure(
-    chance: Callable[[Numbers], Numbers], probability: Numbers, rows: Numbers, example: Example, kept: NDArray[np.bool_]
-) -> float:
-    if not kept.any():
-        return 0.0
-    nearest = None if rows.shape[1] == len(KEYWORD) else example.nearest(kept, probability[kept])
-    return float(chance(top_features(probability[kept], rows[kept], example.query, nearest))[0])
+def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
+    """The gate's confidence, and the Decision's."""
+    legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
+    chances, rows = by_keyword(legs, example)
+    gate = float(maps.gate(top_features(chances, rows, example.query))[0]) if len(chances) else 0.0
+    if gate >= GATE:
+        return gate, gate
+    chances, rows = by_both(legs, example)
+    if not len(chances):
+        return gate, 0.0
+    return gate, float(maps.confidence(top_features(chances, rows, example.query, example.nearest(chances)))[0])
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

@@ -8,7 +8,7 @@ import argparse
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from orchestrator.index import Index
 from orchestrator.options import Options
 from orchestrator.search import Search
 from orchestrator.stages.merge import blend
-from orchestrator.stages.understand import understand
+from orchestrator.stages.semantic import SemanticIndex
+from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
 
 SETS = (
@@ -41,26 +42,25 @@ SETS = (
 """The development sets whose labels name tools."""
 WIDTH = 30
 RIDGE = 1.0
-REMOVED = 0.3
-"""How much a query with its relevant tools removed weighs beside the real one."""
+REMOVED = 0.1
+"""How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
 SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""
 SMALL_CATALOGUES = 40
-CARE = {"gate": 0.2, "confidence": 0.1}
+CARE = {"gate": 0.2, "confidence": 0.12}
 """Taken off the fitted log-odds: where the gate opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
 MOST_QUERIES = 800
 """Queries read of a set; the maps have 23 weights at most."""
 
 Rows = NDArray[np.float64]
-Kept = NDArray[np.bool_]
-"""Which candidates count, [candidates]."""
 
 
 @dataclass(slots=True)
 class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
-    `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves.
+    `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves. `absent`: the same
+    query searched with its relevant tools out of the catalogue; None where it has none.
     """
 
     keyword: Rows
@@ -70,11 +70,11 @@ class Example:
     relevant: NDArray[np.bool_]
     gold: int
     alike: NDArray[np.float16]
+    absent: "Example | None" = None
 
-    def nearest(self, kept: Kept, chances: Rows) -> float:
-        """The largest cosine of the best kept candidate with another one that is kept."""
-        places = np.flatnonzero(kept)
-        return float(self.alike[places[np.argmax(chances)], places].max(initial=0))
+    def nearest(self, chances: Rows) -> float:
+        """The largest cosine of the best candidate with another one."""
+        return float(self.alike[np.argmax(chances)].max(initial=0))
 
 
 @dataclass(slots=True)
@@ -128,20 +128,41 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
-    calibration, vectors = neutral(), index.semantic(embedder).vectors
     examples: list[Example] = []
     for record in records:
         understood = understand(record["query"])
         parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        search = Search(index, understood, calibration, width=WIDTH)
-        found = search.by_both(index.semantic(embedder), embedder.embed([understood.text, *parts]))
-        keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
-        relevant = np.isin(keys, record["relevant"])
-        words, meaning = found.rows[:, : len(KEYWORD)], found.rows[:, len(KEYWORD) :]
-        gold = len(set(record["relevant"]))
-        alike = _alike(vectors[found.chosen])
-        examples.append(Example(words, meaning, found.query, found.overlap, relevant, gold, alike))
+        vectors = embedder.embed([understood.text, *parts])
+        right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
+        others = np.ones(len(index.catalogue), np.bool_)
+        others[right] = False
+        search = partial(_example, index, index.semantic(embedder), understood, vectors, set(record["relevant"]))
+        examples.append(replace(search(), absent=search(allowed=others) if right else None))
     return examples
+
+
+def _example(
+    index: Index,
+    semantic: SemanticIndex,
+    understood: Understood,
+    vectors: NDArray[np.float32],
+    wanted: set[str],
+    *,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Example:
+    """The candidates of one search, among all tools or among those allowed."""
+    search = Search(index, understood, neutral(), width=WIDTH, allowed=allowed)
+    found = search.by_both(semantic, vectors)
+    keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
+    return Example(
+        keyword=found.rows[:, : len(KEYWORD)],
+        semantic=found.rows[:, len(KEYWORD) :],
+        query=found.query,
+        overlap=found.overlap,
+        relevant=np.isin(keys, list(wanted)),
+        gold=len(wanted),
+        alike=_alike(semantic.vectors[found.chosen]),
+    )
 
 
 def _alike(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
@@ -201,21 +222,21 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     return maps
 
 
-Chances = Callable[[Example, Kept], tuple[Rows, Rows]]
-"""An example's kept candidates to their probabilities [kept] and feature rows [kept, features]."""
+Chances = Callable[[Example], tuple[Rows, Rows]]
+"""An example's candidates to their probabilities [candidates] and feature rows [candidates, features]."""
 
 
-def by_keyword(maps: Mapping[str, LogisticMap], example: Example, kept: Kept) -> tuple[Rows, Rows]:
-    """As the keyword leg alone has it."""
-    kept = kept & example.overlap
-    return maps["keyword"](_with_query(example.keyword[kept], example)), example.keyword[kept]
+def by_keyword(maps: Mapping[str, LogisticMap], example: Example) -> tuple[Rows, Rows]:
+    """As the keyword leg alone has it: the candidates that share a word with the query."""
+    rows = example.keyword[example.overlap]
+    return maps["keyword"](_with_query(rows, example)), rows
 
 
-def by_both(maps: Mapping[str, LogisticMap], example: Example, kept: Kept) -> tuple[Rows, Rows]:
+def by_both(maps: Mapping[str, LogisticMap], example: Example) -> tuple[Rows, Rows]:
     """As both legs have it, blended."""
-    keyword = maps["keyword"](_with_query(example.keyword[kept], example)) * example.overlap[kept]
-    semantic = maps["semantic"](_with_query(example.semantic[kept], example))
-    rows = np.hstack([example.keyword[kept], example.semantic[kept]])
+    keyword = maps["keyword"](_with_query(example.keyword, example)) * example.overlap
+    semantic = maps["semantic"](_with_query(example.semantic, example))
+    rows = np.hstack([example.keyword, example.semantic])
     return blend(keyword, semantic, maps["merged"](_with_query(rows, example))), rows
 
 
@@ -226,8 +247,8 @@ def _with_query(rows: Rows, example: Example) -> Rows:
 def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
     """A map of the best candidate's chance to be right, that falls when the right tools are not there.
 
-    Fitted with each query a second time, its relevant tools removed and nothing right; then slope and bias are fitted
-    again on the real queries alone, which are what the confidence is about.
+    Fitted with each query a second time, searched without its relevant tools and nothing right; then slope and bias are
+    fitted again on the real queries alone, which are what the confidence is about.
     """
     rows, target, weight = _tops(sets, chances, removed=False)
     none, never, light = _tops(sets, chances, removed=True)
@@ -243,15 +264,15 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
     rows, target, weight = [], [], []
     for collected in sets:
         for example in collected.examples:
-            kept = ~example.relevant if removed else np.ones(len(example.relevant), np.bool_)
-            probabilities, own = chances(example, kept)
+            asked = (example.absent or example) if removed else example
+            probabilities, own = chances(asked)
             if not len(probabilities) or not (example.gold or removed):
                 continue
             by_words = own.shape[1] == len(KEYWORD)
-            nearest = None if by_words else example.nearest(kept, probabilities)
-            rows.append(top_features(probabilities, own, example.query, nearest)[0])
-            seen = kept & example.overlap if by_words else kept
-            target.append(float(example.relevant[seen][int(np.argmax(probabilities))]))
+            nearest = None if by_words else asked.nearest(probabilities)
+            rows.append(top_features(probabilities, own, asked.query, nearest)[0])
+            seen = asked.relevant[asked.overlap] if by_words else asked.relevant
+            target.append(float(seen[int(np.argmax(probabilities))]))
             weight.append(collected.weight / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 
