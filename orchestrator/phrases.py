@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-_LOOK_ALIKE = str.maketrans("асеорхуѕіјһԁАВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΧο", "aceopxysijhdABCEHIJKMOPSTXABEZHIKMNOPTXo")
+_LOOK_ALIKE = ("асеорхуѕіјһԁАВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΧο", "aceopxysijhdABCEHIJKMOPSTXABEZHIKMNOPTXo")
 
 
 def folded(text: str) -> str:
@@ -19,7 +19,8 @@ def folded(text: str) -> str:
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in plain if unicodedata.category(char) not in ("Mn", "Cf")).translate(_LOOK_ALIKE)
+    unseen = "".join(char for char in set(plain) if unicodedata.category(char) in ("Mn", "Cf"))
+    return plain.translate(str.maketrans(*_LOOK_ALIKE, unseen))
 
 
 def unfolded(text: str, span: tuple[int, int]) -> str:
@@ -33,16 +34,16 @@ class Form:
     """A pattern, and hints: without one of them in the text, in lower case, the pattern cannot match."""
 
     pattern: re.Pattern[str]
-    hints: tuple[str, ...]
+    hints: frozenset[str]
 
 
 def _form(pattern: str, *hints: str) -> Form:
-    return Form(re.compile(folded(pattern), re.IGNORECASE), tuple(folded(hint).lower() for hint in hints))
+    return Form(re.compile(folded(pattern), re.IGNORECASE), frozenset(folded(hint).lower() for hint in hints))
 
 
 def first_of(forms: Iterable[Form], plain: str, hints: Collection[str] | None = None) -> re.Match[str] | None:
     """The first form's match in a folded text; only forms of these hints are tried, where they are given."""
-    tried = (form for form in forms if hints is None or any(hint in hints for hint in form.hints))
+    tried = (form for form in forms if hints is None or not form.hints.isdisjoint(hints))
     return next((match for form in tried if (match := form.pattern.search(plain))), None)
 
 

@@ -82,7 +82,9 @@ def _said(text: str, hints: Collection[str]) -> tuple[str, ...]:
     found = []
     if "<!--" in text and (comment := _COMMENT.search(text)):
         found.append(f"a hidden comment {_quoted(comment.group())}")
-    plain = folded(text) if hints else ""
+    if not hints:
+        return tuple(found)
+    plain = folded(text)
     if order := first_of(ORDERS, plain, hints):
         found.append(f"instructions to the model {_quoted(unfolded(text, order.span()))}")
     if praise := first_of(PRAISE, plain, hints):

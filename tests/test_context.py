@@ -167,5 +167,5 @@ def test_whatever_is_given_the_room_is_kept(
     assert context.tokens <= context.room == most - 2_000
     for piece in context.pieces:
         if piece.tool:
-            assert json.loads(piece.text.splitlines()[2]) == export([piece.tool], "openai")[0]
+            assert json.loads(piece.text.split("\n")[2]) == export([piece.tool], "openai")[0]
             assert compact(export([piece.tool], "openai")[0]) in context.markdown
