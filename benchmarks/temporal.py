@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from temporalio.client import Client
+from temporalio.common import RawValue
 
 from benchmarks.empty import Empty, empty
 from benchmarks.routing import catalogue_of, write
@@ -25,6 +26,7 @@ from orchestrator.decision import Decision
 from orchestrator.devserver import SETTINGS, dev_server, settle
 from orchestrator.evaluation import read_queries
 from orchestrator.models import RouteRequest
+from orchestrator.payloads import read
 from orchestrator.plugin import OrchestratorPlugin
 
 SIZES = (500, 13_000)
@@ -120,10 +122,10 @@ class Bench:
 
     async def _route(self) -> Decision:
         request = RouteRequest(query=next(self._queries), tenant="org:bench")
-        decision: Decision = await self._client.execute_workflow(
-            names.ROUTE, request, id=uuid4().hex, task_queue=self._queue, result_type=Decision
+        raw: RawValue = await self._client.execute_workflow(
+            names.ROUTE, request, id=uuid4().hex, task_queue=self._queue, result_type=RawValue
         )
-        return decision
+        return read(raw, Decision)
 
     async def _empty(self) -> None:
         await self._client.execute_workflow(Empty.run, next(self._queries), id=uuid4().hex, task_queue=self._queue)
