@@ -278,7 +278,7 @@ SETTLED = {
     "refund charge ch_3PqX, the customer paid twice": ("keyword", "stripe:refund_charge"),
     "a fresh hire joins our staff on Monday": ("semantic", "workflows:onboard_employee"),
     "the boardroom is ice cold, warm it up": ("semantic", "facilities:set_room_climate"),
-    "bills that customers have not paid yet": ("semantic", "quickbooks:list_overdue_invoices"),
+    "which customers are late with their bills": ("semantic", "quickbooks:list_overdue_invoices"),
     "sing me a song about the sea": ("none", ""),
 }
 """The tasks whose tools the sample catalogue has, with the stage and the tool that the demo says."""
