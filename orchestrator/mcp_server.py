@@ -68,15 +68,8 @@ class CallArguments(BaseModel):
 
 def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     """The MCP server. `tenant` is everyone's (stdio); None: each request's own, as the Door found it."""
-    from mcp import MCPError
     from mcp.server.lowlevel import Server
-    from mcp.types import (
-        INVALID_PARAMS,
-        ListResourcesResult,
-        ListToolsResult,
-        ReadResourceResult,
-        TextResourceContents,
-    )
+    from mcp.types import ListResourcesResult, ListToolsResult
 
     async def list_tools(
         context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
@@ -100,11 +93,7 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     async def read_resource(
         context: "ServerRequestContext[Any, Any]", params: "ReadResourceRequestParams"
     ) -> "ReadResourceResult":
-        if str(params.uri) != SERVERS:
-            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
-        states = json.dumps(await gateway.states(tenant or _tenant_of(context)), ensure_ascii=False)
-        text = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
-        return ReadResourceResult(contents=[text])
+        return await _read(gateway, tenant or _tenant_of(context), str(params.uri))
 
     async def listen(
         context: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
@@ -121,6 +110,17 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
         on_read_resource=read_resource,
         on_subscriptions_listen=listen,
     )
+
+
+async def _read(gateway: Gateway, tenant: str, uri: str) -> "ReadResourceResult":
+    """How the tenant's servers stand, which is all that there is to read."""
+    from mcp import MCPError
+    from mcp.types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
+
+    if uri != SERVERS:
+        raise MCPError(INVALID_PARAMS, f"no resource {uri}: there is {SERVERS}")
+    states = json.dumps(await gateway.states(tenant), ensure_ascii=False)
+    return ReadResourceResult(contents=[TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)])
 
 
 async def _answer(gateway: Gateway, tenant: str, name: str, arguments: Mapping[str, Any], key: Any) -> "CallToolResult":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.storage.points import head_id
+from orchestrator.storage.points import head_id, stored_tool
 from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import Store
 from tests.catalogues import tool
@@ -21,6 +21,11 @@ def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "broken" / "meta.json").write_text("{")
     with pytest.raises(StoreUnavailable, match="move the folder away"):
         Store(tmp_path / "broken", embedder=shipped()).load("org:1")
+
+
+def test_a_point_that_is_no_tool_is_told_with_the_remedy() -> None:
+    with pytest.raises(InvalidConfig, match=r"its fields: name, server\): .* another place with --store"):
+        stored_tool({"server": "mail", "name": "send"})
 
 
 def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() -> None:

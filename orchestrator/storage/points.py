@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.catalogue import tool_to_json
+from orchestrator.errors import InvalidConfig
 from orchestrator.models import Annotations, Kind, Tool
 
 SHARED = "shared"
@@ -113,6 +114,11 @@ def draft_payload(tenant: str) -> dict[str, Any]:
 
 def stored_tool(payload: Mapping[str, Any]) -> Tool:
     """The tool of a point. It was checked when it was written, so its fields are taken as they are."""
+    if "tool" not in payload:
+        raise InvalidConfig(
+            f"the store holds a point that is no tool (its fields: {', '.join(sorted(payload)) or 'none'}): something "
+            "else wrote there; name another place with --store, or move this one away and import the tools again"
+        )
     record = json.loads(payload["tool"])
     hints = record.get("annotations") or {}
     return Tool(
