@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -31,11 +31,11 @@ def renewal_table(tools: Sequence[Tool]) -> str:
 
 
 def _at_hand(catalogue: Catalogue, vectors: Vectors) -> list[tuple[str, float]]:
-    built, index = _timed(_index, catalogue.tools, vectors, None)
+    built, index = _timed(_built, catalogue.tools, vectors)
     renewed = []
     for server in _some_servers(catalogue):
-        now = [_changed(tool) if tool.server == server else tool for tool in index.whole]
-        took, index = _timed(_index, now, vectors, index)
+        now = {server: [_changed(tool) for tool in catalogue.of_server(server)]}
+        took, index = _timed(_renewed, index, now, vectors)
         renewed.append(took)
     return [("built", built), ("renewed after one server's change", median(renewed))]
 
@@ -45,7 +45,7 @@ def _from_store(catalogue: Catalogue, store: Store) -> list[tuple[str, float]]:
     read, stored = _timed(store.load, "local")
     renewed = []
     for server in _some_servers(catalogue):
-        now = [_changed(tool) for tool in catalogue.tools[catalogue.places[server]]]
+        now = [_changed(tool) for tool in catalogue.of_server(server)]
         store.replace_server("local", server, now)
         took, stored = _timed(store.renewed, "local", stored)
         renewed.append(took)
@@ -61,9 +61,17 @@ def _changed(tool: Tool) -> Tool:
     return replace(tool, description=f"{tool.description} Now with zebras.", hash="")
 
 
-def _index(tools: Sequence[Tool], vectors: Vectors, earlier: Index | None) -> Index:
+def _built(tools: Sequence[Tool], vectors: Vectors) -> Index:
+    return _index(Catalogue(tools), vectors, None)
+
+
+def _renewed(earlier: Index, now: Mapping[str, Sequence[Tool]], vectors: Vectors) -> Index:
+    return _index(earlier.whole.changed(now), vectors, earlier)
+
+
+def _index(catalogue: Catalogue, vectors: Vectors, earlier: Index | None) -> Index:
     """The index of these tools, with the counts of tokens that the first Decision would make."""
-    index = Index(Catalogue(tools), DEFAULT_CAPABILITIES, vectors, earlier=earlier)
+    index = Index(catalogue, DEFAULT_CAPABILITIES, vectors, earlier=earlier)
     _ = index.tokens_total
     return index
 

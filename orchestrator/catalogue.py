@@ -3,8 +3,9 @@
 import hashlib
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import attrgetter
@@ -26,10 +27,9 @@ class Catalogue:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self.tools: tuple[Tool, ...] = tuple(sorted(tools, key=attrgetter("server", "name")))
-        keys = [tool.key for tool in self.tools]
-        self.positions: Mapping[str, int] = dict(zip(keys, range(len(keys)), strict=True))
+        self.positions: Mapping[str, int] = _numbered([tool.key for tool in self.tools])
         """Each key's position in `tools`."""
-        if len(self.positions) < len(keys):
+        if len(self.positions) < len(self.tools):
             self._drop_repeated()
 
     def _drop_repeated(self) -> None:
@@ -41,7 +41,7 @@ class Catalogue:
                     f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
                 )
         self.tools = tuple(once.values())
-        self.positions = dict(zip(once, range(len(once)), strict=True))
+        self.positions = _numbered(once)
 
     @classmethod
     def read(cls, path: str | Path) -> "Catalogue":
@@ -54,32 +54,44 @@ class Catalogue:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
 
-    def without(self, keys: Iterable[str]) -> "Catalogue":
-        """The catalogue of the tools that none of these keys names; itself where that leaves all."""
-        places = sorted((self.positions[key] for key in keys if key in self.positions), reverse=True)
-        if not places:
-            return self
-        tools, left = list(self.tools), list(self.positions)
-        for place in places:
-            del tools[place], left[place]
+    def changed(self, servers: Mapping[str, Iterable[Tool]]) -> "Catalogue":
+        """The same with these as the tools of these servers (none: the server goes); the others are taken over."""
+        before, sizes = list(self.positions), dict(zip(self.places, self.sizes, strict=True))
+        now, keys, past = list[Tool](), list[str](), 0
+        for server in sorted(servers):
+            start = bisect_left(self.tools, server, key=attrgetter("server"))
+            own = Catalogue(servers[server])
+            now += self.tools[past:start]
+            now += own.tools
+            keys += before[past:start]
+            keys += own.positions
+            past, sizes[server] = start + sizes.get(server, 0), len(own)
         other = Catalogue()
-        other.tools, other.positions = tuple(tools), dict(zip(left, range(len(left)), strict=True))
+        other.tools = (*now, *self.tools[past:])
+        other.positions = _numbered(keys + before[past:])
+        other.places = _places({server: size for server, size in sorted(sizes.items()) if size})
         return other
+
+    def without(self, keys: Collection[str]) -> "Catalogue":
+        """The catalogue of the tools that none of these keys names; itself where that leaves all."""
+        servers = {self[key].server for key in keys if key in self.positions}
+        if not servers:
+            return self
+        return self.changed({name: [tool for tool in self.of_server(name) if tool.key not in keys] for name in servers})
 
     @cached_property
     def places(self) -> Mapping[str, slice]:
         """Where each server's tools stand."""
         return places_of_servers(self.tools)
 
+    def of_server(self, server: str) -> Sequence[Tool]:
+        """The tools of one server; none where there is no such server."""
+        return self.tools[self.places[server]] if server in self.places else ()
+
     @cached_property
     def sizes(self) -> list[int]:
         """How many tools each server has, in the order of `places`."""
         return [place.stop - place.start for place in self.places.values()]
-
-    @cached_property
-    def hashes(self) -> list[str]:
-        """Each tool's definition hash."""
-        return [tool.hash for tool in self.tools]
 
     def __getitem__(self, key: str) -> Tool:
         try:
@@ -90,16 +102,23 @@ class Catalogue:
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
-        return hashlib.sha256("".join(self.hashes).encode()).hexdigest()[:16]
+        return hashlib.sha256("".join([tool.hash for tool in self.tools]).encode()).hexdigest()[:16]
 
     @property
     def version(self) -> CatalogueVersion:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
 
+def _numbered(keys: Collection[str]) -> dict[str, int]:
+    return dict(zip(keys, range(len(keys)), strict=True))
+
+
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
     """Where each server's tools stand, among tools ordered by server."""
-    sizes = Counter([tool.server for tool in tools])
+    return _places(Counter([tool.server for tool in tools]))
+
+
+def _places(sizes: Mapping[str, int]) -> dict[str, slice]:
     bounds = pairwise([0, *accumulate(sizes.values())])
     return {server: slice(*bound) for server, bound in zip(sizes, bounds, strict=True)}
 

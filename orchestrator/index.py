@@ -46,7 +46,10 @@ class Index:
         else:
             self._take_flags(earlier, step)
             self._take_measures(earlier, step)
-        self.flagged = tuple(cleaned(catalogue[key]) for key in self.flags)
+        known: dict[str, Tool] = {} if earlier is None else {tool.hash: tool for tool in earlier.flagged}
+        self.flagged: tuple[Tool, ...] = tuple(
+            known.get(catalogue[key].hash) or cleaned(catalogue[key]) for key in self.flags
+        )
         self.catalogue = catalogue = catalogue.without(self.flags)
         if earlier is not None and step is not None and (self.flagged or earlier.flagged):
             step = step_over(earlier.catalogue, catalogue, step.changed)

@@ -74,13 +74,15 @@ class Counts:
     def changed(self, moves: Moves, added: "Counts") -> "Counts":
         """The same with the documents moved, and those of `added` at the new places."""
         place = moves.to[self.documents]
-        kept = place >= 0
+        gone = (place < 0).nonzero()[0]
         ids = dict(self.ids)
         number = np.array([ids.setdefault(term, len(ids)) for term in added.ids], np.int64)
-        old, new = self.term[kept], number[added.term]
+        new = number[added.term]
         order = new.argsort(kind="stable")  # Where terms are left without pairs, several ends are the same place.
-        ends = _starts(old, len(ids))[new[order] + 1]
-        counts = np.bincount(old, minlength=len(ids)) + np.bincount(new, minlength=len(ids))
+        ends = self.starts[1:] - np.searchsorted(gone, self.starts[1:])
+        ends = np.concatenate([ends, np.full(len(ids) - len(ends), len(place) - len(gone))])
+        source = np.insert(np.delete(np.arange(len(place)), gone), ends[new[order]], len(place) + order)
+        counts = np.diff(ends, prepend=0) + np.bincount(new, minlength=len(ids))
         dead = (counts == 0).nonzero()[0].tolist()
         if dead:
             left = list(ids)
@@ -90,9 +92,9 @@ class Counts:
         return Counts(
             ids=ids,
             starts=np.concatenate([[0], np.cumsum(counts[counts > 0])]),
-            documents=np.insert(place[kept], ends, moves.new[added.documents][order]),
-            frequency=np.insert(self.frequency[kept], ends, added.frequency[order]),
-            fields=np.insert(self.fields[kept], ends, added.fields[order]),
+            documents=np.concatenate([place, moves.new[added.documents]])[source],
+            frequency=np.concatenate([self.frequency, added.frequency])[source],
+            fields=np.concatenate([self.fields, added.fields])[source],
             size=moves.size,
         )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -44,10 +43,9 @@ class Step:
 
 def step_between(before: Catalogue, now: Catalogue) -> Step | None:
     """None where so much has changed that nothing is gained by a step."""
-    # A hash covers server and name, too: the two sets tell all.
-    differing = set(before.hashes) ^ set(now.hashes)
-    hashed = chain(zip(before.hashes, before, strict=True), zip(now.hashes, now, strict=True))
-    return step_over(before, now, {tool.server for digest, tool in hashed if digest in differing})
+    servers = before.places.keys() | now.places.keys()
+    # Most tools are the same objects, which tuples compare first.
+    return step_over(before, now, {name for name in servers if before.of_server(name) != now.of_server(name)})
 
 
 def step_over(before: Catalogue, now: Catalogue, changed: Collection[str]) -> Step | None:

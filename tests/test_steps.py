@@ -49,6 +49,22 @@ def test_an_index_after_steps_answers_as_a_fresh_one(
         assert_same(stepped, Index(catalogue, DEFAULT_CAPABILITIES, vectors))
 
 
+@given(SERVERS, SERVERS)
+def test_a_catalogue_with_servers_changed_is_the_one_made_anew(
+    first: dict[str, dict[str, str]], second: dict[str, dict[str, str]]
+) -> None:
+    before, now = catalogue_of(first), catalogue_of(second)
+    assert_same_catalogue(before.changed({server: now.of_server(server) for server in {*first, *second}}), now)
+    some = {tool.key for tool in now if "e" in tool.description}
+    assert_same_catalogue(now.without({*some, "no:such"}), Catalogue(tool for tool in now if tool.key not in some))
+
+
+def assert_same_catalogue(one: Catalogue, other: Catalogue) -> None:
+    assert one.tools == other.tools
+    assert list(one.positions.items()) == list(other.positions.items())
+    assert list(one.places.items()) == list(other.places.items())
+
+
 def vectors_of(catalogue: Catalogue) -> NDArray[np.float32]:
     """A vector a tool, which tells the tools apart."""
     return np.arange(len(catalogue), dtype=np.float32)[:, None] + np.arange(3, dtype=np.float32)

@@ -6,7 +6,7 @@ an everyday word, or a word that tools' descriptions use, counts only in a stron
 
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -92,7 +92,9 @@ class ServerIndex:
         for server, names in self._aliases.items():
             for alias in names:
                 self._servers_of[alias] = (*self._servers_of.get(alias, ()), server)
-        self._said, self._ordinary = ordinary, _ordinary(self._servers_of, ordinary)
+        self._words_of_names = frozenset(chain.from_iterable(map(str.split, self._servers_of)))
+        self._said = Counter(ordinary)
+        self._ordinary = _ordinary(self._servers_of, self._words_of_names & self._said.keys())
         self._longest: dict[str, int] = {}
         for alias in self._servers_of:
             first, *more = alias.split()
@@ -109,18 +111,20 @@ class ServerIndex:
 
     def changed(self, gone: Sequence[Tool], come: Sequence[Tool]) -> Self:
         """The same after all the tools of some servers have gone and others have come."""
-        said = Counter(self._said)
-        said.update(_ordinary_words(come))
-        for word in _ordinary_words(gone):
-            said[word] -= 1
+        said, before, now = Counter(self._said), _said_in(gone), _said_in(come)
+        said.update(now)
+        said.subtract(before)
+        for word in before:
             if not said[word]:
                 del said[word]
         left = self._aliases.keys() - {tool.server for tool in gone}
         servers = sorted((left | {tool.server for tool in come}) - {""})
         if servers != list(self._aliases):
             return type(self)(servers, said, self._aliases)
-        same = copy(self)
-        vars(same).update(_said=said, _ordinary=_ordinary(self._servers_of, said))
+        same, ordinary = copy(self), self._ordinary
+        if any((word in said) != (word in self._said) for word in self._words_of_names & (before.keys() | now.keys())):
+            ordinary = _ordinary(self._servers_of, self._words_of_names & said.keys())
+        vars(same).update(_said=said, _ordinary=ordinary)
         return same
 
     def find(self, text: str) -> Explicit:
@@ -217,15 +221,14 @@ class ServerIndex:
         return tuple(dict.fromkeys(servers))[:3]
 
 
-def _ordinary_words(tools: Iterable[Tool]) -> Iterator[str]:
-    """The words in lower case of each description, once a tool."""
-    return (word for tool in tools for word in set(_LOWER_WORD.findall(tool.description)))
+def _said_in(tools: Iterable[Tool]) -> Counter[str]:
+    """The words in lower case of the descriptions, each counted once a tool."""
+    return Counter(word for tool in tools for word in set(_LOWER_WORD.findall(tool.description)))
 
 
-def _ordinary(names: Iterable[str], said: Container[str]) -> frozenset[str]:
+def _ordinary(names: Iterable[str], said: frozenset[str]) -> frozenset[str]:
     """The names of which every word is one that people use for something else."""
-    used = {word for word in chain.from_iterable(map(str.split, names)) if word in said}
-    used |= EVERYDAY | STOP_WORDS
+    used = said | EVERYDAY | STOP_WORDS
     return frozenset(name for name in names if used.issuperset(name.split()))
 
 

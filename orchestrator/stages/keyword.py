@@ -51,9 +51,9 @@ class KeywordIndex:
         tools: Sequence[Tool],
         places: Mapping[str, slice] | None = None,
         counts: BothCounts | None = None,
-        known: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        names: "ServerNames | None" = None,
     ) -> None:
-        """counts, and the terms of servers that are known already: those of an index that this one follows."""
+        """counts and names: those that are known already."""
         self.tools = tools
         places = places or places_of_servers(tools)
         self.servers, sizes = list(places), [place.stop - place.start for place in places.values()]
@@ -62,12 +62,8 @@ class KeywordIndex:
         self.postings = Postings(self._counts.tools)
         self.server_postings = Postings(self._counts.servers) if len(places) > 1 else None
         self.name_weight = _name_weights(self.postings)
-        self.server_terms = [known.get(server) or frozenset(terms(server)) for server in self.servers]
-        self._servers_named: dict[str, list[int]] = {}
-        for place, words in enumerate(self.server_terms):
-            for word in words:
-                self._servers_named.setdefault(word, []).append(place)
-        self._words_of_server = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
+        self.names = names or ServerNames(self.servers)
+        self.server_terms = self.names.terms
 
     def changed(self, catalogue: Catalogue, step: Step) -> "KeywordIndex":
         """The index of the catalogue that this step leads to."""
@@ -76,8 +72,7 @@ class KeywordIndex:
             tools=self._counts.tools.changed(step.tools, come.tools),
             servers=self._counts.servers.changed(step.servers, come.servers),
         )
-        known = dict(zip(self.servers, self.server_terms, strict=True))
-        return KeywordIndex(catalogue.tools, catalogue.places, counts, known)
+        return KeywordIndex(catalogue.tools, catalogue.places, counts, self.names.changed(list(catalogue.places)))
 
     def named(self, term: str) -> list[int]:
         """The tools whose name or server holds the term."""
@@ -94,11 +89,35 @@ class KeywordIndex:
 
     def named_servers(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each server's name, in words, that is among these; [servers]."""
+        return self.names.said_by(words)
+
+
+class ServerNames:
+    """What the names of servers say: the terms of each, and the servers that a term names."""
+
+    def __init__(self, servers: Sequence[str], known: Mapping[str, frozenset[str]] = MappingProxyType({})) -> None:
+        """known: terms of names that are known already."""
+        self.servers = servers
+        self.terms = [known.get(server) or frozenset(terms(server)) for server in servers]
+        self._named: dict[str, list[int]] = {}
+        for place, words in enumerate(self.terms):
+            for word in words:
+                self._named.setdefault(word, []).append(place)
+        self._sizes = np.array([max(len(words), 1) for words in self.terms], np.float64)
+
+    def changed(self, servers: Sequence[str]) -> "ServerNames":
+        """The same of these servers; itself where they are the same."""
+        if servers == self.servers:
+            return self
+        return ServerNames(servers, dict(zip(self.servers, self.terms, strict=True)))
+
+    def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
+        """The share of each name that is among these words; [servers]."""
         said = np.zeros(len(self.servers))
         for word in words:
-            if (servers := self._servers_named.get(word)) is not None:
+            if (servers := self._named.get(word)) is not None:
                 said[servers] += 1
-        return said / self._words_of_server
+        return said / self._sizes
 
 
 def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> BothCounts:
