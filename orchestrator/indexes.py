@@ -128,5 +128,5 @@ class Indexes:
             stored, earlier = store.renewed(tenant, known.stored), known.index
             if stored is known.stored:
                 return _Kept(known.index, stored)
-        index = Index(Catalogue(stored.tools), self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
+        index = Index(stored.catalogue, self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
         return _Kept(index, stored)

@@ -18,6 +18,7 @@ from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
 from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
+from orchestrator.storage.news import write_after
 from orchestrator.storage.points import (
     SHARED,
     Changes,
@@ -29,7 +30,7 @@ from orchestrator.storage.points import (
 )
 from orchestrator.storage.qdrant import Busy, Qdrant
 from orchestrator.storage.shelf import Shelf
-from orchestrator.storage.stored import Stored, read_stored
+from orchestrator.storage.stored import Stored, following_news, read_stored
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
@@ -89,10 +90,13 @@ class Store:
     def _version(self, points: Points, tenant: str, stamp: str) -> str:
         """The version, read and remembered. stamp: that of the store before it was opened."""
         versions = ledger.versions(points, [tenant, *self._outdated(stamp)])
+        self._remember(versions, stamp)
+        return versions[tenant]
+
+    def _remember(self, versions: Mapping[str, str], stamp: str) -> None:
         if len(self._versions) > _REMEMBERED:
             self._versions.clear()
         self._versions.update((name, (stamp, version)) for name, version in versions.items())
-        return versions[tenant]
 
     def _outdated(self, stamp: str) -> list[str]:
         """The tenants whose versions are asked for along with another's, since opening a folder is what takes time."""
@@ -113,6 +117,8 @@ class Store:
         While another process writes, the earlier one stands.
         """
         _check_tenant(tenant)
+        if (told := self._told(tenant, earlier)) is not None:
+            return told
         stamp = self._qdrant.stamp()
         try:
             with self._qdrant.opened(None if self.remote else 0.0) as points:
@@ -123,14 +129,25 @@ class Store:
             return earlier
         return stored or self._load(tenant, earlier)
 
+    def _told(self, tenant: str, earlier: Stored) -> Stored | None:
+        """The tenant's tools now, from the news of a folder; None where it has to be opened."""
+        stamp, version = self._versions.get(tenant, ("", ""))
+        news = self._qdrant.news(stamp) if stamp and version == earlier.version else None
+        stored = following_news(news[1], self._shelf, tenant, earlier) if news else None
+        if news and stored:
+            self._versions[tenant] = news[0], stored.version
+        return stored
+
     def _load(self, tenant: str, earlier: Stored | None) -> Stored:
         _check_tenant(tenant)
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
+            stamp = self._qdrant.stamp()
             with self._qdrant.opened() as points:
                 stored = read_stored(points, self._shelf, tenant, earlier)
             if stored is not None:
+                self._remember({tenant: stored.version}, stamp)
                 return stored
         raise StoreUnavailable(
             f"the store {self._qdrant} cannot be read whole: it kept changing, or lacks tools; try again, or import "
@@ -229,8 +246,9 @@ class Store:
             tools = {point: wanted[point] for point in missing}
             self._shelf.add(points, tenant, tools, self._shelf.embed(list(tools.values())))
         if before.pending or any(before.tools.get(server) != tools for server, tools in now.items()):
+            version = ledger.versions(points, [tenant])[tenant]
             ledger.flip(points, before, {**before.pending, **now})
-            self._qdrant.wrote()
+            self._qdrant.wrote(write_after(points, before, version, now) if self._qdrant.folder else None)
         self._sweep(points, before, scan=died)
         return {server: changes_between(before.tools.get(server, {}), tools or {}) for server, tools in now.items()}
 

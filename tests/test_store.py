@@ -124,7 +124,7 @@ def test_a_renewed_catalogue_is_what_a_fresh_reader_loads_and_only_what_changed_
 
 def test_is_current_never_claims_more_than_it_can_tell(store: Store) -> None:
     store.replace_server("org:1", "mail", MAIL)
-    version = store.version("org:1")
+    version = store.load("org:1").version
     assert store.is_current("org:1", version) is not store.remote
     store.replace_server("org:1", "mail", MAIL[:1])
     assert not store.is_current("org:1", version)

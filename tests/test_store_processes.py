@@ -73,19 +73,22 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
     chance = random.Random(4)
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     reader.replace_servers("org:1", by_server(edition(0)))
+    followed = reader.load("org:1")
     for _ in range(6):
         writer = _start(WRITER, tmp_path / "store", 1, 1_000)
         assert _said(writer) == "ready"
         time.sleep(chance.uniform(0.0, 0.6))
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
+        followed = reader.renewed("org:1", followed)
         stored = reader.load("org:1")
+        assert (followed.version, followed.tools) == (stored.version, stored.tools)
         assert stored.vectors is not None
         assert len(stored.vectors) == len(stored.tools) == 4 * SERVERS
-        assert Catalogue(stored.tools).fingerprint in EDITIONS
+        assert stored.catalogue.fingerprint in EDITIONS
         assert reader.version("org:1") == stored.version
     reader.replace_servers("org:1", by_server(edition(1)))
-    assert Catalogue(reader.load("org:1").tools).fingerprint == EDITIONS[1]
+    assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
 
 def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Path) -> None:
@@ -94,16 +97,19 @@ def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Pat
     writer = _start(WRITER, tmp_path / "store", 1, 12)
     assert _said(writer) == "ready"
     seen: list[tuple[str, str]] = []
+    followed = reader.load("org:1")
     while writer.poll() is None:
+        followed = reader.renewed("org:1", followed)
+        assert followed.catalogue.fingerprint in EDITIONS
         version = reader.version("org:1")
-        found = Catalogue(reader.load("org:1").tools).fingerprint
+        found = reader.load("org:1").catalogue.fingerprint
         assert found in EDITIONS
         seen.append((version, found))
     writer.communicate()
     assert writer.returncode == 0
     assert len({found for _, found in seen}) == 2
     assert reader.version("org:1") != seen[0][0]
-    assert Catalogue(reader.load("org:1").tools).fingerprint == EDITIONS[1]
+    assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
 
 def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> None:

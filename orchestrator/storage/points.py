@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from orchestrator.catalogue import tool_to_json
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Annotations, Kind, Tool
@@ -19,6 +21,14 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A tool's point as it was read; the vector where it was asked for."""
+
+    payload: Mapping[str, Any]
+    vector: ArrayLike | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import IO, Any
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import store_key
 from orchestrator.storage.client import Points
+from orchestrator.storage.news import News, Write
 
 _LOCK = ".toolroute.lock"
 _POLL_S = 0.005
@@ -38,6 +39,8 @@ class Qdrant:
         self._turn = threading.Lock()
         self._client: Any = None
         self._written = 0
+        self._news = News(self.folder) if self.folder else None
+        self._writes: list[Write | None] = []
 
     def __str__(self) -> str:
         """The location without credentials."""
@@ -65,9 +68,16 @@ class Qdrant:
         files = (self.folder / "meta.json", *sorted(self.folder.glob("collection/*/storage.sqlite*")))
         return " ".join(filter(None, map(_file_stamp, files)))
 
-    def wrote(self) -> None:
-        """To be called after a write: it changes the stamp of a store in memory."""
+    def wrote(self, write: Write | None = None) -> None:
+        """To be called after what changes what readers read; the write is told to those of a folder."""
         self._written += 1
+        if self._news:
+            self._writes.append(write)
+
+    def news(self, stamp: str) -> tuple[str, list[Write]] | None:
+        """The stamp now and what was written since that one, without opening; None where that cannot be known."""
+        told = self._news.since(stamp) if self._news else None
+        return told if told and told[0] == self.stamp() else None
 
     def close(self) -> None:
         """Closes the client; a later use opens it again (and a store in memory is then empty)."""
@@ -101,11 +111,14 @@ class Qdrant:
             yield self._kept_client()
             return
         with self._locked(self.folder, time.monotonic() + wait_s, wait_s):
+            before, self._writes = self.stamp(), []
             client = self._open(self.folder, time.monotonic() + wait_s, wait_s)
             try:
                 yield client
             finally:
                 client.close()
+            if self._news:  # Not after an error: it may have come before the write was told.
+                self._news.add(before, self.stamp(), self._writes)
 
     @contextmanager
     def _locked(self, folder: Path, deadline: float, wait_s: float) -> Iterator[None]:

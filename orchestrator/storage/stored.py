@@ -1,77 +1,134 @@
 """What is read of one tenant: its tools and their vectors. Those that were read before are taken over."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
 from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
-from orchestrator.storage.points import stored_tool, tool_id, version_of
+from orchestrator.storage.news import Write
+from orchestrator.storage.points import SHARED, Definitions, Point, stored_tool, tool_id, version_of
 from orchestrator.storage.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A tenant's tools ordered by server and name, their vectors [tools, dimension], and the set's version.
+    """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
     `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy.
     """
 
-    tools: tuple[Tool, ...]
+    catalogue: Catalogue
     vectors: NDArray[np.float32] | None
     version: str
     note: str = ""
 
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self.catalogue.tools
 
-_NOTHING = Stored(tools=(), vectors=None, version="")
+
+_NOTHING = Stored(catalogue=Catalogue(), vectors=None, version="")
 
 
 def read_stored(points: Points, shelf: Shelf, tenant: str, earlier: Stored | None = None) -> Stored | None:
     """The tenant's tools now; only definitions that `earlier` lacks are asked for. None where a writer came between."""
     owners = ledger.visible(points, tenant)
-    definitions = sorted(
-        (server, name, digest, owner.tenant)
-        for owner in owners
-        for server, tools in owner.tools.items()
-        for name, digest in tools.items()
-    )
+    tenant_of = {server: owner.tenant for owner in owners for server in owner.tools}
+    now = {server: tools for owner in owners for server, tools in owner.tools.items()}
     collection = points.target(COLLECTION)
     own = collection == shelf.collection
     if earlier is None or (own and earlier.vectors is None):
         earlier = _NOTHING  # The vectors are wanted, too, and it has none.
-    rows = {(tool.server, tool.name, tool.hash): row for row, tool in enumerate(earlier.tools)}
-    row_of = np.array([rows.get(definition[:3], -1) for definition in definitions], np.int64)
-    ids = [_id(*definitions[place]) for place in (row_of < 0).nonzero()[0].tolist()]
-    records = points.get(collection, ids, vectors=own) if collection and ids else {}
-    if len(records) < len(ids) or points.target(COLLECTION) != collection:
+    changed = {server: now.get(server, {}) for server in _differing(earlier.catalogue, now)}
+    wanted = {
+        digest: tool_id(tenant_of[server], f"{server}:{name}", digest)
+        for server, name, digest in _lacking(earlier.catalogue, changed)
+    }
+    records = points.get(collection, list(wanted.values()), vectors=own) if collection and wanted else {}
+    if len(records) < len(wanted) or points.target(COLLECTION) != collection:
         return None
-    read = iter([stored_tool(records[point].payload) for point in ids])
-    vectors = None
-    if own and definitions:
-        vectors = _vectors(row_of, earlier.vectors, np.array([records[point].vector for point in ids], np.float32))
-    note = shelf.mismatch(vectors) if definitions else ""
-    return Stored(
-        tools=tuple(next(read) if row < 0 else earlier.tools[row] for row in row_of.tolist()),
-        vectors=None if note else vectors,
-        version=version_of(*owners),
-        note=note,
+    found = {digest: records[point] for digest, point in wanted.items()}
+    read = {digest: Point(payload=record.payload, vector=record.vector) for digest, record in found.items()}
+    return _following(earlier, changed, read, version_of(*owners), shelf, with_vectors=own)
+
+
+def following_news(writes: Sequence[Write], shelf: Shelf, tenant: str, earlier: Stored) -> Stored | None:
+    """The tenant's tools after these writes; None where these do not tell all."""
+    for write in writes:
+        if write.tenant == tenant:
+            told = write.before == earlier.version and write.collection == shelf.collection
+            kept = {server: tools for server, tools in write.servers.items() if tools is not None}
+            # Where a server goes, a shared one of its name may come.
+            if not told or earlier.vectors is None or len(kept) < len(write.servers):
+                return None
+            earlier = _following(earlier, kept, write.points, write.after, shelf, with_vectors=True)
+        elif write.tenant == SHARED:
+            return None
+    return earlier
+
+
+def _differing(catalogue: Catalogue, now: Mapping[str, Definitions]) -> list[str]:
+    """The servers whose tools are not those of the catalogue."""
+
+    def before(server: str) -> Definitions:
+        return {tool.name: tool.hash for tool in catalogue.of_server(server)}
+
+    return [server for server in now.keys() | catalogue.places.keys() if before(server) != now.get(server, {})]
+
+
+def _lacking(catalogue: Catalogue, servers: Mapping[str, Definitions]) -> list[tuple[str, str, str]]:
+    """Server, name and hash of the definitions that the catalogue lacks."""
+    return [
+        (server, name, digest)
+        for server, tools in servers.items()
+        for known in [{tool.hash for tool in catalogue.of_server(server)}]
+        for name, digest in tools.items()
+        if digest not in known
+    ]
+
+
+def _following(
+    earlier: Stored,
+    changed: Mapping[str, Definitions],
+    read: Mapping[str, Point],
+    version: str,
+    shelf: Shelf,
+    *,
+    with_vectors: bool,
+) -> Stored:
+    """The earlier one with these as the definitions of these servers. read: by hash, what it lacks of them."""
+    known = {tool.hash: tool for server in changed for tool in earlier.catalogue.of_server(server)}
+    known |= {digest: stored_tool(point.payload) for digest, point in read.items()}
+    catalogue = earlier.catalogue.changed(
+        {server: [known[digest] for digest in tools.values()] for server, tools in changed.items()}
     )
-
-
-def _id(server: str, name: str, digest: str, tenant: str) -> str:
-    return tool_id(tenant, f"{server}:{name}", digest)
+    vectors = _vectors(earlier, catalogue, changed, read) if with_vectors and len(catalogue) else None
+    note = shelf.mismatch(vectors) if len(catalogue) else ""
+    return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note)
 
 
 def _vectors(
-    row_of: NDArray[np.int64], earlier: NDArray[np.float32] | None, read: NDArray[np.float32]
+    earlier: Stored, now: Catalogue, changed: Collection[str], read: Mapping[str, Point]
 ) -> NDArray[np.float32]:
-    """The earlier vectors at their rows, and those just read in between."""
-    if earlier is None or not len(read):
-        return read if earlier is None else earlier[row_of]
-    vectors = np.empty((len(row_of), read.shape[1]), np.float32)
-    known = row_of >= 0
-    vectors[known], vectors[~known] = earlier[row_of[known]], read
-    return vectors
+    """The vectors of unchanged servers as they are, and those of the others one by one."""
+    places = earlier.catalogue.places
+
+    def block(server: str, place: slice) -> ArrayLike:
+        if server not in changed and earlier.vectors is not None:
+            return earlier.vectors[places[server]]
+        return np.array([_vector(tool, earlier, read) for tool in now.tools[place]], np.float32)
+
+    return np.concatenate([block(server, place) for server, place in now.places.items()])
+
+
+def _vector(tool: Tool, earlier: Stored, read: Mapping[str, Point]) -> ArrayLike | None:
+    if tool.hash in read or earlier.vectors is None:
+        return read[tool.hash].vector
+    row: NDArray[np.float32] = earlier.vectors[earlier.catalogue.positions[tool.key]]
+    return row
