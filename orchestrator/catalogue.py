@@ -66,10 +66,14 @@ class Catalogue:
             keys += before[past:start]
             keys += own.positions
             past, sizes[server] = start + sizes.get(server, 0), len(own)
+        keys += before[past:]
         other = Catalogue()
         other.tools = (*now, *self.tools[past:])
-        other.positions = _numbered(keys + before[past:])
-        other.places = _places({server: size for server, size in sorted(sizes.items()) if size})
+        if keys == before:
+            other.positions, other.places = self.positions, self.places
+        else:
+            other.positions = _numbered(keys)
+            other.places = _places({server: size for server, size in sorted(sizes.items()) if size})
         return other
 
     def without(self, keys: Collection[str]) -> "Catalogue":

@@ -50,7 +50,7 @@ class Index:
         self.flagged: tuple[Tool, ...] = tuple(
             known.get(catalogue[key].hash) or cleaned(catalogue[key]) for key in self.flags
         )
-        self.catalogue = catalogue = catalogue.without(self.flags)
+        self.catalogue = catalogue = self._searched(earlier, step)
         if earlier is not None and step is not None and (self.flagged or earlier.flagged):
             step = step_over(earlier.catalogue, catalogue, step.changed)
         if earlier is None or step is None:
@@ -66,6 +66,13 @@ class Index:
             apart = [self.whole.positions[key] for key in self.flags]
             self._semantic = self._take(np.delete(vectors, apart, axis=0) if apart else vectors, vectors[apart])
         self._embedding = threading.Lock()
+
+    def _searched(self, earlier: "Index | None", step: Step | None) -> Catalogue:
+        """The catalogue of the tools that are not flagged; unchanged servers' are taken over."""
+        if earlier is None or step is None or not self.flags:
+            return self.whole.without(self.flags)
+        left = Catalogue(tool for tool in step.come if tool.key not in self.flags)
+        return earlier.catalogue.changed({server: left.of_server(server) for server in step.changed})
 
     def _take_flags(self, earlier: "Index", step: Step) -> None:
         """The flags of unchanged tools, beside those of the new ones; in the catalogue's order."""
