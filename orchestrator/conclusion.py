@@ -10,7 +10,6 @@ from orchestrator.decision import Decision
 from orchestrator.flagged import set_beside
 from orchestrator.models import MAX_LIMIT, Kind, Match, Stage, Tool
 from orchestrator.outcome import Outcome
-from orchestrator.postings import Columns
 from orchestrator.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.remarks import rejected, warnings_of
 from orchestrator.search import Candidates, Search
@@ -27,7 +26,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         ranked = by_standing(outcome)
     outcome.covering = _cover(outcome, ranked, MAX_LIMIT)
     columns = search.columns if search else outcome.index.keyword.postings.columns(outcome.understood.terms)
-    candidates = _matches(outcome, ranked, stage, columns)
+    overlap = explain.Overlap(columns, outcome.understood, ranked.positions[: outcome.limit + explain.MAX_REJECTED])
+    candidates = _matches(outcome, ranked, stage, overlap)
     if not outcome.explicit.wanted and outcome.covering is None:
         candidates = select.spread(candidates, outcome.limit)
     if outcome.request.conversation:
@@ -35,10 +35,10 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     if outcome.index.flagged:
         candidates = _with_flagged(outcome, candidates)
     costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
-    kept, dropped = costs.fit(candidates[: outcome.limit])
-    if dropped and outcome.covering is not None:
+    kept = costs.fit(candidates[: outcome.limit])
+    if costs.dropped and outcome.covering is not None:
         outcome.covering = _cover(outcome, ranked, len(kept))
-    stage = Stage.NONE if dropped and not kept else stage
+    stage = Stage.NONE if costs.dropped and not kept else stage
     unflagged = [match for match in kept if match.tool.key not in outcome.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_parts)
     connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
@@ -54,7 +54,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
         tokens=costs.tokens(kept),
         catalogue=outcome.index.whole.version,
-        rejected=rejected(outcome, candidates, kept, dropped, costs.room),
+        rejected=rejected(outcome, ranked, overlap, candidates, kept, costs),
         warnings=warnings_of(outcome, stage, ranked, kept, costs),
         offered=in_order([match.tool.key for match in kept], offered_before(outcome.request.conversation)),
         coverage=outcome.covering.coverage if outcome.covering else None,
@@ -73,9 +73,10 @@ def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:
 
 def _cover(outcome: Outcome, ranked: Ranked, most: int) -> CoverageSet | None:
     """How many of the ranked tools the wanted coverage takes; None where none is wanted."""
-    wanted, scores = outcome.request.coverage, [ranked.scores[position] for position in ranked.positions]
+    wanted = outcome.request.coverage
     if wanted is None:
         return None
+    scores = [ranked.scores[position] for position in ranked.positions]
     if not any(scores):
         return CoverageSet(count=min(most, outcome.request.limit), coverage=0.0)
     there = len(outcome.index.whole) if outcome.allowed is None else int(outcome.allowed.sum())
@@ -110,19 +111,16 @@ def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
     return Stage.SEMANTIC if outcome.semantic_ran else Stage.KEYWORD
 
 
-def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, columns: Columns) -> list[Match]:
-    """Matches for the limit and for what may be told of the rejected, in order; marked low where nothing fits."""
+def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Overlap) -> list[Match]:
+    """Matches for the limit, in order, marked low where nothing fits; and for those of which one may yet be kept."""
     low = "low: " if stage is Stage.NONE else ""
-    limit = outcome.limit
-    shown = ranked.positions[: limit + explain.MAX_REJECTED]
-    words = explain.words_in(columns, outcome.understood, shown)
+    more = outcome.request.conversation or outcome.index.flagged
+    shown = overlap.positions if more else overlap.positions[: outcome.limit]
     matches = []
-    for place, (position, own) in enumerate(zip(shown, words, strict=True)):
-        tool = outcome.index.catalogue.tools[position]
-        evidence = ranked.evidence[position]
-        # Those beyond the limit only become reasons of rejection: theirs are made of the words alone.
-        why = low + explain.why(evidence, own, _notes(outcome, position, tool, evidence)) if place < limit else ""
-        matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=own))
+    for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
+        tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
+        why = low + explain.why(evidence, words, _notes(outcome, position, tool, evidence))
+        matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=words))
     return matches
 
 

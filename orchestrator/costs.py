@@ -18,7 +18,8 @@ MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
 class Costs:
     """Counts one Decision's tokens. Where nothing had to shrink, and by estimate, all comes from the index's counts.
 
-    `room` names the limit that the matches were last held to, `note` tells that they shrank without having been asked.
+    `room` names the limit that the matches were last held to, `dropped` are those that did not fit, and `note` tells
+    that they shrank without having been asked.
     """
 
     def __init__(self, index: Index, options: Options, cap: int | None) -> None:
@@ -26,17 +27,21 @@ class Costs:
         self._counted_by = EXACT if options.exact_tokens else ESTIMATE
         self.room = f"{cap} tokens"
         self.note = ""
+        self.dropped: list[Match] = []
 
-    def fit(self, matches: list[Match]) -> tuple[list[Match], list[Match]]:
-        """The matches within cap and size, their schemas shrunk as far as needed, and those dropped."""
-        kept, dropped = (matches, []) if self._cap is None else select.fit(matches, self._cap, self._cost)
+    def fit(self, matches: list[Match]) -> list[Match]:
+        """The matches within cap and size, their schemas shrunk as far as needed."""
+        kept = matches
+        if self._cap is not None:
+            kept, self.dropped = select.fit(matches, self._cap, self._cost)
         room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
         if int(self._index.sizes[self._positions(kept)].sum()) <= room:
-            return kept, dropped
+            return kept
         self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
         self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
         kept, further = select.fit(kept, room, lambda tool: plain_size(_definition(tool)) + size_beside(tool))
-        return kept, [*further, *dropped]
+        self.dropped = [*further, *self.dropped]
+        return kept
 
     def tokens(self, kept: Sequence[Match]) -> Tokens:
         """Tokens of the whole catalogue and of the matches."""

@@ -1,10 +1,11 @@
 """Why: the words and fields that matched, what was lacking, and why others were left out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
-from orchestrator.models import Match, Rejected, Tool
+from orchestrator.models import Rejected, Tool
 from orchestrator.postings import Columns
 from orchestrator.stages.keyword import FIELDS
 from orchestrator.stages.understand import Understood
@@ -16,18 +17,35 @@ _STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "")
 """The field to name for each combination of fields' bits."""
 
 
-def words_in(columns: Columns, understood: Understood, positions: Sequence[int]) -> list[dict[str, tuple[str, ...]]]:
-    """For each tool, by field, the query's words that stand in it; a word is named once, in its strongest field."""
-    strongest = np.argsort(-columns.idf, kind="stable")
-    held = columns.holding(np.array(positions, np.int64))[strongest].T
-    words = [columns.words[row] for row in strongest.tolist()]
-    said = [understood.words.get(word, word) for word in words]
-    found: list[dict[str, tuple[str, ...]]] = [{} for _ in positions]
-    places, rows = held.nonzero()
-    for place, row, bits in zip(places.tolist(), rows.tolist(), held[places, rows].tolist(), strict=True):
-        own, field = found[place], _STRONGEST[bits]
-        own[field] = (*own.get(field, ()), said[row])
-    return found
+class Overlap:
+    """The query's words in the best tools, at these positions; gathered once a Decision."""
+
+    def __init__(self, columns: Columns, understood: Understood, positions: Sequence[int]) -> None:
+        self.positions = positions
+        strongest = np.argsort(-columns.idf, kind="stable")
+        known = [columns.words[row] for row in strongest.tolist()]
+        self._words = [understood.words.get(word, word) for word in known]
+        self._place = {understood.words[term]: place for place, term in enumerate(understood.terms)}
+        self._held = columns.holding(np.array(positions, np.int64))[strongest].T
+
+    def by_field(self, count: int) -> list[dict[str, tuple[str, ...]]]:
+        """For each of the first tools the words in each field; a word is named once, in its strongest field."""
+        found = []
+        for bits_of_words in self._held[:count].tolist():
+            own: dict[str, tuple[str, ...]] = {}
+            for word, bits in zip(self._words, bits_of_words, strict=True):
+                if bits:
+                    field = _STRONGEST[bits]
+                    own[field] = (*own.get(field, ()), word)
+            found.append(own)
+        return found
+
+    def lacking(self, words: Collection[str]) -> list[list[str]]:
+        """For each tool those of these words that it lacks, in the query's order."""
+        rows = [row for row, word in enumerate(self._words) if word in words and word in self._place]
+        rows.sort(key=lambda row: self._place[self._words[row]])
+        wanted = [self._words[row] for row in rows]
+        return [list(compress(wanted, lacks)) for lacks in (self._held[:, rows] == 0).tolist()]
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
@@ -41,21 +59,10 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
     return "; ".join(parts) or "no word and little meaning in common"
 
 
-def beyond_limit(matches: Sequence[Match], understood: Understood, last: Match | None, limit: int) -> list[Rejected]:
-    """Why candidates that scored did not make the answer: what they lack that the last match has."""
-    has = _said(last) if last else set()
-    in_order = [word for word in map(understood.words.__getitem__, understood.terms) if word in has]
-    rejected = []
-    for match in matches[:MAX_REJECTED]:
-        said = _said(match)
-        lacks = [word for word in in_order if word not in said][:_SHOWN_WORDS]
-        more = f"; lacks {', '.join(lacks)}" if lacks else ""
-        rejected.append(Rejected(tool=match.tool.key, why=f"score {match.score:.2f}, below the {limit} matches{more}"))
-    return rejected
-
-
-def _said(match: Match) -> set[str]:
-    return set().union(*match.words.values())
+def beyond_limit(tool: Tool, score: float, limit: int, lacks: Sequence[str] = ()) -> Rejected:
+    """Why a candidate that scored did not make the answer: what it lacks that the last match has."""
+    more = f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
+    return Rejected(tool=tool.key, why=f"score {score:.2f}, below the {limit} matches{more}")
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:

@@ -55,9 +55,9 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     best_first = found.chosen[order].tolist()
     scores = dict(zip(best_first, probability[order].tolist(), strict=True))
     evidence = dict(zip(best_first, _evidence(found, order), strict=True))
-    for position in scores:
-        if tools[position].labels.get("maturity") == "deprecated":
-            scores[position] *= DEPRECATED
+    deprecated = [position for position in best_first if tools[position].labels.get("maturity") == "deprecated"]
+    for position in deprecated:
+        scores[position] *= DEPRECATED
     confidence = search.confidence(found)
     lifted = _lift_named(outcome, scores, evidence)
     if lifted:
@@ -65,10 +65,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     for position, (floor, _) in outcome.always.items():
         scores[position] = max(floor, scores.get(position, 0.0))
         evidence.setdefault(position, {})["always"] = 1.0
-    if outcome.request.fusion is not Fusion.RRF or lifted or outcome.always:
-        positions = sorted(scores, key=lambda position: -scores[position])
-    else:
-        positions = list(scores)
+    moved = lifted or outcome.always or (deprecated and outcome.request.fusion is not Fusion.RRF)
+    positions = sorted(scores, key=scores.__getitem__, reverse=True) if moved else best_first
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
     surely = [position for position, chance in search.clause_bests() if chance >= SURE_OF_CLAUSE]

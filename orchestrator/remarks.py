@@ -2,6 +2,7 @@
 
 from orchestrator import explain
 from orchestrator.costs import Costs
+from orchestrator.explain import Overlap
 from orchestrator.flagged import flag_warnings
 from orchestrator.models import Match, Rejected, Stage
 from orchestrator.outcome import Outcome
@@ -9,16 +10,21 @@ from orchestrator.ranking import Ranked
 
 
 def rejected(
-    outcome: Outcome, candidates: list[Match], kept: list[Match], dropped: list[Match], room: str
+    outcome: Outcome, ranked: Ranked, overlap: Overlap, candidates: list[Match], kept: list[Match], costs: Costs
 ) -> tuple[Rejected, ...]:
-    limit = outcome.limit
-    reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
-    unwanted = set(outcome.explicit.unwanted) - set(outcome.explicit.wanted)
-    for server in unwanted:
+    """Why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED."""
+    tools, limit = outcome.index.catalogue.tools, outcome.limit
+    reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {costs.room}") for match in costs.dropped]
+    for server in set(outcome.explicit.unwanted) - set(outcome.explicit.wanted):
         said = next(m.said for m in outcome.explicit.mentions if m.server == server)
-        reasons += explain.left_out([tool for tool in outcome.index.catalogue if tool.server == server], said)
-    last = kept[-1] if kept else None
-    reasons += explain.beyond_limit(candidates[limit:], outcome.understood, last, limit)
+        reasons += explain.left_out([tool for tool in tools if tool.server == server], said)
+    flagged = [match for match in candidates[limit:] if match.tool.key in outcome.index.flags]
+    reasons += [explain.beyond_limit(match.tool, match.score, limit) for match in flagged]
+    told = {match.tool.key for match in (*kept, *costs.dropped)}
+    lacking = overlap.lacking(set().union(*kept[-1].words.values()) if kept else ())
+    for position, lacks in zip(overlap.positions, lacking, strict=True):
+        if tools[position].key not in told:
+            reasons.append(explain.beyond_limit(tools[position], ranked.scores[position], limit, lacks))
     return tuple(reasons[: explain.MAX_REJECTED])
 
 
@@ -31,9 +37,10 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
         for mention in outcome.explicit.mentions
         if mention.corrected
     ]
-    lifted = {outcome.index.catalogue.tools[p].server for p, own in ranked.evidence.items() if "explicit" in own}
-    unfit = (server for server in outcome.explicit.wanted if server not in lifted)
-    warnings += [f"the query names the server {server!r}, but none of its tools fits" for server in unfit]
+    if wanted := outcome.explicit.wanted:
+        lifted = {outcome.index.catalogue.tools[p].server for p, own in ranked.evidence.items() if "explicit" in own}
+        unfit = (server for server in wanted if server not in lifted)
+        warnings += [f"the query names the server {server!r}, but none of its tools fits" for server in unfit]
     held_back = {tool.server for tool in outcome.index.flagged}
     for name, near in outcome.explicit.unknown.items():
         if name in held_back:
@@ -41,8 +48,8 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
             continue
         hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
         warnings.append(f"no server {name!r} is known here; {hint}")
-    wanted, covering = outcome.request.coverage, outcome.covering
-    if wanted is not None and covering is not None and (short := covering.warning(wanted)):
+    coverage, covering = outcome.request.coverage, outcome.covering
+    if coverage is not None and covering is not None and (short := covering.warning(coverage)):
         warnings.append(short)
     if not len(outcome.index.whole):
         warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from orchestrator.models import Match, Tool
@@ -24,9 +25,17 @@ def spread(matches: Sequence[Match], window: int) -> list[Match]:
     """
     named: dict[str, list[Match]] = {}
     for match in matches[:window]:
-        named.setdefault("".join(filter(str.isalnum, match.tool.name.lower())), []).append(match)
+        named.setdefault(_bare(match.tool.name), []).append(match)
+    if len(named) == len(matches[:window]):
+        return list(matches)
     repeated = {match.tool.key for namesakes in named.values() for match in _repeated(namesakes)}
     return [*sorted(matches[:window], key=lambda match: match.tool.key in repeated), *matches[window:]]
+
+
+@lru_cache(maxsize=100_000)
+def _bare(name: str) -> str:
+    """`webSearch`, `web_search` and `web-search` are one name."""
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 def _repeated(namesakes: Sequence[Match]) -> list[Match]:
