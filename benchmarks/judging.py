@@ -51,13 +51,13 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     """The gate's confidence, and the Decision's."""
     legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
     chances, rows = by_keyword(legs, example)
-    gate = float(maps.gate(top_features(chances, rows, example.query))[0]) if len(chances) else 0.0
+    gate = maps.gate.chance(top_features(chances, rows, example.query)) if len(chances) else 0.0
     if gate >= GATE:
         return gate, gate
     chances, rows = by_both(legs, example)
     if not len(chances):
         return gate, 0.0
-    return gate, float(maps.confidence(top_features(chances, rows, example.query, example.nearest(chances)))[0])
+    return gate, maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

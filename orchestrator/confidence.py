@@ -44,7 +44,12 @@ class LogisticMap:
         own = rows.shape[1]
         same = self.bias + sum(map(mul, self.weights[own:].tolist(), query))
         odds = rows @ self.weights[:own] + same
-        return np.asarray(1 / (1 + np.exp(-np.minimum(np.maximum(odds, -30), 30))), np.float64)
+        return np.asarray(1 / (1 + np.exp(-odds.clip(-30, 30))), np.float64)
+
+    def chance(self, features: Sequence[float]) -> float:
+        """The probability for one row."""
+        odds = self.bias + sum(map(mul, self.weights.tolist(), features))
+        return 1 / (1 + math.exp(-min(max(odds, -30.0), 30.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,28 +90,28 @@ GATE = (*TOP, *QUERY, *BEST_KEYWORD)
 CONFIDENCE = (*GATE, *BEST_BOTH, "nearest")
 """What the confidence reads."""
 
-_KEYWORD_COLUMNS = np.array([KEYWORD.index(name) for name in BEST_KEYWORD])
-_BOTH_COLUMNS = np.array([*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)])
+_KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
+_BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
 
 
 def top_features(
     probabilities: Probabilities, rows: Rows, query: Sequence[float], nearest: float | None = None
-) -> Rows:
-    """One row of GATE, or of CONFIDENCE with `nearest`, where the candidates' rows have the semantic features too.
+) -> list[float]:
+    """GATE, or of CONFIDENCE with `nearest`, where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
     runner-up's share of the two, and how much of what the query says the best candidate holds. `nearest`: its largest
     cosine with another candidate; a tool beside its like is less surely the right one.
     """
-    clipped = np.minimum(np.maximum(probabilities, 1e-6), 1 - 1e-6)
-    best, second = sorted([*clipped.tolist(), 1e-6])[:-3:-1]
+    clipped = [min(max(chance, 1e-6), 1 - 1e-6) for chance in probabilities.tolist()]
+    best, second = sorted([*clipped, 1e-6])[:-3:-1]
     odds = math.log(best / (1 - best))
     lead = odds - math.log(second / (1 - second))
-    own = rows[int(clipped.argmax())]
-    mass = math.log(float(clipped.sum()))
-    held = float(own[_IN_TOOL]) * query[_KNOWN]
+    own = rows[clipped.index(best)].tolist()
+    mass = math.log(sum(clipped))
+    held = own[_IN_TOOL] * query[_KNOWN]
     top = [odds, lead, mass, second / (best + second), held, *query[: len(QUERY)]]
     if nearest is None:
-        return np.array([[*top, *own[_KEYWORD_COLUMNS].tolist()]])
-    return np.array([[*top, *own[_BOTH_COLUMNS].tolist(), nearest]])
+        return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
+    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), nearest]

@@ -26,7 +26,7 @@ class Overlap:
         known = [columns.words[row] for row in strongest.tolist()]
         self._words = [understood.words.get(word, word) for word in known]
         self._place = {understood.words[term]: place for place, term in enumerate(understood.terms)}
-        self._held = columns.holding(np.array(positions, np.int64))[strongest].T
+        self._held = columns.held.take(positions, axis=1)[strongest].T
 
     def by_field(self, count: int) -> list[dict[str, tuple[str, ...]]]:
         """For each of the first tools the words in each field; a word is named once, in its strongest field."""

@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import mul
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -139,7 +139,7 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
 _NO_DOCUMENTS, _NO_IMPACT, _NO_FIELDS = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.uint8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Columns:
     """The postings of a query's words, gathered once: what is asked of the query is answered from them.
 
@@ -154,27 +154,22 @@ class Columns:
     fields: NDArray[np.uint8]
     size: int
 
-    def scores(self, weighted: Mapping[str, float]) -> Scores:
-        """The BM25 score of every document for these weights of the words; other words count nothing."""
-        weights = np.array([weighted.get(word, 0.0) for word in self.words], np.float32)
-        impact = self.impact * weights.repeat(self.lengths)
+    def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
+        """What each part of a query asks of each word [parts, words]; 0 where it does not say the word."""
+        return np.array([[weighted.get(word, 0.0) for word in self.words] for weighted in parts])
+
+    def scores(self, asked: NDArray[np.float64]) -> Scores:
+        """The BM25 score of every document for weights of the words [words]."""
+        impact = self.impact * asked.astype(np.float32).repeat(self.lengths)
         return np.bincount(self.documents, impact, self.size).astype(np.float32)
 
-    def within(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-        """Only the pairs of these documents: each one's place in `words`, its document's in `documents`, and fields."""
-        place = np.full(self.size, -1, np.int64)
-        place[documents] = np.arange(len(documents))
-        places = place[self.documents]
-        kept = (places >= 0).nonzero()[0]
-        words = np.arange(len(self.words)).repeat(self.lengths)
-        return words[kept], places[kept], self.fields[kept]
-
-    def holding(self, documents: NDArray[np.int64]) -> NDArray[np.uint8]:
+    @cached_property
+    def held(self) -> NDArray[np.uint8]:
         """For each word and document [words, documents] the fields that hold it, as bits; 0: none."""
-        words, places, fields = self.within(documents)
-        found = np.zeros((len(self.words), len(documents)), np.uint8)
-        found[words, places] = fields
-        return found
+        found = np.zeros(len(self.words) * self.size, np.uint8)
+        rows = np.arange(0, len(found), self.size) if self.size else self.lengths
+        found[rows.repeat(self.lengths) + self.documents] = self.fields
+        return found.reshape(len(self.words), self.size)
 
 
 class Postings:
@@ -197,16 +192,23 @@ class Postings:
 
     def scores(self, weighted: Mapping[str, float]) -> Scores:
         """The BM25 score of every document for weighted query terms."""
-        return self.columns(weighted).scores(weighted)
+        ids, starts = self.counts.ids, self._starts
+        documents, impact = [_NO_DOCUMENTS], [_NO_IMPACT]
+        for term, weight in weighted.items():
+            if (number := ids.get(term)) is not None:
+                span = slice(starts[number], starts[number + 1])
+                documents.append(self.counts.documents[span])
+                impact.append(self._impact[span] if weight == 1 else self._impact[span] * np.float32(weight))
+        return np.bincount(np.concatenate(documents), np.concatenate(impact), self.size).astype(np.float32)
 
     def columns(self, words: Iterable[str]) -> "Columns":
         """The columns of those of these words that are known."""
         ids, starts = self.counts.ids, self._starts
-        known = [word for word in words if word in ids]
-        numbers = [ids[word] for word in known]
+        known = {word: ids[word] for word in words if word in ids}
+        numbers = known.values()
         spans = [slice(starts[number], starts[number + 1]) for number in numbers]
         return Columns(
-            words=known,
+            words=list(known),
             idf=np.array([self._idf[number] for number in numbers]),
             lengths=np.array([span.stop - span.start for span in spans], np.int64),
             documents=np.concatenate([_NO_DOCUMENTS, *(self.counts.documents[span] for span in spans)]),
@@ -215,15 +217,14 @@ class Postings:
             size=self.size,
         )
 
-    def says(self, weighted: Mapping[str, float]) -> float:
-        """The summed inverse document frequency of weighted terms; unknown ones say nothing."""
+    def says(self, weighted: Mapping[str, float]) -> tuple[float, float]:
+        """How much of these weights is of known terms, and their summed inverse document frequency by weight."""
         ids, idf = self.counts.ids, self._idf
-        return sum(idf[ids[term]] * weight for term, weight in weighted.items() if term in ids)
+        known = [(idf[ids[term]], weight) for term, weight in weighted.items() if term in ids]
+        return sum([weight for _, weight in known]), sum([own * weight for own, weight in known])
 
     def ceiling(self, weighted: Mapping[str, float]) -> float:
         """What a document would score that held every term without end; unknown terms count as the rarest would."""
+        known, says = self.says(weighted)
         rarest = math.log1p((self.size + 0.5) / 0.5)
-        ids, idf = self.counts.ids, self._idf
-        of_terms = (idf[ids[term]] if term in ids else rarest for term in weighted)
-        total: float = sum(map(mul, of_terms, weighted.values()))
-        return (self.k1 + 1) * total
+        return (self.k1 + 1) * (says + rarest * (sum(weighted.values()) - known))

@@ -13,6 +13,7 @@ from orchestrator.features import (
     keyword_features,
     query_features,
     semantic_features,
+    union,
 )
 from orchestrator.index import Index
 from orchestrator.postings import Columns
@@ -75,7 +76,7 @@ class Search:
         self._semantic: SemanticIndex | None = None
         self._meaning: SemanticScores | None = None
         self._query = query_features(index.keyword, understood.terms)
-        self._words = self._candidates(self._keyword.whole, self._keyword.clauses, above=0)
+        self._words = self._candidates(self._keyword.whole, self._keyword.clauses)
         self._clauses: list[tuple[int, float]] | None = None
 
     def by_keyword(self) -> Candidates:
@@ -88,19 +89,17 @@ class Search:
         if self._allowed is not None:
             scores = _mask_semantic(scores, self._allowed)
         self._semantic, self._meaning, self._clauses = semantic, scores, None
-        chosen = np.union1d(self._words, self._candidates(scores.whole, scores.clauses, above=-2))
+        chosen = union(len(scores.whole), self._words, self._candidates(scores.whole, scores.clauses))
         if self._allowed is not None:
             chosen = chosen[self._allowed[chosen]]
         return self._describe(chosen, semantic, scores)
 
-    def _candidates(
-        self, whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], above: float
-    ) -> Positions:
+    def _candidates(self, whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...]) -> Positions:
         """The best by one leg's scores, overall and of the named servers."""
         chosen = best_positions(whole, clauses, self._width)
-        if len(self._named):
-            chosen = np.union1d(chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
-        return chosen[whole[chosen] > above]
+        if not len(self._named):
+            return chosen
+        return union(len(whole), chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
@@ -119,7 +118,7 @@ class Search:
         best, chosen = int(np.argmax(found.merged[mask])), found.chosen[mask]
         nearest = self._semantic.nearest(int(chosen[best]), chosen)
         top = top_features(found.merged[mask], found.rows[mask], self._query, nearest)
-        sure = float(self._calibration.confidence(top)[0])
+        sure = self._calibration.confidence.chance(top)
         if found.overlap[mask][best] or found.cosines is None:
             return sure
         return min(sure, most_by_meaning(float(found.cosines[mask][best])))
@@ -127,7 +126,7 @@ class Search:
     def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:
         if not len(probabilities):
             return 0.0
-        return float(self._calibration.gate(top_features(probabilities, rows, query))[0])
+        return self._calibration.gate.chance(top_features(probabilities, rows, query))
 
     @property
     def columns(self) -> Columns:
@@ -150,13 +149,12 @@ class Search:
     def _clause(self, number: int) -> tuple[int, float]:
         """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
         terms = self._understood.clauses[number].terms
-        scores = KeywordScores(self._keyword.clauses[number], (), self._keyword.servers, self._keyword.columns)
+        scores = self._keyword.clause(number)
         query = query_features(self._index.keyword, terms)
         chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
-        chosen = chosen[scores.whole[chosen] > 0]
         meaning = None if self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
         if meaning is not None:
-            chosen = np.union1d(chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
+            chosen = union(len(scores.whole), chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
         if not len(chosen):
             return 0, 0.0
         rows = keyword_features(self._index.keyword, terms, scores, chosen)
@@ -164,12 +162,12 @@ class Search:
         surely, nearest = self._calibration.gate, None
         if meaning is not None and self._semantic is not None:
             nearness = semantic_features(self._semantic, meaning, chosen)
-            rows = np.hstack([rows, nearness])
+            rows = np.concatenate([rows, nearness], axis=1)
             by_meaning = self._calibration.semantic(nearness, query)
             chance = blend(chance, by_meaning, self._calibration.merged(rows, query))
             surely = self._calibration.confidence
             nearest = self._semantic.nearest(int(chosen[np.argmax(chance)]), chosen)
-        return int(chosen[np.argmax(chance)]), float(surely(top_features(chance, rows, query, nearest))[0])
+        return int(chosen[np.argmax(chance)]), surely.chance(top_features(chance, rows, query, nearest))
 
     def _describe(
         self, chosen: Positions, semantic: SemanticIndex | None = None, scores: SemanticScores | None = None
@@ -181,7 +179,7 @@ class Search:
             sure = self._sure(keyword, words, self._query)
             return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap, sure=sure)
         meaning = semantic_features(semantic, scores, chosen)
-        rows = np.hstack([words, meaning])
+        rows = np.concatenate([words, meaning], axis=1)
         by_meaning = self._calibration.semantic(meaning, self._query)
         return Candidates(
             chosen=chosen,

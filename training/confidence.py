@@ -270,7 +270,7 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
                 continue
             by_words = own.shape[1] == len(KEYWORD)
             nearest = None if by_words else asked.nearest(probabilities)
-            rows.append(top_features(probabilities, own, asked.query, nearest)[0])
+            rows.append(top_features(probabilities, own, asked.query, nearest))
             seen = asked.relevant[asked.overlap] if by_words else asked.relevant
             target.append(float(seen[int(np.argmax(probabilities))]))
             weight.append(collected.weight / len(collected.examples))

@@ -27,13 +27,19 @@ NAME_OF_SERVER = 3.0
 class KeywordScores:
     """One query's BM25 scores: of every tool, of every tool for each clause (none if it is one), of every server.
 
-    `columns` are the postings behind the first two, those of the query's own words.
+    `columns` are the postings behind the first two, those of the query's own words; `asked` [1 + clauses, words] is
+    what the query and each clause ask of these.
     """
 
     whole: Scores
     clauses: tuple[Scores, ...]
     servers: Scores
     columns: Columns
+    asked: NDArray[np.float64]
+
+    def clause(self, number: int) -> "KeywordScores":
+        """The scores of a clause as a query of its own."""
+        return KeywordScores(self.clauses[number], (), self.servers, self.columns, self.asked[number + 1 :])
 
 
 class BothCounts(NamedTuple):
@@ -83,9 +89,11 @@ class KeywordIndex:
     def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
         several = clauses if len(clauses) > 1 else ()
-        columns = self.postings.columns(dict.fromkeys(chain(whole, *several)))
+        columns = self.postings.columns(dict.fromkeys(chain(whole, *several)) if several else whole)
         servers = self.server_postings.scores(whole) if self.server_postings else np.zeros(1, np.float32)
-        return KeywordScores(columns.scores(whole), tuple(map(columns.scores, several)), servers, columns)
+        asked = columns.asked([whole, *several])
+        first, *more = map(columns.scores, asked)
+        return KeywordScores(first, tuple(more), servers, columns, asked)
 
     def named_servers(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each server's name, in words, that is among these; [servers]."""
@@ -113,10 +121,8 @@ class ServerNames:
 
     def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each name that is among these words; [servers]."""
-        said = np.zeros(len(self.servers))
-        for word in words:
-            if (servers := self._named.get(word)) is not None:
-                said[servers] += 1
+        named = [self._named[word] for word in words if word in self._named]
+        said = np.bincount(list(chain.from_iterable(named)), minlength=len(self.servers))
         return said / self._sizes
 
 

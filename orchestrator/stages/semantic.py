@@ -19,6 +19,7 @@ for one another: 12 ms instead of 2 for 13,000 tools on two busy cores. One colu
 
 BEST_OF_SERVER = 3
 """A server is as near as the mean of its three nearest tools."""
+_NTH = np.arange(1, BEST_OF_SERVER + 1)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,9 @@ class SemanticIndex:
     ) -> None:
         places = places or places_of_servers(tools)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        self._starts = np.array([*(place.start for place in places.values()), len(tools)], np.int64)
-        self._server_of = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+        self._starts = np.array([place.start for place in places.values()], np.int64)
+        self._sizes = np.array([place.stop - place.start for place in places.values()], np.int64)
+        self._server_of = np.arange(len(places)).repeat(self._sizes)
 
     def check(self, queries: NDArray[np.float32]) -> None:
         """Raises EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
@@ -64,19 +66,20 @@ class SemanticIndex:
         cosines = self.vectors[among] @ self.vectors[tool]
         return float(cosines[among != tool].max(initial=0))
 
-    def server_scores(self, cosines: Cosines, tools: NDArray[np.int64]) -> Cosines:
-        """For each of these tools, the mean of the best cosines [tools] within its server."""
-        servers, place = np.unique(self._server_of[tools], return_inverse=True)
-        starts, sizes = self._starts[servers], np.diff(self._starts)[servers]
+    def server_scores(self, cosines: NDArray[np.float64], tools: NDArray[np.int64]) -> NDArray[np.float64]:
+        """For each of these tools, in order, the mean of the best cosines [tools] within its server."""
+        own = self._server_of[tools]
+        first = np.ones(len(own), np.bool_)
+        np.not_equal(own[1:], own[:-1], out=first[1:])
+        servers = own[first]
+        sizes = self._sizes[servers]
         ends = sizes.cumsum()
-        own = cosines[np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)]
+        places = np.arange(ends[-1]) + (self._starts[servers] + sizes - ends).repeat(sizes)
         # Sorted within each server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
         apart = 4.0 * np.arange(len(servers))
-        ordered = np.sort(own + apart.repeat(sizes))
-        total, taken = np.zeros(len(servers)), np.minimum(sizes, BEST_OF_SERVER)
-        for nth in range(1, BEST_OF_SERVER + 1):
-            total += np.where(nth <= taken, ordered[ends - np.minimum(nth, taken)] - apart, 0)
-        return (total / taken)[place].astype(np.float32)
+        ordered = np.sort(cosines[places] + apart.repeat(sizes))
+        best = ordered[ends - np.minimum(_NTH, sizes)] * (sizes >= _NTH)
+        return np.asarray(best.sum(axis=0) / np.minimum(sizes, BEST_OF_SERVER) - apart)[first.cumsum() - 1]
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
