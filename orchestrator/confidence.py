@@ -104,7 +104,7 @@ def top_features(
     runner-up's share of the two, and how much of what the query says the best candidate holds. `nearest`: its largest
     cosine with another candidate; a tool beside its like is less surely the right one.
     """
-    clipped = [min(max(chance, 1e-6), 1 - 1e-6) for chance in probabilities.tolist()]
+    clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
     odds = math.log(best / (1 - best))
     lead = odds - math.log(second / (1 - second))

@@ -110,8 +110,8 @@ class Router:
             run.warnings.append(stale)
         run.time("load")
 
-        said = meant(request.query, request.conversation, index.keyword.postings or ())
-        understood = understand(said.text, said.earlier, index.keyword.postings)
+        said = meant(request.query, request.conversation, index.keyword.terms)
+        understood = understand(said.text, said.earlier, index.keyword.terms)
         run.warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         run.time("understand")
         outcome = Outcome(index, request, understood, self.options)

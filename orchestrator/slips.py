@@ -23,10 +23,15 @@ MAX_READ = 4_000
 _WORD = re.compile(rf"(?<![\w@./'’\"“-])[A-Za-z][a-z]{{{SHORTEST - 1},}}(?![\w@/\"”-]|\.\w|['’](?!s\b))")
 
 
+def may_be_slip(word: str) -> bool:
+    """Whether a word in lower case is one that nobody uses."""
+    return len(word) >= SHORTEST and word not in vocabulary()
+
+
 def slips(text: str, known: Container[str]) -> dict[str, str]:
     """Each misspelt word of a query, in lower case, to the one meant. `known`: the catalogue's stemmed terms."""
     unknown = dict.fromkeys(word for word in _words(text[:MAX_READ]) if (own := stem(word)) and own not in known)
-    odd = [word for word in unknown if word not in vocabulary()]
+    odd = list(filter(may_be_slip, unknown))
     found = {word: _meant(word, known) for word in odd[:MOST]}
     return {word: right for word, right in found.items() if right}
 
@@ -46,9 +51,10 @@ def _words(text: str) -> Iterator[str]:
 
 def _meant(word: str, known: Container[str]) -> str:
     """The catalogue's word one slip away, "" where there is none or more than one."""
-    near = [near for near in _one_slip_away(word) if near in vocabulary() or near in known]
+    real_words = vocabulary()
+    near = [near for near in _one_slip_away(word) if near in real_words or near in known]
     meant = {near: own for near in near if (own := stem(near)) in known}
-    real = {near: own for near, own in meant.items() if near in vocabulary()} or meant
+    real = {near: own for near, own in meant.items() if near in real_words} or meant
     return min(real) if len(set(real.values())) == 1 else ""
 
 

@@ -61,7 +61,17 @@ def terms(text: str) -> list[str]:
 
 def terms_and_words(text: str) -> list[tuple[str, str]]:
     """Each of `terms` with the word that it is the stem of."""
-    return [pair for run in _runs(text) for pair in zip(*_KNOWN[run], strict=True)]
+    return [pair for run in _runs(text) for pair in _KNOWN[run][1]]
+
+
+def says(text: str, least: int) -> bool:
+    """Whether the text has so many terms; of a long one only the beginning is read."""
+    found = 0
+    for run in _WORD.finditer(text if text.isascii() else _without_marks(text)):
+        found += len(_KNOWN[run.group()][0])
+        if found >= least:
+            return True
+    return False
 
 
 def split_words(text: str) -> Iterator[str]:
@@ -75,12 +85,15 @@ def _runs(text: str) -> list[str]:
     return _WORD.findall(text if text.isascii() else _without_marks(text))
 
 
-class _Known(dict[str, tuple[tuple[str, ...], tuple[str, ...]]]):
-    """Each word as it is written to its terms, and the words that these are the stems of."""
+_Terms = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
-    def __missing__(self, run: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        words = tuple(word for word in _cut(run) if stem(word))
-        read = tuple(map(stem, words)), words
+
+class _Known(dict[str, _Terms]):
+    """Each word as it is written to its terms, and to these with the words that they are the stems of."""
+
+    def __missing__(self, run: str) -> _Terms:
+        pairs = tuple((own, word) for word in _cut(run) if (own := stem(word)))
+        read = tuple(own for own, _ in pairs), pairs
         if len(run) <= MAX_REMEMBERED:
             if len(self) >= MOST_REMEMBERED:
                 self.clear()

@@ -25,12 +25,15 @@ class Wording:
     def __init__(self, text: str) -> None:
         self.said = _WORD.findall(text)
         self.words = [word.lower().strip("'’.") or "." for word in self.said]
-        self.capital = [place > 0 and word[0].isupper() for place, word in enumerate(self.said)]
-        self.has_cue = any(word in _CUES for word in self.words)
+        self.has_cue = not _CUES.isdisjoint(self.words)
 
     def word(self, place: int) -> str:
         """The word here, "" beyond the end."""
         return self.words[place] if 0 <= place < len(self.words) else ""
+
+    def is_capital(self, place: int) -> bool:
+        """Whether the word here is capitalised, and not for being the first."""
+        return place > 0 and self.said[place][0].isupper()
 
     def before(self, place: int) -> str:
         """The nearest word before this place that is no article; over "X and" in "use X and" as well."""
@@ -62,7 +65,7 @@ class Wording:
 
     def _ends(self, place: int) -> bool:
         """Whether a sentence or a part of it ends here: "don't use X." is clear, "don't use X rays" is not."""
-        return self.word(place) in ("", ",") or self.capital[place]
+        return self.word(place) in ("", ",") or self.is_capital(place)
 
     def is_negated(self, start: int) -> bool:
         """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""

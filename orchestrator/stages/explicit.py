@@ -144,10 +144,11 @@ class ServerIndex:
             past = names[-1].end if found else place + 1
         return Explicit(mentions=tuple(mentions), unknown=unknown)
 
-    def _where_to_look(self, query: Wording) -> list[int]:
+    def _where_to_look(self, query: Wording) -> Sequence[int]:
         """Where a name may begin: without a cue only a known one, with its first word."""
-        words = enumerate(query.words)
-        return [place for place, word in words if query.has_cue or word.lstrip("@") in self._longest]
+        if query.has_cue:
+            return range(len(query.words))
+        return [place for place, word in enumerate(query.words) if word in self._longest or word[0] == "@"]
 
     def _names_at(self, query: Wording, place: int) -> list[_Name]:
         """The known name that starts here, and those listed after it ("slack, jira and github")."""
@@ -199,7 +200,7 @@ class ServerIndex:
             return None
         before = query.before(start)
         negated = query.is_negated(start)
-        if before in VERBS or negated or (before in PLACES and query.capital[name.start]):
+        if before in VERBS or negated or (before in PLACES and query.is_capital(name.start)):
             return Form.WEAK
         return None
 
@@ -212,7 +213,7 @@ class ServerIndex:
             return None
         if word in EVERYDAY and not (after == "mcp" and query.before(place) in VERBS):
             return None
-        written_as_a_name = query.capital[place] or after in ("mcp", "server")
+        written_as_a_name = query.is_capital(place) or after in ("mcp", "server")
         no_noun = query.word(place - 1) in ("use", "using") and word not in self._said
         return query.said[place] if written_as_a_name or no_noun or self._speller.near(word) else None
 

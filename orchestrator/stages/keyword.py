@@ -1,6 +1,6 @@
 """The keyword leg: BM25 over what a tool says of itself, with its whole server as further evidence."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -79,6 +79,11 @@ class KeywordIndex:
             servers=self._counts.servers.changed(step.servers, come.servers),
         )
         return KeywordIndex(catalogue.tools, catalogue.places, counts, self.names.changed(list(catalogue.places)))
+
+    @property
+    def terms(self) -> Container[str]:
+        """All terms of the catalogue, stemmed."""
+        return self.postings.counts.ids
 
     def named(self, term: str) -> list[int]:
         """The tools whose name or server holds the term."""

@@ -7,12 +7,12 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
-from orchestrator.slips import respelt, slips
-from orchestrator.text import split_words, terms, terms_and_words
+from orchestrator.slips import may_be_slip, respelt, slips
+from orchestrator.text import says, split_words, terms_and_words
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2
@@ -21,9 +21,15 @@ MAX_CUT = 4_000
 """A longer query is a pasted document: context, not a list of tasks."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
-_SENTENCE = re.compile(r"(?<=[.!?;])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?<!\b(?:e\.g|i\.e)\.)\s+|[\n。！？；]+|\s+[-•*]\s+")
+# Both begin with one class of characters: the engine then leaps from one to the next.
+_SENTENCE = re.compile(
+    r"[\s。！？；](?:(?<=[.!?;]\s)(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
+    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)\s*[-•*]\s+)"
+)
 _JOINT = re.compile(
-    r"\s*,\s*(?:and|then|but|plus|also)?\s+|\s+(?:and|then|but|plus|after that|afterwards)\s+", re.IGNORECASE
+    r"[\s,](?:(?:(?<=,)|(?<=\s)\s*,)\s*(?:and|then|but|plus|also)?"
+    r"|(?<=\s)\s*(?:and|then|but|plus|after that|afterwards))\s+",
+    re.IGNORECASE,
 )
 _SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b", re.IGNORECASE)
 _FILLER = re.compile(
@@ -89,14 +95,17 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    wrong = {} if known is None else slips(text, known)
-    words = _words(respelt(text, wrong))
-    weighted = _weights(term for term, _ in words)
+    words = _words(text)
+    odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
+    wrong = slips(text, known) if known is not None and odd else {}
+    if wrong:
+        words = _words(respelt(text, wrong))
+    weighted = _weights([term for term, _ in words])
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
         words = [*words, *before]
-        weighted = {**{term: weight * own for term, own in _weights(term for term, _ in before).items()}, **weighted}
+        weighted = {**{term: weight * own for term, own in _weights([term for term, _ in before]).items()}, **weighted}
     parts = split_clauses(text)
     cut = tuple(Clause(text=part, terms=weigh(respelt(part, wrong))) for part in parts) if len(parts) > 1 else ()
     clauses = cut or (Clause(text=text, terms=weighted),)
@@ -106,16 +115,16 @@ def understand(
 
 def clean(query: str) -> str:
     """Printable text: control characters and lone surrogates become spaces, forms are composed; line ends stay."""
-    text = _CONTROL.sub(" ", query)
+    text = query if query.isprintable() else _CONTROL.sub(" ", query)
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
 def weigh(text: str) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full."""
-    return _weights(term for term, _ in _words(text))
+    return _weights([term for term, _ in _words(text)])
 
 
-def _weights(found: Iterable[str]) -> dict[str, float]:
+def _weights(found: Sequence[str]) -> dict[str, float]:
     return {term: count**0.5 for term, count in Counter(found).items()}
 
 
@@ -128,7 +137,10 @@ def split_clauses(text: str) -> list[str]:
     """The parts of a query that ask for something of their own; fewer than two where nothing is worth cutting."""
     if len(text) > MAX_CUT:
         return [text]
-    asking = [part for part in _SENTENCE.split(text) if part and _asks(part)]
+    sentences = [part for part in _SENTENCE.split(text) if part]
+    if len(sentences) == 1 and not _JOINT.search(text):
+        return sentences
+    asking = [part for part in sentences if _asks(part)]
     clauses = [clause for sentence in asking for clause in _cut(sentence)]
     if len(clauses) > MAX_CLAUSES:
         clauses[MAX_CLAUSES - 1 :] = [" ".join(clauses[MAX_CLAUSES - 1 :])]
@@ -140,7 +152,7 @@ def _cut(sentence: str) -> Iterator[str]:
     start = 0
     for joint in _JOINT.finditer(sentence):
         before, after = sentence[start : joint.start()], sentence[joint.end() :]
-        if not _MODIFIER.match(_bare(before)) and _stands_alone(before) and _begins_anew(joint.group(), after):
+        if _begins_anew(joint.group(), after) and not _MODIFIER.match(_bare(before)) and _stands_alone(before):
             yield before.strip(" ,.;")
             start = joint.end()
     yield sentence[start:].strip(" ,.;")
@@ -166,9 +178,9 @@ def _bare(part: str) -> str:
 def _asks(sentence: str) -> bool:
     """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
     if sentence.rstrip().endswith("?") or _bare(sentence).partition(" ")[0].lower() in _QUESTIONS:
-        return bool(terms(sentence))
-    return _stands_alone(sentence) and not _CONTEXT.match(_bare(sentence))
+        return says(sentence, 1)
+    return not _CONTEXT.match(_bare(sentence)) and _stands_alone(sentence)
 
 
 def _stands_alone(part: str) -> bool:
-    return len(terms(part)) >= MIN_CLAUSE_TERMS
+    return says(part, MIN_CLAUSE_TERMS)
