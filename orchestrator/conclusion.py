@@ -39,9 +39,10 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     if costs.dropped and outcome.covering is not None:
         outcome.covering = _cover(outcome, ranked, len(kept))
     stage = Stage.NONE if costs.dropped and not kept else stage
-    unflagged = [match for match in kept if match.tool.key not in outcome.index.flags]
+    by_key = {match.tool.key: match for match in kept}
+    unflagged = [match for key, match in by_key.items() if key not in outcome.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_parts)
-    connect = {m.tool.key: m.tool.server for m in kept if m.tool.kind is Kind.MCP and m.tool.server}
+    connect = [tool.server for tool in (by_key[key].tool for key in recommended) if tool.kind is Kind.MCP]
     return Decision(
         query=outcome.request.query,
         tenant=outcome.request.tenant,
@@ -51,12 +52,12 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         semantic_ran=outcome.semantic_ran,
         matches=tuple(kept),
         recommended=recommended,
-        servers=tuple(dict.fromkeys(connect[key] for key in recommended if key in connect)),
+        servers=tuple(dict.fromkeys(filter(None, connect))),
         tokens=costs.tokens(kept),
         catalogue=outcome.index.whole.version,
-        rejected=rejected(outcome, ranked, overlap, candidates, kept, costs),
+        rejected=rejected(outcome, ranked, overlap, candidates, by_key, costs),
         warnings=warnings_of(outcome, stage, ranked, kept, costs),
-        offered=in_order([match.tool.key for match in kept], offered_before(outcome.request.conversation)),
+        offered=in_order(tuple(by_key), offered_before(outcome.request.conversation)),
         coverage=outcome.covering.coverage if outcome.covering else None,
     )
 

@@ -35,7 +35,7 @@ class Costs:
         if self._cap is not None:
             kept, self.dropped = select.fit(matches, self._cap, self._cost)
         room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
-        if int(self._index.sizes[self._positions(kept)].sum()) <= room:
+        if sum(self._index.sizes[self._positions(kept)].tolist()) <= room:
             return kept
         self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
         self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
@@ -50,7 +50,7 @@ class Costs:
         else:
             before = self._index.tokens_total
         if self._whole and self._counted_by == ESTIMATE:
-            after = int(self._index.tokens[self._positions(kept)].sum())
+            after = sum(self._index.tokens[self._positions(kept)].tolist())
         else:
             after = sum(self._cost(match.tool) for match in kept)
         return Tokens(before=before, after=after, counted_by=self._counted_by)

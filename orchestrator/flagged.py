@@ -53,6 +53,8 @@ def _passes(tool: Tool, filters: dict[str, str]) -> bool:
 
 def flag_warnings(index: Index, matches: Sequence[Match]) -> list[str]:
     """What a person should know of each flagged tool among the matches."""
+    if not index.flags:
+        return []
     return [
         f"{match.tool.key} is flagged: {'; '.join(index.flags[match.tool.key])}; it is shown without that text"
         for match in matches

@@ -10,9 +10,9 @@ from orchestrator.ranking import Ranked
 
 
 def rejected(
-    outcome: Outcome, ranked: Ranked, overlap: Overlap, candidates: list[Match], kept: list[Match], costs: Costs
+    outcome: Outcome, ranked: Ranked, overlap: Overlap, candidates: list[Match], kept: dict[str, Match], costs: Costs
 ) -> tuple[Rejected, ...]:
-    """Why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED."""
+    """Why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED. kept: by key."""
     tools, limit = outcome.index.catalogue.tools, outcome.limit
     reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {costs.room}") for match in costs.dropped]
     for server in set(outcome.explicit.unwanted) - set(outcome.explicit.wanted):
@@ -20,11 +20,14 @@ def rejected(
         reasons += explain.left_out([tool for tool in tools if tool.server == server], said)
     flagged = [match for match in candidates[limit:] if match.tool.key in outcome.index.flags]
     reasons += [explain.beyond_limit(match.tool, match.score, limit) for match in flagged]
-    told = {match.tool.key for match in (*kept, *costs.dropped)}
-    lacking = overlap.lacking(set().union(*kept[-1].words.values()) if kept else ())
-    for position, lacks in zip(overlap.positions, lacking, strict=True):
-        if tools[position].key not in told:
-            reasons.append(explain.beyond_limit(tools[position], ranked.scores[position], limit, lacks))
+    told = {outcome.index.catalogue.positions.get(key) for key in (*kept, *(match.tool.key for match in costs.dropped))}
+    last = next(reversed(kept.values()), None)
+    lacking = overlap.lacking(set().union(*last.words.values()) if last else ())
+    reasons += [
+        explain.beyond_limit(tools[position], ranked.scores[position], limit, lacks)
+        for position, lacks in zip(overlap.positions, lacking, strict=True)
+        if position not in told
+    ]
     return tuple(reasons[: explain.MAX_REJECTED])
 
 

@@ -57,11 +57,11 @@ class Explicit:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.server for m in self.mentions if not m.negated))
+        return tuple(dict.fromkeys([m.server for m in self.mentions if not m.negated]))
 
     @property
     def unwanted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.server for m in self.mentions if m.negated))
+        return tuple(dict.fromkeys([m.server for m in self.mentions if m.negated]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,4 +44,5 @@ def keep(
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
     """The same keys, those of the last offer first and as they stood there, new ones behind."""
-    return tuple(sorted(keys, key=lambda key: offered.index(key) if key in offered else len(offered)))
+    place = {key: number for number, key in enumerate(offered)}
+    return tuple(sorted(keys, key=lambda key: place.get(key, len(place)))) if place else tuple(keys)

@@ -66,7 +66,7 @@ def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tu
         ages = {match.tool.labels.get("maturity") for match in matches[:2]}
         if ages == {"stable", "emerging"}:
             return best.tool.key, matches[1].tool.key
-    others = {match.tool.key for match in matches[1:]}
+    others = {match.tool.key for match in matches[1:]} if best_of_parts else ()
     other = next((key for key in best_of_parts if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
 
