@@ -43,13 +43,21 @@ class LogisticMap:
         """
         own = rows.shape[1]
         same = self.bias + sum(map(mul, self.weights[own:].tolist(), query))
-        odds = rows @ self.weights[:own] + same
-        return np.asarray(1 / (1 + np.exp(-odds.clip(-30, 30))), np.float64)
+        return probability(rows @ self.weights[:own] + same)
 
     def chance(self, features: Sequence[float]) -> float:
         """The probability for one row."""
         odds = self.bias + sum(map(mul, self.weights.tolist(), features))
         return 1 / (1 + math.exp(-min(max(odds, -30.0), 30.0)))
+
+
+def probability(odds: Probabilities) -> Probabilities:
+    """Of log-odds, which are spent: the array is the answer's."""
+    odds = odds.clip(-30, 30)
+    np.negative(odds, out=odds)
+    np.exp(odds, out=odds)
+    odds += 1
+    return np.reciprocal(odds, out=odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ Vectors = NDArray[np.float32]
 
 _BATCH = 512
 _FEW = 8
+_MOST_KNOWN = 50_000
+"""Words whose tokens are remembered."""
 _MAX_CHARS = 8_000
 _REMOTE_CHARS = 6_000
 """Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
@@ -57,7 +59,7 @@ def embedder_for(options: Options) -> Embedder:
 
 def unit(vectors: Vectors) -> Vectors:
     """Rows scaled to length 1; zero rows stay zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
@@ -106,21 +108,38 @@ class StaticEmbedder:
         self._tokenizer.no_truncation()
         unknown = self._tokenizer.token_to_id("[UNK]")
         self._unknown = -1 if unknown is None else unknown
+        self._by_word = (json.loads(tokenizer).get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        self._known: dict[str, list[int]] = {}
         self.dimension = int(self._rows.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
-            for row, encoding in enumerate(self._encoded(batch), start):
-                vectors[row] = self._pool(encoding.ids)
+            for row, ids in enumerate(self._tokens(batch), start):
+                vectors[row] = self._pool(ids)
         return unit(vectors)
 
-    def _encoded(self, texts: list[str]) -> Iterable[Any]:
+    def _tokens(self, texts: list[str]) -> Iterable[list[int]]:
         """A query's few texts one by one: handing them to the tokenizer's threads takes longer than cutting them."""
-        if len(texts) <= _FEW:
-            return (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
-        return self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        if len(texts) > _FEW:
+            return (encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        cut = self._words if self._by_word else self._cut
+        return map(cut, texts)
+
+    def _cut(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _words(self, text: str) -> list[int]:
+        """The tokens of a text that the tokenizer itself would first cut at spaces; each word is cut once for all."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        ids: list[int] = []
+        for word in text.split(" "):
+            if (own := self._known.get(word)) is None:
+                own = self._known[word] = self._cut(word)
+            ids += own
+        return ids
 
     def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
         """The weighted sum of the tokens' vectors; unknown tokens say nothing."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Posi
     best, margins, ranks = _standing(own)
     mean = float(cosines.sum()) / len(cosines)
     spread = math.sqrt(max(float(cosines @ cosines) / len(cosines) - mean * mean, 0.0))
-    servers = index.server_scores(cosines, chosen)
+    servers = index.server_scores(cosines)[index.server_of[chosen]]
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own
     rows[:, 1] = own - best
@@ -107,7 +108,7 @@ def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Posi
     return rows
 
 
-def _standing(values: Rows) -> tuple[float, Rows, NDArray[np.int64]]:
+def _standing(values: NDArray[Any]) -> tuple[float, Rows, NDArray[np.int64]]:
     """The best value, each one's lead over the best other one (negative for all but the best), and ranks.
 
     Rank 0 is the best; equal values keep their order.

@@ -81,12 +81,11 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
     """Each leg's probability, where the leg has found the tool."""
-    by_word = zip(found.keyword[order].tolist(), found.overlap[order].tolist(), strict=True)
-    evidence = [{"keyword": chance} if overlap else {} for chance, overlap in by_word]
-    if found.semantic is not None:
-        for own, chance in zip(evidence, found.semantic[order].tolist(), strict=True):
-            own["semantic"] = chance
-    return evidence
+    overlap, keyword = found.overlap[order].tolist(), found.keyword[order].tolist()
+    if found.semantic is None:
+        return [{"keyword": word} if held else {} for held, word in zip(overlap, keyword, strict=True)]
+    both = zip(overlap, keyword, found.semantic[order].tolist(), strict=True)
+    return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
 
 
 def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:

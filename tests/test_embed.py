@@ -61,7 +61,14 @@ def _embedder(server: ScriptedModel, model: str = "good", **given: float) -> Ope
 
 
 def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
-    texts = ["send an email", "读取文件", "mail " * 5_000, "delete the file " * 500]
+    texts = ["send an email", "读取文件", "mail " * 5_000, "delete the file " * 500, "e-mail, then  call.\tNow\nthis"]
+    texts += [
+        "getUserName of MyServer",
+        "café na\u0131ve cafe\u0301 \u0301x",
+        "42% of $3,000.50!",
+        "a\u200bb c\u00a0d 🚀up",
+    ]
+    assert len(texts) > 8  # Few texts are cut word by word, and many by the tokenizer itself.
     together = shipped().embed(texts)
     assert together.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)

@@ -70,8 +70,8 @@ def test_each_field_that_holds_a_term_is_known() -> None:
     own = tool("mail:send", "Post a letter", keywords=("dispatch",), input_schema=taking(receiver="who gets it"))
     postings = KeywordIndex([own, tool("other:thing")]).postings
     for field, term in zip(FIELDS, ("mail", "send", "dispatch", "letter", "receiv"), strict=True):
-        assert postings.columns([term]).holding(np.array([0, 1])).tolist() == [[1 << FIELDS.index(field), 0]]
-    assert postings.columns(["nowhere"]).holding(np.array([0, 1])).tolist() == []
+        assert postings.columns([term]).held.tolist() == [[1 << FIELDS.index(field), 0]]
+    assert postings.columns(["nowhere"]).held.tolist() == []
 
 
 def test_no_document_scores_above_the_ceiling() -> None:

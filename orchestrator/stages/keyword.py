@@ -16,7 +16,7 @@ from orchestrator.steps import Step
 from orchestrator.text import fields, terms
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
-"""In the order of the bits that `Postings.holding` answers with."""
+"""In the order of the bits of `Columns.held`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
 NAME_OF_SERVER = 3.0

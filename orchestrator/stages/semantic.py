@@ -38,9 +38,12 @@ class SemanticIndex:
     ) -> None:
         places = places or places_of_servers(tools)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        self._starts = np.array([place.start for place in places.values()], np.int64)
-        self._sizes = np.array([place.stop - place.start for place in places.values()], np.int64)
-        self._server_of = np.arange(len(places)).repeat(self._sizes)
+        ends = np.array([place.stop for place in places.values()], np.int64)
+        sizes = np.diff(ends, prepend=0)
+        self.server_of = np.arange(len(places)).repeat(sizes)
+        self._apart = 4.0 * np.arange(len(places))
+        taken = np.minimum(_NTH, sizes)
+        self._best, self._shares = ends - taken, (sizes >= _NTH) / taken[-1]
 
     def check(self, queries: NDArray[np.float32]) -> None:
         """Raises EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
@@ -66,20 +69,11 @@ class SemanticIndex:
         cosines = self.vectors[among] @ self.vectors[tool]
         return float(cosines[among != tool].max(initial=0))
 
-    def server_scores(self, cosines: NDArray[np.float64], tools: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For each of these tools, in order, the mean of the best cosines [tools] within its server."""
-        own = self._server_of[tools]
-        first = np.ones(len(own), np.bool_)
-        np.not_equal(own[1:], own[:-1], out=first[1:])
-        servers = own[first]
-        sizes = self._sizes[servers]
-        ends = sizes.cumsum()
-        places = np.arange(ends[-1]) + (self._starts[servers] + sizes - ends).repeat(sizes)
+    def server_scores(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each server the mean of the best cosines [tools] within it; [servers]."""
         # Sorted within each server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
-        apart = 4.0 * np.arange(len(servers))
-        ordered = np.sort(cosines[places] + apart.repeat(sizes))
-        best = ordered[ends - np.minimum(_NTH, sizes)] * (sizes >= _NTH)
-        return np.asarray(best.sum(axis=0) / np.minimum(sizes, BEST_OF_SERVER) - apart)[first.cumsum() - 1]
+        best = np.sort(cosines + self._apart[self.server_of])[self._best]
+        return np.asarray((best * self._shares).sum(axis=0) - self._apart)
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
