@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import sys
@@ -19,10 +18,9 @@ from orchestrator.errors import (
     OutcomeUnknown,
     ServerUnavailable,
     ToolrouteError,
-    Unauthorised,
 )
 from orchestrator.mcp.states import State
-from tests.servers.start import alive, config, entry, free_port, owners, running, until
+from tests.servers.start import alive, config, entry, owners, until
 
 PLAIN = entry("quick.py")
 
@@ -259,69 +257,3 @@ async def test_a_servers_own_error_with_the_librarys_code_is_not_a_lost_connecti
         assert result.is_error
         assert "quota used up" in result.text
         assert servers.states()[0].state is State.READY
-
-
-@pytest.mark.parametrize("mode", ["modern", "legacy"])
-async def test_an_http_server_that_restarts_is_called_again_without_a_loss(mode: str) -> None:
-    port = free_port()
-    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
-        async with running("plain.py", port, mode):
-            first = (await servers.call("web:pid")).text
-        async with running("plain.py", port, mode):
-            assert (await servers.call("web:pid")).text != first
-    assert owners() == []
-
-
-async def test_an_http_server_that_is_gone_was_sent_nothing() -> None:
-    port = free_port()
-    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"})) as servers:
-        async with running("plain.py", port):
-            await servers.call("web:pid")
-        with pytest.raises(ServerUnavailable, match="cannot be reached"):
-            await servers.call("web:pid")
-
-
-@pytest.mark.parametrize("mode", ["modern", "legacy"])
-async def test_an_http_server_killed_in_mid_call_leaves_the_outcome_unknown(mode: str, tmp_path: Path) -> None:
-    port, count = free_port(), tmp_path / "count"
-    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
-        async with running("plain.py", port, mode, COUNT_FILE=str(count)):
-            begin = time.monotonic()
-            with pytest.raises(OutcomeUnknown):
-                await servers.call("web:crash")
-            assert time.monotonic() - begin < 5
-        assert count.read_text() == "crash\n"
-        await asyncio.sleep(0.5)
-        async with running("plain.py", port, mode):
-            assert (await servers.call("web:add", {"a": 1, "b": 1})).text == "2"
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "message"),
-    [
-        ("401 Unauthorized", Unauthorised, r"refused the credentials \(HTTP 401 Unauthorized\): check its headers"),
-        ("404 Not Found", ServerUnavailable, "HTTP 404 Not Found"),
-        ("503 Service Unavailable", ServerUnavailable, "HTTP 503"),
-    ],
-)
-async def test_a_refusal_over_http_shows_its_status_and_no_secret(
-    answer: str, error: type[ToolrouteError], message: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(f"HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno".encode())
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as web:
-        port = web.sockets[0].getsockname()[1]
-        url = f"http://127.0.0.1:{port}/mcp?key=${{KEY}}"
-        server = {"url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}}
-        environ = {"TOKEN": "s3cret-token", "KEY": "s3cret-key"}
-        async with Connections(config(web=server), environ=environ) as servers:
-            with pytest.raises(error, match=message) as caught:
-                await servers.call("web:it")
-    assert "s3cret" not in str(caught.value)
-    assert "s3cret" not in caplog.text

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completing import complete
-from orchestrator.completions import Action, CompleteRequest, Purpose, Usage
+from orchestrator.completions import Action, Usage
 from orchestrator.deciding import choose, make_plan
-from orchestrator.errors import AnswerInvalid, ModelUnavailable
+from orchestrator.errors import ModelUnavailable
 from orchestrator.llm import Models
 from orchestrator.models import Turn
 from orchestrator.options import Options
@@ -15,7 +14,7 @@ from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.testing import Fault, Refusal, ScriptedModel
 from orchestrator.testing import Usage as Billed
-from tests.decisions import ADD_NOTE, ALL, CONVERT, DELETE, READ, decision
+from tests.decisions import ALL, CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"
 
@@ -238,63 +237,6 @@ async def test_whoever_wants_to_try_again_gets_the_error() -> None:
             await make_plan(client, PlanRequest(decision=decision(TASK)), give_up=lambda error: not error.retry)
         with pytest.raises(ModelUnavailable):
             await choose(client, decision(TASK), give_up=lambda error: not error.retry)
-
-
-# --- completions
-
-
-def filling(**given: Any) -> CompleteRequest:
-    settings: dict[str, Any] = {
-        "purpose": Purpose.ARGUMENTS,
-        "task": "note what it says",
-        "tool": ADD_NOTE,
-        "wanted": ("body",),
-        "known": {"title": "A"},
-        "results": (("s1 files:read_file", "the file says hello"),),
-    }
-    return CompleteRequest(**{**settings, **given})
-
-
-async def completed(request: CompleteRequest, *replies: Any) -> tuple[Any, ScriptedModel]:
-    async with ScriptedModel(replies) as server, models(server) as client:
-        return await complete(client, request), server
-
-
-async def test_late_arguments_come_from_results_and_nothing_else_is_touched() -> None:
-    filled = Billed({"arguments": '{"body": "hello", "title": "other"}', "why": "s1 says so"}, input=90, output=9)
-    found, server = await completed(filling(), filled)
-    assert (found.arguments, found.missing, found.why) == ({"body": "hello"}, (), "s1 says so")
-    assert (found.usage, found.model) == (Usage(input=90, output=9), "m")
-    assert "the file says hello" in server.asked[0].text
-    assert '{"title":"A"}' in server.asked[0].text
-
-
-@pytest.mark.parametrize("wrong", ['{"body": 3}', "{}", '{"body": "{{s1.result}}"}', "hello"])
-async def test_arguments_against_the_schema_are_mended_once_and_then_an_error(wrong: str) -> None:
-    found, _ = await completed(filling(), {"arguments": wrong}, {"arguments": '{"body": "hello"}'})
-    assert found.arguments == {"body": "hello"}
-    with pytest.raises(AnswerInvalid):
-        await completed(filling(), {"arguments": wrong}, {"arguments": wrong})
-
-
-async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
-    found, _ = await completed(filling(), {"arguments": "{}", "missing": ["body"], "why": "the file is empty"})
-    assert (found.arguments, found.missing) == ({}, ("body",))
-
-
-async def test_an_answer_is_written_from_the_results_within_its_tokens() -> None:
-    request = CompleteRequest(
-        purpose=Purpose.ANSWER,
-        task="what does it say?",
-        results=(("s1 files:read_file", "word " * 20_000),),
-        max_tokens=4_000,
-        answer_tokens=1_000,
-    )
-    found, server = await completed(request, Billed("It says word.", input=2_500, output=5))
-    assert (found.text, found.usage.total) == ("It says word.", 2_505)
-    assert server.asked[0].body["max_tokens"] == 1_000
-    assert len(server.asked[0].text) < 3_000 * 5
-    assert "[cut: " in server.asked[0].text
 
 
 async def test_instructions_in_a_definition_stay_in_their_fence() -> None:

@@ -11,37 +11,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, Implementation, ToolListChangedNotification
+from mcp.types import Implementation, ToolListChangedNotification
 
-from orchestrator import Router
 from orchestrator.embed import embedder_for
-from orchestrator.errors import InvalidArguments, InvalidConfig, UnknownTool
-from orchestrator.gateway import Gateway
-from orchestrator.mcp.config import McpConfig
+from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.http_door import Tokens
 from orchestrator.mcp_server import SERVERS
-from orchestrator.models import Kind, RouteHint, Tool
+from orchestrator.models import Tool
 from orchestrator.options import Options
-from orchestrator.stages.always import Capability
 from orchestrator.store import Store
-from tests.servers.start import alive, config, entry, owners, until
+from tests.servers.real import python_entry
+from tests.servers.start import alive, config, entry, text_of, until
 
 COMMAND = [sys.executable, "-m", "orchestrator", "serve"]
-QUICK, LIBRARY = entry("quick.py"), entry("plain.py")
-TIME = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
+QUICK = entry("quick.py")
+TIME = python_entry("mcp_server_time")
 TOKEN_1, TOKEN_2 = "token-of-organization-1", "token-of-organization-2"
-
-
-def text_of(result: CallToolResult, block: int = 0) -> str:
-    content = result.content[block]
-    assert content.type == "text"
-    return content.text
 
 
 @pytest.fixture
@@ -49,16 +39,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(config(quick=QUICK, time=TIME)))
     return path
-
-
-@asynccontextmanager
-async def gateway(folder: Path, servers: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[Gateway]:
-    capabilities = (Capability(tool="quick:add", phrases=("add up",)),)
-    router = Router(store=str(folder / "store"), capabilities=capabilities)
-    assert router.store is not None
-    parsed = McpConfig.parse(servers or config(quick=QUICK, time=TIME))
-    async with Gateway(parsed, router.store, router, **options) as made:
-        yield made
 
 
 @asynccontextmanager
@@ -203,61 +183,6 @@ async def _toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
     return process.returncode, out.decode(), error.decode()
 
 
-async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        await served.search("org:1", "add two numbers", 3, RouteHint.AUTO)
-        await asyncio.to_thread(served._store.replace_server, "org:1", "quick", [])
-        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
-            await served.call("org:1", "quick:add", {"a": 1, "b": 2})
-        assert text_of(await served.call("org:2", "quick:add", {"a": 1, "b": 2})) == "3"
-    assert owners() == []
-
-
-async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        for tenant in ("org:1", "user:1"):
-            await served.search(tenant, "anything", 1, RouteHint.AUTO)
-        private = Tool(server="time", name="payroll", description="Show the payroll of the company")
-        await asyncio.to_thread(served._store.replace_server, "org:1", "time", [private])
-        found = await served.search("org:1", "show the payroll", 3, RouteHint.AUTO)
-        assert found["matches"][0]["tool"] == "time:payroll"
-        other = await served.search("user:1", "show the payroll", 50, RouteHint.SEMANTIC)
-        assert "time:payroll" not in {match["tool"] for match in other["matches"]}
-        with pytest.raises(UnknownTool, match="no tool 'time:payroll'"):
-            await served.call("user:1", "time:payroll", {})
-
-
-async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        store = served._router.store
-        assert store is not None
-        adder = Tool(server="agents", name="adder", description="add two numbers", kind=Kind.AGENT)
-        foreign = Tool(server="elsewhere", name="add", description="add two numbers")
-        await asyncio.to_thread(store.replace_servers, "org:1", {"agents": [adder], "elsewhere": [foreign]})
-        found = await served.search("org:1", "add two numbers", 50, RouteHint.SEMANTIC)
-        assert found["matches"][0]["tool"] == "quick:add"
-        assert {match["tool"].partition(":")[0] for match in found["matches"]} <= {"quick", "time"}
-        with pytest.raises(UnknownTool, match="not called through MCP"):
-            await served.call("org:1", "agents:adder", {})
-
-
-async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> None:
-    from orchestrator.mcp_server import make_server
-
-    async with gateway(tmp_path) as served:
-        await served.search("org:1", "anything", 1, RouteHint.AUTO)
-        async with Client(make_server(served, "org:1")) as client:
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert list(tools) == ["search", "call_tool", "quick__add"]
-            assert set(tools["quick__add"].input_schema["properties"]) == {"a", "b"}
-            result = await client.call_tool("quick__add", {"a": 1, "b": 2})
-            assert result.content[0].text == "3"  # type: ignore[union-attr]
-            for name, given in (("search", {"query": "x", "limit": 500}), ("search", {}), ("call_tool", {"tool": 1})):
-                refused = await client.call_tool(name, given)
-                assert refused.is_error
-                assert "InvalidArguments" in text_of(refused)
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_over_stdio_is_told_when_its_direct_tools_change(tmp_path: Path, mode: str) -> None:
     file, folder = tmp_path / "mcp.json", tmp_path / "store"
@@ -328,32 +253,6 @@ def _store_web_search(folder: Path, tenant: str) -> None:
     """Another process would store it the same way: as a `sync` does."""
     store = Store(folder, embedder=lambda: embedder_for(Options()))
     store.replace_server(tenant, "web", [Tool(server="web", name="web_search", description="Search the web")])
-
-
-async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
-    async with gateway(tmp_path, config(library=LIBRARY)) as served:
-        await served.search("org:1", "add two numbers", 10, RouteHint.AUTO)
-        await served.call("org:1", "library:change", {})
-        await served.call("org:1", "library:grow", {})
-        store = served._router.store
-        assert store is not None
-        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools})
-        with pytest.raises(InvalidArguments, match="has changed since it was chosen"):
-            await served.call("org:1", "library:add", {"a": 1, "b": 2})
-        result = await served.call("org:1", "library:add", {"first": 1, "second": 2})
-        assert text_of(result) == "3"
-        assert "Warning: library:add has changed" in text_of(result, -1)
-        found = await served.search("org:1", "grown: a tool that was not there before", 3, RouteHint.AUTO)
-        assert "library:grown" in [match["tool"] for match in found["matches"]]
-
-
-async def test_warming_connects_the_recommended_server_alone(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        await served.search("local", "x", 1, RouteHint.AUTO)
-    async with gateway(tmp_path, warm=True) as served:
-        await served.search("local", "convert a time between time zones", 1, RouteHint.AUTO)
-        pool = served._pools["local"]
-        await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])
 
 
 @pytest.mark.parametrize(

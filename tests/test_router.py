@@ -18,7 +18,6 @@ from orchestrator.explain import MAX_REJECTED
 from orchestrator.models import Fusion, Kind, RouteHint, RouteRequest, Stage
 from orchestrator.options import Options
 from orchestrator.router import Router
-from orchestrator.stages.merge import merge
 from tests.catalogues import sample, taking, tool
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
@@ -206,20 +205,6 @@ async def test_every_fusion_finds_the_tool_that_both_legs_put_first(router: Rout
     decision = await router.route(request(CLEAR, fusion=fusion, route_hint=RouteHint.SEMANTIC))
     assert decision.matches[0].tool.key == "stripe:refund_charge"
     assert all(0 <= match.score <= 1 for match in decision.matches)
-
-
-def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:
-    keyword, semantic = np.array([0.6, 0.6, 0.0]), np.array([0.6, 0.0, 0.5])
-    probability, order = merge(Fusion.WEIGHTED, keyword, semantic, keyword)
-    np.testing.assert_allclose(probability, [0.6, 0.36, 0.3])
-    assert order.tolist() == [0, 1, 2]
-
-
-def test_ranks_order_and_never_pose_as_confidence() -> None:
-    learnt = np.array([0.2, 0.9, 0.1])
-    probability, order = merge(Fusion.RRF, np.array([0.9, 0.1, 0.5]), np.array([0.8, 0.2, 0.1]), learnt)
-    assert probability is learnt
-    assert order[0] == 0
 
 
 async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Router) -> None:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import Router
 from orchestrator.catalogue import Catalogue, tool_to_json
-from orchestrator.embed import StaticEmbedder, embed_tools
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, UnknownTenant
-from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest
+from orchestrator.embed import embed_tools
+from orchestrator.errors import InvalidCatalogue, UnknownTenant
+from orchestrator.models import Annotations, Kind
 from orchestrator.names import COLLECTION
 from orchestrator.storage.client import Points
 from orchestrator.store import SHARED, Changes, Store
 from tests.catalogues import sample, tool
-from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model
+from tests.stores import FILES, MAIL, by_server, shipped
 
 
 def test_what_is_written_is_read_back_in_order_with_its_vectors(store: Store) -> None:
@@ -130,20 +128,6 @@ def test_is_current_never_claims_more_than_it_can_tell(store: Store) -> None:
     assert not store.is_current("org:1", version)
 
 
-def test_an_unchanged_tool_is_never_embedded_twice(place: str) -> None:
-    embedder = CountingEmbedder()
-    store = Store(place, embedder=embedder)
-    store.replace_server("org:1", "files", FILES)
-    assert embedder.asked
-    embedder.asked.clear()
-    store.replace_server("org:1", "files", FILES)
-    store.replace_server("org:1", "files", FILES[1:])
-    assert embedder.asked == []
-    store.replace_server("org:1", "files", [FILES[1], tool("files:list_folder", "Show what a folder holds")])
-    assert [text for text in embedder.asked if "disk" in text] == []
-    assert any("Show what a folder holds" in text for text in embedder.asked)
-
-
 def test_progress_counts_up_to_the_tools_that_are_written(store: Store) -> None:
     tools = [tool(f"s:tool_{number}", f"Does thing {number}") for number in range(600)]
     steps: list[tuple[int, int]] = []
@@ -182,95 +166,6 @@ def test_qdrants_own_search_shows_no_hidden_tool(store: Store) -> None:
     store.replace_server(SHARED, "mail", MAIL)
     store.replace_server("org:1", "mail", [tool("mail:send_email", "Post a letter")])
     assert [key for key, _ in store.search("org:1", shipped().embed(["email"])[0], 5)] == ["mail:send_email"]
-
-
-def test_a_changed_embedder_embeds_anew_behind_the_alias_while_searches_go_on(place: str, tmp_path: Path) -> None:
-    if not place:
-        pytest.skip("an in-memory store has one embedder, as it lives with one Store")
-    tools = [tool(f"s{n % 7}:tool_{n}", f"Does thing {n} with care") for n in range(700)]
-    old = Store(place, embedder=shipped())
-    old.replace_servers("org:1", by_server(tools))
-    query = shipped().embed(["does thing 5"])[0]
-    found: list[int] = []
-    stop = threading.Event()
-
-    def search() -> None:
-        reader = Store(place, embedder=shipped())
-        while not stop.is_set():
-            stored = reader.load("org:1")
-            assert stored.tools == Catalogue(tools).tools
-            found.append(0 if stored.vectors is None else len(stored.vectors @ query))
-
-    searching = threading.Thread(target=search)
-    searching.start()
-    new = Store(place, embedder=StaticEmbedder(smaller_model(tmp_path / "model")))
-    assert "embeds the tools anew" in new.load("org:1").note
-    assert new.replace_server("org:1", "s0", by_server(tools)["s0"]) == Changes(same=100)
-    stop.set()
-    searching.join()
-    assert 700 in found
-    stored = new.load("org:1")
-    assert (stored.note, stored.tools) == ("", Catalogue(tools).tools)
-    assert stored.vectors is not None
-    assert stored.vectors.shape == (700, 64)
-    np.testing.assert_allclose(stored.vectors, embed_tools(new.embedder, stored.tools), atol=1e-6)
-    assert old.load("org:1").vectors is None
-
-
-def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
-    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.storage.shelf._CHUNK", 30)
-    embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
-    new = Store(tmp_path / "store", embedder=embedder)
-    embed = embedder.embed
-    monkeypatch.setattr(embedder, "embed", _failing_after(embed, calls=5))
-    with pytest.raises(KeyboardInterrupt):
-        new.replace_server("org:1", "s", tools)
-    assert Store(tmp_path / "store", embedder=shipped()).load("org:1").vectors is not None
-    monkeypatch.setattr(embedder, "embed", embed)
-    embedder.asked.clear()
-    new.replace_server("org:1", "s", tools)
-    assert new.load("org:1").note == ""
-    assert len([text for text in embedder.asked if text.startswith("Does thing")]) == 60
-
-
-def _failing_after(embed: object, calls: int) -> object:
-    left = iter(range(calls))
-
-    def interrupted(texts: list[str]) -> object:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return embed(texts)  # type: ignore[operator]
-
-    return interrupted
-
-
-async def test_another_embedders_vectors_are_told_when_the_semantic_leg_runs(tmp_path: Path) -> None:
-    Store(tmp_path / "store", embedder=shipped()).replace_servers("local", {"mail": MAIL, "files": FILES})
-    embedder = StaticEmbedder(smaller_model(tmp_path / "model"))
-    async with Router(store=Store(tmp_path / "store", embedder=embedder), embedder=embedder) as router:
-        ask = RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.SEMANTIC)
-        decision = await router.route(ask)
-        assert decision.semantic_ran
-        assert decision.matches[0].tool.key == "mail:send_email"
-        assert any("embeds the tools anew" in warning for warning in decision.warnings)
-        quick = await router.route(RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.KEYWORD))
-        assert not any("embeds the tools anew" in warning for warning in quick.warnings)
-
-
-def test_vectors_of_another_dimension_name_the_remedy(tmp_path: Path) -> None:
-    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
-    impostor = StaticEmbedder(smaller_model(tmp_path / "model"))
-    impostor.id = shipped().id
-    store = Store(tmp_path / "store", embedder=impostor)
-    with pytest.raises(InvalidConfig, match=r"256 dimensions.*gives 64.*choose the embedder"):
-        store.replace_server("org:1", "files", FILES)
-    stored = store.load("org:1")
-    assert (stored.vectors, len(stored.tools)) == (None, 2)
-    assert "choose the embedder" in stored.note
 
 
 def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

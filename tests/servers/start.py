@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from mcp.types import CallToolResult
+
 HERE = Path(__file__).parent
 
 
@@ -69,6 +71,12 @@ def alive(pid: int | str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def text_of(result: CallToolResult, block: int = 0) -> str:
+    content = result.content[block]
+    assert content.type == "text"
+    return content.text
 
 
 def owners() -> list[str]:

@@ -1,0 +1,68 @@
+"""A model's completions: late arguments from results, and the answer, within their tokens."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.completing import complete
+from orchestrator.completions import CompleteRequest, Purpose, Usage
+from orchestrator.errors import AnswerInvalid
+from orchestrator.llm import Models
+from orchestrator.options import Options
+from orchestrator.testing import ScriptedModel
+from orchestrator.testing import Usage as Billed
+from tests.decisions import ADD_NOTE
+
+
+def filling(**given: Any) -> CompleteRequest:
+    settings: dict[str, Any] = {
+        "purpose": Purpose.ARGUMENTS,
+        "task": "note what it says",
+        "tool": ADD_NOTE,
+        "wanted": ("body",),
+        "known": {"title": "A"},
+        "results": (("s1 files:read_file", "the file says hello"),),
+    }
+    return CompleteRequest(**{**settings, **given})
+
+
+async def completed(request: CompleteRequest, *replies: Any) -> tuple[Any, ScriptedModel]:
+    async with ScriptedModel(replies) as server, Models(Options(model_url=server.url, model="m"), tries=1) as client:
+        return await complete(client, request), server
+
+
+async def test_late_arguments_come_from_results_and_nothing_else_is_touched() -> None:
+    filled = Billed({"arguments": '{"body": "hello", "title": "other"}', "why": "s1 says so"}, input=90, output=9)
+    found, server = await completed(filling(), filled)
+    assert (found.arguments, found.missing, found.why) == ({"body": "hello"}, (), "s1 says so")
+    assert (found.usage, found.model) == (Usage(input=90, output=9), "m")
+    assert "the file says hello" in server.asked[0].text
+    assert '{"title":"A"}' in server.asked[0].text
+
+
+@pytest.mark.parametrize("wrong", ['{"body": 3}', "{}", '{"body": "{{s1.result}}"}', "hello"])
+async def test_arguments_against_the_schema_are_mended_once_and_then_an_error(wrong: str) -> None:
+    found, _ = await completed(filling(), {"arguments": wrong}, {"arguments": '{"body": "hello"}'})
+    assert found.arguments == {"body": "hello"}
+    with pytest.raises(AnswerInvalid):
+        await completed(filling(), {"arguments": wrong}, {"arguments": wrong})
+
+
+async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
+    found, _ = await completed(filling(), {"arguments": "{}", "missing": ["body"], "why": "the file is empty"})
+    assert (found.arguments, found.missing) == ({}, ("body",))
+
+
+async def test_an_answer_is_written_from_the_results_within_its_tokens() -> None:
+    request = CompleteRequest(
+        purpose=Purpose.ANSWER,
+        task="what does it say?",
+        results=(("s1 files:read_file", "word " * 20_000),),
+        max_tokens=4_000,
+        answer_tokens=1_000,
+    )
+    found, server = await completed(request, Billed("It says word.", input=2_500, output=5))
+    assert (found.text, found.usage.total) == ("It says word.", 2_505)
+    assert server.asked[0].body["max_tokens"] == 1_000
+    assert len(server.asked[0].text) < 3_000 * 5
+    assert "[cut: " in server.asked[0].text
