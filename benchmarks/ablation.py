@@ -12,14 +12,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.judging import judge
+from benchmarks.judging import BY_SCORE, judge
 from orchestrator import embed, text
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder
 from orchestrator.features import KEYWORD, SEMANTIC
 from orchestrator.models import Tool
 from orchestrator.stages import keyword
-from training.confidence import Collected, Example, collect, collect_small
+from training.examples import Collected, Example, collect, collect_small
 
 Kinds = Sequence[Sequence[Collected]]
 """Whole sets and small catalogues of them, each in the same order of the sets."""
@@ -33,6 +33,7 @@ Recalls = list[tuple[float, float]]
 WHOLE = "learnt"
 """The way of ranking that levers are taken out of: both legs always."""
 WAYS = {
+    "tools for each part of a task in turn": BY_SCORE,
     "the learnt merge: weighted in its place": "weighted",
     "the learnt merge: rrf in its place": "rrf",
     "the semantic leg": "keyword",

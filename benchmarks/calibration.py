@@ -25,8 +25,8 @@ from orchestrator.fitting import Worth, corrected, corrected_absent, cross_valid
 from orchestrator.index import Index
 from orchestrator.options import Options
 from orchestrator.trials import Trial, tried
-from training.confidence import SETS
 from training.coverage import left_out_maps
+from training.examples import SETS
 
 MOST_QUERIES = 300
 OPTIONS = Options()

@@ -1,16 +1,23 @@
 """One development query, judged with maps that were fitted without its set: what each way of ranking finds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, top_features
+from orchestrator.confidence import Calibration, LogisticMap, top_features
 from orchestrator.models import Fusion
-from orchestrator.stages.merge import merge
-from training.confidence import Example, by_both, by_keyword
+from orchestrator.stages.merge import merge, vote
+from orchestrator.stages.parts import in_turn
+from training.confidence import by_both, by_keyword
+from training.examples import Example, Part, Rows
 
 GATE = 0.7
+MOST = 10
+"""Matches of an answer."""
+BY_SCORE = "by score"
+"""The learnt merge without tools for each part in turn."""
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
 
@@ -37,7 +44,15 @@ def judge(example: Example, maps: Calibration) -> Judged:
     for fusion in Fusion:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate, confidence = _claims(example, maps)
+    by_score = orders["learnt"]
+    if len(example.parts) > 1:
+        by_words = [(part.places[part.overlap], by_keyword(legs, part)[0]) for part in example.parts]
+        by_meaning = [(part.places, by_both(legs, part)[0]) for part in example.parts]
+        orders["keyword"] = _in_turn(orders["keyword"], keyword, by_words)
+        for way, chances in (("learnt", learnt), ("weighted", vote(keyword, semantic))):
+            orders[way] = _in_turn(orders[way], chances, by_meaning)
     orders["auto"] = orders["keyword" if gate >= GATE else "learnt"]
+    orders[BY_SCORE] = by_score
     return Judged(
         recall={way: (_recall(example, order, 5), _recall(example, order, 10)) for way, order in orders.items()},
         confidence=confidence,
@@ -47,17 +62,32 @@ def judge(example: Example, maps: Calibration) -> Judged:
     )
 
 
+def _in_turn(
+    order: NDArray[np.int64], scores: Rows, parts: Sequence[tuple[NDArray[np.int64], Rows]]
+) -> NDArray[np.int64]:
+    """The order so that each part of the task has its tools among the first, as `route` has it."""
+    chances = np.zeros((len(parts), len(order)))
+    for row, (places, own) in zip(chances, parts, strict=True):
+        row[places[places >= 0]] = own[places >= 0]
+    return order[in_turn(scores[order].tolist(), chances[:, order], ahead=1, most=MOST)]
+
+
 def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
-    """The gate's confidence, and the Decision's."""
+    """The gate's confidence, that of the least sure part, and the Decision's."""
     legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
-    chances, rows = by_keyword(legs, example)
-    gate = maps.gate.chance(top_features(chances, rows, example.query)) if len(chances) else 0.0
+    sure = _gate(maps, legs, example)
+    gate = min([sure, *(_gate(maps, legs, part) for part in example.parts)])
     if gate >= GATE:
-        return gate, gate
+        return gate, sure
     chances, rows = by_both(legs, example)
     if not len(chances):
         return gate, 0.0
     return gate, maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
+
+
+def _gate(maps: Calibration, legs: dict[str, LogisticMap], asked: Example | Part) -> float:
+    chances, rows = by_keyword(legs, asked)
+    return maps.gate.chance(top_features(chances, rows, asked.query)) if len(chances) else 0.0
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

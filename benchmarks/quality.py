@@ -22,7 +22,8 @@ from benchmarks.targets import Claims, claims_of, target_table
 from orchestrator.confidence import Calibration, from_json
 from orchestrator.embed import embedder_for
 from orchestrator.options import Options
-from training.confidence import SETS, Collected, collect, collect_small, fit_all, sampled
+from training.confidence import fit_all
+from training.examples import SETS, Collected, collect, collect_small, sampled
 
 T = TypeVar("T")
 Means = dict[str, tuple[float, float]]

@@ -18,7 +18,7 @@ from orchestrator.metrics import mean, recall
 from orchestrator.models import RouteRequest
 from orchestrator.router import Router
 from orchestrator.slips import MOST
-from training.confidence import SETS
+from training.examples import SETS
 
 SHARE, ASKED = 0.4, 100
 """Of words of five letters and more, and queries of a set."""

@@ -1,6 +1,7 @@
 """From candidates to a Decision: stage, matches, recommendation, coverage set, token cap."""
 
 from dataclasses import replace
+from textwrap import shorten
 
 from orchestrator import explain
 from orchestrator.continuing import continued
@@ -8,7 +9,7 @@ from orchestrator.costs import Costs
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
 from orchestrator.flagged import set_beside
-from orchestrator.models import MAX_LIMIT, Kind, Match, Stage, Tool
+from orchestrator.models import MAX_LIMIT, Kind, Match, Stage
 from orchestrator.outcome import Outcome
 from orchestrator.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.remarks import rejected, warnings_of
@@ -120,16 +121,19 @@ def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Ov
     matches = []
     for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
-        why = low + explain.why(evidence, words, _notes(outcome, position, tool, evidence))
+        why = low + explain.why(evidence, words, _notes(outcome, ranked, position))
         matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=words))
     return matches
 
 
-def _notes(outcome: Outcome, position: int, tool: Tool, evidence: dict[str, float]) -> list[str]:
+def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
+    evidence, tool = ranked.evidence[position], outcome.index.catalogue.tools[position]
     notes = []
     if "always" in evidence:
         notes.append(f'always available, asked for by "{outcome.always[position][1]}"')
     if "explicit" in evidence:
         said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
         notes.append(f'server named by "{said}"')
+    if position in ranked.moved_up:
+        notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')
     return notes

@@ -62,7 +62,7 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
 def beyond_limit(tool: Tool, score: float, limit: int, lacks: Sequence[str] = ()) -> Rejected:
     """Why a candidate that scored did not make the answer: what it lacks that the last match has."""
     more = f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
-    return Rejected(tool=tool.key, why=f"score {score:.2f}, below the {limit} matches{more}")
+    return Rejected(tool=tool.key, why=f"score {score:.2f}, behind the {limit} matches{more}")
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:

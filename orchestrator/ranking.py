@@ -1,15 +1,18 @@
 """The order of the candidates: legs merged, floors under what was said outright, and what all of it is worth."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.models import Fusion
 from orchestrator.outcome import Outcome
-from orchestrator.search import Candidates, Search
+from orchestrator.search import Candidates, ClauseFound, Search
 from orchestrator.stages import select
 from orchestrator.stages.merge import merge
+from orchestrator.stages.parts import in_turn
 
 DEPRECATED = 0.8
 """What a deprecated tool's probability is multiplied with."""
@@ -31,6 +34,8 @@ class Ranked:
     confidence: float
     best_of_parts: list[str]
     """Keys of the best tools of each named server and each clause, where there are several; some may be the same."""
+    moved_up: dict[int, str] = field(default_factory=dict)
+    """The clause that a tool stands ahead of better scores for."""
 
 
 def always_only(outcome: Outcome) -> Ranked:
@@ -69,14 +74,44 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     positions = sorted(scores, key=scores.__getitem__, reverse=True) if moved else best_first
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
-    surely = [position for position, chance in search.clause_bests() if chance >= SURE_OF_CLAUSE]
+    parts = search.clauses()
+    surely = [part.best for part in parts if part.best is not None and part.sure >= SURE_OF_CLAUSE]
+    moved_up: dict[int, str] = {}
+    if len(parts) > 1 and outcome.request.coverage is None and outcome.request.fusion is not Fusion.RRF:
+        ahead = lifted | {position for position in scores if scores[position] == 1.0}
+        positions, moved_up = _in_turn(outcome, parts, positions, scores, ahead)
     return Ranked(
         positions=positions,
+        moved_up=moved_up,
         scores=scores,
         evidence=evidence,
         confidence=confidence,
         best_of_parts=[tools[position].key for position in (*_best_named(outcome, scores, lifted), *surely)],
     )
+
+
+def _in_turn(
+    outcome: Outcome, parts: Sequence[ClauseFound], positions: list[int], scores: dict[int, float], first: set[int]
+) -> tuple[list[int], dict[int, str]]:
+    """The positions so that each part of the task has its tools among the first, and for which part each moved up.
+
+    The best of all, and what was said outright, stay ahead.
+    """
+    ahead = max(1, sum(1 for _ in takewhile(first.__contains__, positions)))
+    places = {position: place for place, position in enumerate(positions)}
+    chances = np.zeros((len(parts), len(positions)))
+    for row, part in zip(chances, parts, strict=True):
+        for position, chance in zip(part.chosen.tolist(), part.chances.tolist(), strict=True):
+            if position in places:
+                row[places[position]] = chance
+    order = in_turn([scores[position] for position in positions], chances, ahead=ahead, most=outcome.limit)
+    clauses = outcome.understood.clauses
+    moved = {
+        positions[place]: clauses[int(np.argmax(chances[:, place]))].text
+        for now, place in enumerate(order)
+        if now < place
+    }
+    return [positions[place] for place in order], moved
 
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:

@@ -51,6 +51,23 @@ class Candidates:
     cosines: Probabilities | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClauseFound:
+    """What one clause finds as a query of its own: candidates as in Candidates, each tool's chance to be right, and
+    the chance that the best one is."""
+
+    chosen: Positions
+    rows: Rows
+    query: list[float]
+    overlap: NDArray[np.bool_]
+    chances: Probabilities
+    sure: float
+
+    @property
+    def best(self) -> int | None:
+        return int(self.chosen[np.argmax(self.chances)]) if len(self.chosen) else None
+
+
 class Search:
     """One query against one Index.
 
@@ -77,7 +94,7 @@ class Search:
         self._meaning: SemanticScores | None = None
         self._query = query_features(index.keyword, understood.terms)
         self._words = self._candidates(self._keyword.whole, self._keyword.clauses)
-        self._clauses: list[tuple[int, float]] | None = None
+        self._clauses: list[ClauseFound] | None = None
 
     def by_keyword(self) -> Candidates:
         """The keyword leg alone: candidates that share at least one term with the query."""
@@ -103,7 +120,7 @@ class Search:
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
-        return min([found.sure, *(chance for _, chance in self._of_clauses())])
+        return min([found.sure, *(clause.sure for clause in self.clauses())])
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
@@ -133,21 +150,13 @@ class Search:
         """The postings of the query's words."""
         return self._keyword.columns
 
-    def clause_bests(self) -> list[tuple[int, float]]:
-        """For each clause taken alone its best tool's position and chance to be right, by the legs that ran.
-
-        Empty for a query of one clause; a clause that finds nothing is left out.
-        """
-        return [(position, chance) for position, chance in self._of_clauses() if chance > 0]
-
-    def _of_clauses(self) -> list[tuple[int, float]]:
-        """`_clause` of each, by the legs that ran."""
+    def clauses(self) -> list[ClauseFound]:
+        """What each clause finds as a query of its own, by the legs that ran; empty for a query of one clause."""
         if self._clauses is None:
             self._clauses = [self._clause(number) for number in range(len(self._keyword.clauses))]
         return self._clauses
 
-    def _clause(self, number: int) -> tuple[int, float]:
-        """The best tool of a clause as a query of its own, and its chance; chance 0 where nothing is found."""
+    def _clause(self, number: int) -> ClauseFound:
         terms = self._understood.clauses[number].terms
         scores = self._keyword.clause(number)
         query = query_features(self._index.keyword, terms)
@@ -155,19 +164,19 @@ class Search:
         meaning = None if self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
         if meaning is not None:
             chosen = union(len(scores.whole), chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
-        if not len(chosen):
-            return 0, 0.0
         rows = keyword_features(self._index.keyword, terms, scores, chosen)
-        chance = self._calibration.keyword(rows, query) * (scores.whole[chosen] > 0)
+        overlap = scores.whole[chosen] > 0
+        chance = self._calibration.keyword(rows, query) * overlap
         surely, nearest = self._calibration.gate, None
-        if meaning is not None and self._semantic is not None:
+        if meaning is not None and self._semantic is not None and len(chosen):
             nearness = semantic_features(self._semantic, meaning, chosen)
             rows = np.concatenate([rows, nearness], axis=1)
             by_meaning = self._calibration.semantic(nearness, query)
             chance = blend(chance, by_meaning, self._calibration.merged(rows, query))
             surely = self._calibration.confidence
             nearest = self._semantic.nearest(int(chosen[np.argmax(chance)]), chosen)
-        return int(chosen[np.argmax(chance)]), surely.chance(top_features(chance, rows, query, nearest))
+        sure = surely.chance(top_features(chance, rows, query, nearest)) if len(chosen) else 0.0
+        return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chance, sure=sure)
 
     def _describe(
         self, chosen: Positions, semantic: SemanticIndex | None = None, scores: SemanticScores | None = None

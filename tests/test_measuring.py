@@ -13,8 +13,9 @@ from orchestrator.options import Options
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.text import terms
 from tests.catalogues import sample
-from training.confidence import collect, fit_all, sampled
+from training.confidence import fit_all
 from training.coverage import Routed
+from training.examples import collect, sampled
 
 WORDS = "refunding customers"
 

@@ -248,7 +248,7 @@ async def test_a_decision_that_is_too_large_keeps_what_a_call_needs() -> None:
 async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(router: Router) -> None:
     decision = await router.route(request("create a jira issue for the bug", limit=2))
     assert decision.rejected
-    assert all("below the 2 matches" in item.why for item in decision.rejected)
+    assert all("behind the 2 matches" in item.why for item in decision.rejected)
     assert any("lacks" in item.why for item in decision.rejected)
 
 

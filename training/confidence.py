@@ -6,169 +6,24 @@ so that the largest does not decide. `--leave-out SET` fits on the others: what 
 
 import argparse
 import json
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import CONFIDENCE, GATE, Calibration, LogisticMap, from_json, top_features
-from orchestrator.embed import Embedder, embedder_for
+from orchestrator.confidence import CONFIDENCE, GATE, LogisticMap, top_features
+from orchestrator.embed import embedder_for
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.index import Index
 from orchestrator.options import Options
-from orchestrator.search import Search
 from orchestrator.stages.merge import blend
-from orchestrator.stages.semantic import SemanticIndex
-from orchestrator.stages.understand import Understood, understand
-from training.strays import stray
+from training.examples import SETS, Collected, Example, Part, Rows, collect, collect_small
 
-SETS = (
-    "api_bank",
-    "azure_mcp",
-    "bfcl",
-    "bfcl_multi_turn",
-    "metatool",
-    "restbench",
-    "seal_tools",
-    "toolalpaca",
-    "toolbench_stable",
-)
-"""The development sets whose labels name tools."""
-WIDTH = 30
-RIDGE = 1.0
 REMOVED = 0.1
 """How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
-SMALL = 0.3
-"""How much a set's small catalogues weigh beside the set."""
-SMALL_CATALOGUES = 40
+RIDGE = 1.0
 CARE = {"gate": 0.2, "confidence": 0.12}
 """Taken off the fitted log-odds: where the gate opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
-MOST_QUERIES = 800
-"""Queries read of a set; the maps have 23 weights at most."""
-
-Rows = NDArray[np.float64]
-
-
-@dataclass(slots=True)
-class Example:
-    """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
-
-    `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves. `absent`: the same
-    query searched with its relevant tools out of the catalogue; None where it has none.
-    """
-
-    keyword: Rows
-    semantic: Rows
-    query: list[float]
-    overlap: NDArray[np.bool_]
-    relevant: NDArray[np.bool_]
-    gold: int
-    alike: NDArray[np.float16]
-    absent: "Example | None" = None
-
-    def nearest(self, chances: Rows) -> float:
-        """The largest cosine of the best candidate with another one."""
-        return float(self.alike[np.argmax(chances)].max(initial=0))
-
-
-@dataclass(slots=True)
-class Collected:
-    """All examples of one set."""
-
-    name: str
-    examples: list[Example] = field(default_factory=list)
-    weight: float = 1.0
-
-
-def neutral() -> Calibration:
-    """Maps that say one half of everything: enough to collect features with."""
-    sizes = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
-    names = {**sizes, "gate": GATE, "confidence": CONFIDENCE}
-    return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
-
-
-def collect(folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | None = None) -> Collected:
-    """The features of the labelled queries of a set, of those asked for or of all that are read."""
-    records = sampled(folder) if asked is None else asked
-    return Collected(folder.name, _examples(Index(Catalogue.read(folder)), records, embedder))
-
-
-def sampled(folder: Path) -> list[dict[str, Any]]:
-    """The labelled queries that are read of a set, evenly spaced."""
-    records = _records(folder)
-    return records[:: max(1, len(records) // MOST_QUERIES)]
-
-
-def collect_small(folder: Path, embedder: Embedder) -> Collected:
-    """The same in catalogues of two to forty tools, drawn at random around a few queries: what many users have.
-
-    Each is asked two things besides that no tool answers.
-    """
-    draw = random.Random(folder.name)
-    records, tools = _records(folder), Catalogue.read(folder)
-    collected = Collected(f"{folder.name} (small)", weight=SMALL)
-    for _ in range(SMALL_CATALOGUES):
-        asked = draw.sample(records, 4)
-        wanted = {key for record in asked for key in record["relevant"] if key in tools.positions}
-        others = draw.sample(tools.tools, min(draw.randint(1, 40), len(tools)))
-        index = Index(Catalogue([*(tools[key] for key in sorted(wanted)), *others]))
-        unanswerable = [{"query": stray(draw), "relevant": []} for _ in range(2)]
-        collected.examples += _examples(index, [*asked, *unanswerable], embedder)
-    return collected
-
-
-def _records(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
-    examples: list[Example] = []
-    for record in records:
-        understood = understand(record["query"])
-        parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        vectors = embedder.embed([understood.text, *parts])
-        right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
-        others = np.ones(len(index.catalogue), np.bool_)
-        others[right] = False
-        search = partial(_example, index, index.semantic(embedder), understood, vectors, set(record["relevant"]))
-        examples.append(replace(search(), absent=search(allowed=others) if right else None))
-    return examples
-
-
-def _example(
-    index: Index,
-    semantic: SemanticIndex,
-    understood: Understood,
-    vectors: NDArray[np.float32],
-    wanted: set[str],
-    *,
-    allowed: NDArray[np.bool_] | None = None,
-) -> Example:
-    """The candidates of one search, among all tools or among those allowed."""
-    search = Search(index, understood, neutral(), width=WIDTH, allowed=allowed)
-    found = search.by_both(semantic, vectors)
-    keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
-    return Example(
-        keyword=found.rows[:, : len(KEYWORD)],
-        semantic=found.rows[:, len(KEYWORD) :],
-        query=found.query,
-        overlap=found.overlap,
-        relevant=np.isin(keys, list(wanted)),
-        gold=len(wanted),
-        alike=_alike(semantic.vectors[found.chosen]),
-    )
-
-
-def _alike(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
-    cosines = (vectors @ vectors.T).astype(np.float16)
-    np.fill_diagonal(cosines, 0)
-    return cosines
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
@@ -226,13 +81,13 @@ Chances = Callable[[Example], tuple[Rows, Rows]]
 """An example's candidates to their probabilities [candidates] and feature rows [candidates, features]."""
 
 
-def by_keyword(maps: Mapping[str, LogisticMap], example: Example) -> tuple[Rows, Rows]:
+def by_keyword(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As the keyword leg alone has it: the candidates that share a word with the query."""
     rows = example.keyword[example.overlap]
     return maps["keyword"](_with_query(rows, example)), rows
 
 
-def by_both(maps: Mapping[str, LogisticMap], example: Example) -> tuple[Rows, Rows]:
+def by_both(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As both legs have it, blended."""
     keyword = maps["keyword"](_with_query(example.keyword, example)) * example.overlap
     semantic = maps["semantic"](_with_query(example.semantic, example))
@@ -240,7 +95,7 @@ def by_both(maps: Mapping[str, LogisticMap], example: Example) -> tuple[Rows, Ro
     return blend(keyword, semantic, maps["merged"](_with_query(rows, example))), rows
 
 
-def _with_query(rows: Rows, example: Example) -> Rows:
+def _with_query(rows: Rows, example: Example | Part) -> Rows:
     return np.hstack([rows, np.broadcast_to(example.query[: len(QUERY)], (len(rows), len(QUERY)))])
 
 

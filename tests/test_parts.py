@@ -1,0 +1,44 @@
+"""A task of several parts: each part has its tools among the first matches."""
+
+import numpy as np
+import pytest
+
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.router import Router
+from orchestrator.stages.parts import in_turn
+from tests.catalogues import sample
+
+THREE = "refund charge ch_3PqX, create a jira issue for the bug, and tell the team in the channel"
+"""Three parts, each of another server."""
+
+
+def served(*rows: list[float]) -> np.ndarray:
+    return np.array(rows)
+
+
+def test_a_part_that_nothing_serves_yet_brings_its_tool_forward() -> None:
+    scores = [0.9, 0.6, 0.5, 0.3]
+    chances = served([0.9, 0.8, 0.7, 0.0], [0.0, 0.0, 0.0, 0.9])
+    assert in_turn(scores, chances, ahead=1, most=4) == [0, 3, 1, 2]
+
+
+def test_what_is_said_outright_stays_ahead_and_serves_its_part() -> None:
+    chances = served([0.0, 0.9, 0.0, 0.9], [0.0, 0.0, 0.9, 0.0])
+    assert in_turn([0.9, 0.8, 0.3, 0.3], chances, ahead=2, most=4) == [0, 1, 2, 3]
+
+
+def test_only_so_many_are_chosen_in_turn_and_the_others_follow_by_score() -> None:
+    chances = served([0.9, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.9])
+    assert in_turn([0.9, 0.5, 0.4, 0.3, 0.2], chances, ahead=1, most=2) == [0, 4, 1, 2, 3]
+
+
+def test_parts_that_nothing_serves_leave_the_order_by_score() -> None:
+    assert in_turn([0.9, 0.5, 0.4], np.zeros((2, 3)), ahead=1, most=3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("hint", list(RouteHint))
+async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the_reason(hint: RouteHint) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
+    assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
+    assert 'moved up for "tell the team in the channel"' in decision.matches[2].why
