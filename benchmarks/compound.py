@@ -1,8 +1,8 @@
 """Tasks of several parts: `python -m benchmarks.compound --data ../shared`.
 
-One to five queries of a set, each with one or two relevant tools, are joined into one task, which needs all their tools.
-Each is routed as it is, and without tools for each part in turn. The shipped maps have seen the queries one by one, so
-compare the columns.
+One to five queries of a set, each with one or two relevant tools, are joined into one task, which needs all their
+tools. Each is routed as it is, and without tools for each part in turn. The shipped maps have seen the queries one by
+one, so compare the columns.
 """
 
 import argparse
