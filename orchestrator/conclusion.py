@@ -57,7 +57,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         tokens=costs.tokens(kept),
         catalogue=outcome.index.whole.version,
         rejected=rejected(outcome, ranked, overlap, candidates, by_key, costs),
-        warnings=warnings_of(outcome, stage, ranked, kept, costs),
+        timings_ms=outcome.timings_ms,
+        warnings=(*outcome.warnings, *warnings_of(outcome, stage, ranked, kept, costs)),
         offered=in_order(tuple(by_key), offered_before(outcome.request.conversation)),
         coverage=outcome.covering.coverage if outcome.covering else None,
     )

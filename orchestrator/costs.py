@@ -28,6 +28,7 @@ class Costs:
         self.room = f"{cap} tokens"
         self.note = ""
         self.dropped: list[Match] = []
+        self._places: list[int] = []
 
     def fit(self, matches: list[Match]) -> list[Match]:
         """The matches within cap and size, their schemas shrunk as far as needed."""
@@ -35,7 +36,8 @@ class Costs:
         if self._cap is not None:
             kept, self.dropped = select.fit(matches, self._cap, self._cost)
         room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
-        if sum(self._index.sizes[self._positions(kept)].tolist()) <= room:
+        self._places = [self._index.whole.positions[match.tool.key] for match in kept]
+        if sum(self._index.sizes[self._places].tolist()) <= room:
             return kept
         self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
         self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
@@ -50,13 +52,10 @@ class Costs:
         else:
             before = self._index.tokens_total
         if self._whole and self._counted_by == ESTIMATE:
-            after = sum(self._index.tokens[self._positions(kept)].tolist())
+            after = sum(self._index.tokens[self._places].tolist())
         else:
             after = sum(self._cost(match.tool) for match in kept)
         return Tokens(before=before, after=after, counted_by=self._counted_by)
-
-    def _positions(self, matches: Sequence[Match]) -> list[int]:
-        return [self._index.whole.positions[match.tool.key] for match in matches]
 
     def _cost(self, tool: Tool) -> int:
         return counter_named(self._counted_by)(_definition(tool))

@@ -26,7 +26,7 @@ class Overlap:
         known = [columns.words[row] for row in strongest.tolist()]
         self._words = [understood.words.get(word, word) for word in known]
         self._place = {understood.words[term]: place for place, term in enumerate(understood.terms)}
-        self._held = columns.held.take(positions, axis=1)[strongest].T
+        self._held = columns.held.take(positions, axis=1).take(strongest, axis=0).T
 
     def by_field(self, count: int) -> list[dict[str, tuple[str, ...]]]:
         """For each of the first tools the words in each field; a word is named once, in its strongest field."""
@@ -45,7 +45,7 @@ class Overlap:
         rows = [row for row, word in enumerate(self._words) if word in words and word in self._place]
         rows.sort(key=lambda row: self._place[self._words[row]])
         wanted = [self._words[row] for row in rows]
-        return [list(compress(wanted, lacks)) for lacks in (self._held[:, rows] == 0).tolist()]
+        return [list(compress(wanted, lacks)) for lacks in (self._held.take(rows, axis=1) == 0).tolist()]
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:

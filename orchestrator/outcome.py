@@ -38,6 +38,8 @@ class Outcome:
     vector: NDArray[np.float32] | None = None
     coverage: Coverage = field(default_factory=shipped_coverage)
     covering: CoverageSet | None = None
+    warnings: list[str] = field(default_factory=list)
+    timings_ms: dict[str, float] = field(default_factory=dict)
 
     @property
     def limit(self) -> int:

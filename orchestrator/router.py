@@ -114,7 +114,7 @@ class Router:
         understood = understand(said.text, said.earlier, index.keyword.terms)
         run.warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         run.time("understand")
-        outcome = Outcome(index, request, understood, self.options)
+        outcome = Outcome(index, request, understood, self.options, warnings=run.warnings, timings_ms=run.timings_ms)
         outcome.coverage = self._fit.coverage or outcome.coverage
         outcome.find_always()
         run.time("always")
@@ -180,23 +180,19 @@ def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
 
 
 class _Run:
-    """One request's clock and warnings."""
+    """One request's clock and warnings; its Decision holds this very mapping of times, so the last one counts too."""
 
     def __init__(self, index: Index, request: RouteRequest, started: float) -> None:
         self.warnings: list[str] = []
         self._started = self._last = started
-        self._timings: dict[str, float] = {}
+        self.timings_ms: dict[str, float] = {}
 
     def time(self, stage: str) -> None:
         """Books the time since the last call to this stage, in milliseconds."""
         now = time.perf_counter()
-        self._timings[stage] = (now - self._last) * 1000
+        self.timings_ms[stage] = (now - self._last) * 1000
         self._last = now
 
     def finish(self, decision: Decision) -> Decision:
-        total = (time.perf_counter() - self._started) * 1000
-        return replace(
-            decision,
-            timings_ms={**self._timings, "total": total},
-            warnings=(*self.warnings, *decision.warnings),
-        )
+        self.timings_ms["total"] = (time.perf_counter() - self._started) * 1000
+        return decision

@@ -126,8 +126,9 @@ class ServerNames:
 
     def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each name that is among these words; [servers]."""
-        named = [self._named[word] for word in words if word in self._named]
-        said = np.bincount(list(chain.from_iterable(named)), minlength=len(self.servers))
+        said = np.zeros(len(self.servers))
+        for word in self._named.keys() & words:
+            said[self._named[word]] += 1
         return said / self._sizes
 
 
