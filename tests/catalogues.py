@@ -1,10 +1,14 @@
 """Small catalogues for tests of routing, and the sample catalogue of `examples/`."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestrator.catalogue import Catalogue
 from orchestrator.models import Tool
+from orchestrator.router import Router
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -24,3 +28,10 @@ def taking(*required: str, **properties: str) -> dict[str, Any]:
 def sample() -> Catalogue:
     """The catalogue of `examples/tools.jsonl`."""
     return Catalogue.read(EXAMPLES / "tools.jsonl")
+
+
+@pytest.fixture(scope="module")
+async def router() -> AsyncIterator[Router]:
+    """A router over the sample catalogue."""
+    async with Router(sample()) as router:
+        yield router

@@ -1,7 +1,6 @@
 """Awkward requests and catalogues: an answer that claims no more than it knows, or an error with the remedy."""
 
 import time
-from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 
@@ -12,12 +11,6 @@ from orchestrator.errors import InvalidInput, UnknownTenant
 from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.router import Router
 from tests.catalogues import sample, tool
-
-
-@pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
 
 
 def request(query: str, hint: RouteHint) -> RouteRequest:

@@ -1,7 +1,6 @@
 """Conversation: what a follow-up means, which tools stay available, and an offer whose bytes stay the same."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,12 +20,6 @@ from tests.test_cli_route import route as run_route
 
 PULLS = "list the open pull requests of acme/api"
 KNOWN = {"repo", "book", "desk", "restart", "weather"}
-
-
-@pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
 
 
 def keys(decision: Decision) -> list[str]:

@@ -1,7 +1,6 @@
 """Coverage sets: as many tools as hold all needed ones with the wanted probability, and a word where none can."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,10 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
 from orchestrator.router import Router
-from tests.catalogues import sample, tool
+from tests.catalogues import tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"
 VAGUE = "sort out what the customer wrote about the order"
-
-
-@pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
 
 
 async def covering(router: Router, query: str, coverage: float, **given: Any) -> Decision:

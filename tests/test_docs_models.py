@@ -1,10 +1,6 @@
 """The Python of docs/models.md runs against a scripted model, and what the page names exists."""
 
 import asyncio
-import os
-import re
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,10 +9,10 @@ import pytest
 from orchestrator.options import Options
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
+from tests.pages import ROOT, printed, python_of
 
-ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, PLAN, PLUGIN, TESTING = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+RESPONSES, CHAT, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
 
 
 def _said(asked: Asked) -> object:
@@ -30,21 +26,8 @@ def _said(asked: Asked) -> object:
 
 
 async def _printed(code: str, folder: Path) -> str:
-    script = folder / "page.py"
-    script.write_text(code, encoding="utf-8")
     async with ScriptedModel(_said) as model:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, str(script)],
-            cwd=ROOT,
-            env={**os.environ, **environment(model)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        return await asyncio.to_thread(printed, code, folder, environment(model))
 
 
 @pytest.mark.parametrize("code", [RESPONSES, CHAT])

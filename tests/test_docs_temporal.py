@@ -1,7 +1,6 @@
 """The Python of docs/temporal.md runs, and what it names exists."""
 
 import importlib
-import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,11 +11,12 @@ from temporalio.client import Client
 from orchestrator import names
 from orchestrator.plans import StepStatus
 from orchestrator.plugin import OrchestratorPlugin
+from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working
 
-TEXT = (Path(__file__).parent.parent / "docs" / "temporal.md").read_text()
-WORKFLOW, PLUGIN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+TEXT = (ROOT / "docs" / "temporal.md").read_text()
+WORKFLOW, PLUGIN = python_of("docs/temporal.md")
 
 
 async def test_the_workflow_of_the_page_runs(

@@ -3,11 +3,9 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -18,6 +16,7 @@ from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.models import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.decisions import ALL, READ, decision, schema
+from tests.scripted import asking
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
 AWKWARD = [
@@ -31,29 +30,11 @@ AWKWARD = [
 ]
 
 
-CLIENTS: list[openai.OpenAI] = []
-"""Of the running test, to be closed with its model."""
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    with ScriptedModel() as found:
-        yield found
-        while CLIENTS:
-            CLIENTS.pop().close()
-
-
-def client(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
-    model._replies = list(replies)
-    CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0))
-    return CLIENTS[-1]
-
-
 def test_responses_take_the_tools_and_the_call_leads_back(model: ScriptedModel) -> None:
     found = decision("Read the file a.txt", [READ, *AWKWARD])
     names = [tool["name"] for tool in found.tools("openai")]
     calls = ToolCalls([(names[0], {"path": "a.txt"}), (names[1], {"a": "b"})])
-    output = client(model, calls).responses.create(model="m", input=found.query, tools=found.tools("openai")).output
+    output = asking(model, calls).responses.create(model="m", input=found.query, tools=found.tools("openai")).output
     resolved = [found.resolve(item) for item in output]
     assert [(call.tool.key, call.arguments) for call in resolved] == [
         ("files:read_file", {"path": "a.txt"}),
@@ -68,7 +49,7 @@ def test_chat_completions_take_their_own_shape(model: ScriptedModel) -> None:
     tools: Any = found.tools("openai-chat")
     calls = ToolCalls([(tools[0]["function"]["name"], {"path": "a.txt"})])
     messages: Any = [{"role": "user", "content": found.query}]
-    reply = client(model, calls).chat.completions.create(model="m", messages=messages, tools=tools)
+    reply = asking(model, calls).chat.completions.create(model="m", messages=messages, tools=tools)
     (item,) = reply.choices[0].message.tool_calls or ()
     assert found.resolve(item).arguments == {"path": "a.txt"}
 
@@ -76,7 +57,7 @@ def test_chat_completions_take_their_own_shape(model: ScriptedModel) -> None:
 def test_a_call_of_nothing_offered_or_against_the_schema_is_a_clear_error(model: ScriptedModel) -> None:
     found = decision("Read the file a.txt", [READ])
     calls = ToolCalls([("files__format", {}), ("files__read_file", {"path": 3}), ("files__read_file", "{broken")])
-    output = client(model, calls).responses.create(model="m", input="x", tools=found.tools("openai")).output
+    output = asking(model, calls).responses.create(model="m", input="x", tools=found.tools("openai")).output
     for item, error, told in zip(
         output,
         (UnknownTool, InvalidArguments, InvalidArguments),
@@ -111,7 +92,7 @@ def test_the_same_matches_are_the_same_bytes_and_later_tools_come_after() -> Non
 
 def test_every_tool_of_a_large_real_catalogue_is_accepted(model: ScriptedModel, bench: Path) -> None:
     tools = list(Catalogue.read(bench / "mcp_catalog_docker"))[:1_000]
-    asked = client(model, *["ok"] * 20)
+    asked = asking(model, *["ok"] * 20)
     for start in range(0, len(tools), 100):
         given = decision("x", tools[start : start + 100]).tools("openai")
         assert asked.responses.create(model="m", input="x", tools=given).output_text == "ok"

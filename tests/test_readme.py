@@ -1,28 +1,13 @@
 """The README's code blocks run as they stand."""
 
 import asyncio
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+from tests.pages import ROOT, printed, python_of
 
-
-def _run(code: str, folder: Path) -> str:
-    script = folder / "readme.py"
-    script.write_text(code, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+BLOCKS = python_of("README.md")
 
 
 def test_the_readme_has_a_prepass_and_a_workflow_and_both_are_short() -> None:
@@ -32,9 +17,9 @@ def test_the_readme_has_a_prepass_and_a_workflow_and_both_are_short() -> None:
 
 
 def test_the_prepass_prints_a_decision(tmp_path: Path) -> None:
-    printed = _run(BLOCKS[0], tmp_path)
-    assert "stripe:refund_charge" in printed
-    assert "10 tools" in printed
+    told = printed(BLOCKS[0], tmp_path)
+    assert "stripe:refund_charge" in told
+    assert "10 tools" in told
 
 
 def _sync(store: Path) -> None:
@@ -52,4 +37,4 @@ async def test_the_workflow_carries_out_its_task(tmp_path: Path, temporal_addres
     store = tmp_path / "tools"
     await asyncio.to_thread(_sync, store)
     code = BLOCKS[1].replace("localhost:7233", temporal_address).replace('store="tools"', f"store={str(store)!r}")
-    assert '"words": ' in await asyncio.to_thread(_run, code, tmp_path)
+    assert '"words": ' in await asyncio.to_thread(printed, code, tmp_path)

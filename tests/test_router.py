@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,12 +24,6 @@ CLEAR = "refund charge ch_3PqX, the customer paid twice"
 """Settled by its words."""
 VAGUE = "the boardroom is ice cold, warm it up"
 """Shares no word with the tool that it means."""
-
-
-@pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
 
 
 def request(query: str, **given: Any) -> RouteRequest:

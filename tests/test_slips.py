@@ -1,22 +1,13 @@
 """Slips of the hand: which words of a query are read as others, and what a Decision says of it."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.slips import respelt, slips
 from orchestrator.text import stem
-from tests.catalogues import sample
 
 KNOWN = {stem(word) for word in "weather forecasts payment plan plane refund email screenshots paint point".split()}
-
-
-@pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""A run outlives its workers and its server: each is killed in mid-step, and no finished step runs again."""
+
 import asyncio
 import multiprocessing
 import random
@@ -56,6 +58,15 @@ class Site:
             names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
         )
 
+    async def broken_off(self, task: str, step: str) -> tuple[WorkflowHandle[Any, RunResult], RunResult]:
+        """A run whose worker is killed during this step, and which another worker ends."""
+        client = await Client.connect(self.address)
+        async with self.worker():
+            handle = await self.start(client, task)
+            await self.begun(handle, step)
+        async with self.worker():
+            return handle, await asyncio.wait_for(handle.result(), 60)
+
     def calls(self, handle: WorkflowHandle[Any, RunResult]) -> list[tuple[str, str, float]]:
         """This run's notes in order: begin or end, the step's id, when."""
         lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
@@ -93,40 +104,26 @@ def begins(calls: list[tuple[str, str, float]]) -> Counter[str]:
 
 
 async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site: Site) -> None:
-    client = await Client.connect(site.address)
     site.seconds = 1.0
-    async with site.worker():
-        handle = await site.start(client, "Read the file a.txt, then read the file b.txt, then read the file c.txt")
-        await site.begun(handle, "s2")
-    async with site.worker():
-        result = await asyncio.wait_for(handle.result(), 60)
+    task = "Read the file a.txt, then read the file b.txt, then read the file c.txt"
+    handle, result = await site.broken_off(task, "s2")
     assert [step.status for step in result.steps] == [StepStatus.DONE] * 3
     assert begins(site.calls(handle)) == {"s1": 1, "s2": 2, "s3": 1}
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
 async def test_a_change_that_honours_its_key_is_sent_again_and_takes_effect_once(site: Site) -> None:
-    client = await Client.connect(site.address)
     site.seconds = 1.0
-    async with site.worker():
-        handle = await site.start(client, "Post an entry with the subject 'May'")
-        await site.begun(handle, "s1")
-    async with site.worker():
-        result = await asyncio.wait_for(handle.result(), 60)
+    handle, result = await site.broken_off("Post an entry with the subject 'May'", "s1")
     assert [step.status for step in result.steps] == [StepStatus.DONE]
     assert begins(site.calls(handle)) == {"s1": 2}
     assert site.booked(handle) == 1
 
 
 async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site: Site) -> None:
-    client = await Client.connect(site.address)
     site.seconds = 2.0
     task = "Read the file a.txt, then add a note titled 'x', then read the file b.txt"
-    async with site.worker():
-        handle = await site.start(client, task)
-        await site.begun(handle, "s2")
-    async with site.worker():
-        result = await asyncio.wait_for(handle.result(), 60)
+    handle, result = await site.broken_off(task, "s2")
     assert [step.status for step in result.steps] == [
         StepStatus.DONE,
         StepStatus.OUTCOME_UNKNOWN,

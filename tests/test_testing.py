@@ -1,7 +1,6 @@
 """The scripted model as users have it: asked by the real openai client over HTTP."""
 
 import json
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import httpx2
@@ -23,6 +22,7 @@ from orchestrator.testing import (
     Usage,
     Vectors,
 )
+from tests.scripted import asking
 
 TOOL = {"name": "time__now", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
@@ -32,24 +32,6 @@ class Weather(BaseModel):
     degrees: int
 
 
-CLIENTS: list[openai.OpenAI] = []
-"""Of the running test, to be closed with its model."""
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    with ScriptedModel() as found:
-        yield found
-        while CLIENTS:
-            CLIENTS.pop().close()
-
-
-def script(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
-    model._replies = list(replies)
-    CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=5))
-    return CLIENTS[-1]
-
-
 def ask(client: openai.OpenAI, **given: Any) -> Any:
     return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "sky?"}], **given)
 
@@ -57,7 +39,7 @@ def ask(client: openai.OpenAI, **given: Any) -> Any:
 def test_both_apis_give_texts_structures_and_tool_calls(model: ScriptedModel) -> None:
     clear = Weather(sky="clear", degrees=20)
     calls = ToolCalls([("time__now", {"zone": "UTC"}), ("time__now", {"zone": "CET"})])
-    client = script(model, "grey", "grey", clear, {"sky": "clear", "degrees": 20}, calls, calls)
+    client = asking(model, "grey", "grey", clear, {"sky": "clear", "degrees": 20}, calls, calls)
     assert ask(client).choices[0].message.content == "grey"
     assert client.responses.create(model="m", input="sky?").output_text == "grey"
     chat = client.chat.completions.parse(
@@ -73,7 +55,7 @@ def test_both_apis_give_texts_structures_and_tool_calls(model: ScriptedModel) ->
 
 
 def test_it_records_what_it_was_asked(model: ScriptedModel) -> None:
-    client = script(model, "a", {"sky": "clear", "degrees": 1})
+    client = asking(model, "a", {"sky": "clear", "degrees": 1})
     ask(client, tools=[{"type": "function", "function": TOOL}])
     client.responses.parse(model="n", instructions="Be brief.", input="sky?", text_format=Weather)
     first, second = model.asked
@@ -84,7 +66,7 @@ def test_it_records_what_it_was_asked(model: ScriptedModel) -> None:
 
 
 def test_the_usage_is_the_scripts_or_an_estimate(model: ScriptedModel) -> None:
-    client = script(model, Usage("yes", input=100, output=7, cached=60), "yes", Usage("yes", input=9, output=1))
+    client = asking(model, Usage("yes", input=100, output=7, cached=60), "yes", Usage("yes", input=9, output=1))
     used = ask(client).usage
     assert (used.prompt_tokens, used.completion_tokens, used.prompt_tokens_details.cached_tokens) == (100, 7, 60)
     assert ask(client).usage.prompt_tokens > 5
@@ -106,7 +88,7 @@ def test_the_usage_is_the_scripts_or_an_estimate(model: ScriptedModel) -> None:
 def test_faults_are_what_the_real_client_makes_of_the_real_thing(
     fault: Any, error: type[Exception], told: str, model: ScriptedModel
 ) -> None:
-    client = script(model, fault).with_options(timeout=0.5)
+    client = asking(model, fault).with_options(timeout=0.5)
     with pytest.raises(error, match=told) as raised:
         ask(client)
     if isinstance(raised.value, openai.RateLimitError):
@@ -115,7 +97,7 @@ def test_faults_are_what_the_real_client_makes_of_the_real_thing(
 
 
 def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: ScriptedModel) -> None:
-    client = script(model, Refusal("no"), Truncated('{"sky": "cl'), Refusal("no"), Truncated("cl"), Slow(0.01, "late"))
+    client = asking(model, Refusal("no"), Truncated('{"sky": "cl'), Refusal("no"), Truncated("cl"), Slow(0.01, "late"))
     refused = ask(client).choices[0].message
     assert (refused.refusal, refused.content) == ("no", None)
     assert ask(client).choices[0].finish_reason == "length"
@@ -139,13 +121,13 @@ def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: Scripted
 )
 def test_it_refuses_what_openai_refuses(given: dict[str, Any], told: str, model: ScriptedModel) -> None:
     with pytest.raises(openai.BadRequestError, match=told):
-        ask(script(model, "never said"), **given)
+        ask(asking(model, "never said"), **given)
     assert model.left == 1
 
 
 def test_a_script_that_has_ended_says_so(model: ScriptedModel) -> None:
     with pytest.raises(openai.BadRequestError, match="no reply left"):
-        ask(script(model))
+        ask(asking(model))
 
 
 async def test_a_script_may_be_a_function_of_what_was_asked_sync_or_async() -> None:

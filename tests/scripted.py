@@ -1,0 +1,27 @@
+"""The scripted model of a test, and real clients that ask it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from orchestrator.testing import ScriptedModel
+
+CLIENTS: list[openai.OpenAI] = []
+"""Of the running test, to be closed with its model."""
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as found:
+        yield found
+        while CLIENTS:
+            CLIENTS.pop().close()
+
+
+def asking(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
+    """A client of the model, which gives these replies."""
+    model._replies = list(replies)
+    CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=30))
+    return CLIENTS[-1]
