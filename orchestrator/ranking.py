@@ -77,7 +77,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     parts = search.clauses()
     surely = [part.best for part in parts if part.best is not None and part.sure >= SURE_OF_CLAUSE]
     moved_up: dict[int, str] = {}
-    if len(parts) > 1 and outcome.request.coverage is None and outcome.request.fusion is not Fusion.RRF:
+    if positions and len(parts) > 1 and outcome.request.coverage is None and outcome.request.fusion is not Fusion.RRF:
         ahead = lifted | {position for position in scores if scores[position] == 1.0}
         positions, moved_up = _in_turn(outcome, parts, positions, scores, ahead)
     return Ranked(
