@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -83,15 +84,13 @@ class Counts:
         ends = np.concatenate([ends, np.full(len(ids) - len(ends), len(place) - len(gone))])
         source = np.insert(np.delete(np.arange(len(place)), gone), ends[new[order]], len(place) + order)
         counts = np.diff(ends, prepend=0) + np.bincount(new, minlength=len(ids))
-        dead = (counts == 0).nonzero()[0].tolist()
-        if dead:
-            left = list(ids)
-            for number in reversed(dead):
-                del left[number]
+        said = counts > 0
+        if not said.all():
+            left = list(compress(ids, said.tolist()))
             ids = dict(zip(left, range(len(left)), strict=True))
         return Counts(
             ids=ids,
-            starts=np.concatenate([[0], np.cumsum(counts[counts > 0])]),
+            starts=np.concatenate([[0], np.cumsum(counts[said])]),
             documents=np.concatenate([place, moves.new[added.documents]])[source],
             frequency=np.concatenate([self.frequency, added.frequency])[source],
             fields=np.concatenate([self.fields, added.fields])[source],

@@ -11,7 +11,6 @@ from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
 from types import MappingProxyType
 from typing import Self
 
@@ -92,13 +91,14 @@ class ServerIndex:
         for server, names in self._aliases.items():
             for alias in names:
                 self._servers_of[alias] = (*self._servers_of.get(alias, ()), server)
-        self._words_of_names = frozenset(chain.from_iterable(map(str.split, self._servers_of)))
+        self._words_of_names = frozenset(" ".join(self._servers_of).split())
         self._said = Counter(ordinary)
         self._ordinary = _ordinary(self._servers_of, self._words_of_names & self._said.keys())
         self._longest: dict[str, int] = {}
         for alias in self._servers_of:
-            first, *more = alias.split()
-            self._longest[first] = max(self._longest.get(first, 0), len(more) + 1)
+            first, words = alias.partition(" ")[0], alias.count(" ") + 1
+            if words > self._longest.get(first, 0):
+                self._longest[first] = words
 
     @cached_property
     def _speller(self) -> Speller:
