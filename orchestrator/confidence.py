@@ -35,15 +35,16 @@ class LogisticMap:
             features=tuple(weights), weights=np.array(list(weights.values()), np.float64), bias=float(record["bias"])
         )
 
-    def __call__(self, rows: NDArray[np.float64], query: Sequence[float] = ()) -> Probabilities:
+    def __call__(self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()) -> Probabilities:
         """Probabilities [rows] for rows [rows, features] with columns in the order of `features`.
 
-        The last columns may be given apart, as `query`, where they are the same in every row; what this map does not
-        read of it is left out.
+        The last columns may be given apart, as `query`: the same for every row, or [rows, columns]. What this map does
+        not read of it is left out.
         """
         own = rows.shape[1]
-        same = self.bias + sum(map(mul, self.weights[own:].tolist(), query))
-        return probability(rows @ self.weights[:own] + same)
+        rest = self.weights[own:]
+        same = np.asarray(query, np.float64)[..., : len(rest)] @ rest if len(rest) else 0.0
+        return probability(rows @ self.weights[:own] + (same + self.bias))
 
     def chance(self, features: Sequence[float]) -> float:
         """The probability for one row."""
@@ -52,8 +53,9 @@ class LogisticMap:
 
 
 def probability(odds: Probabilities) -> Probabilities:
-    """Of log-odds, which are spent: the array is the answer's."""
-    odds = odds.clip(-30, 30)
+    """Of log-odds, which are spent: their array is the answer's."""
+    np.minimum(odds, 30, out=odds)
+    np.maximum(odds, -30, out=odds)
     np.negative(odds, out=odds)
     np.exp(odds, out=odds)
     odds += 1

@@ -1,15 +1,15 @@
 """What the fitted maps read: a row of numbers for each candidate, comparable between queries and catalogues."""
 
 import math
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.stages.keyword import NAME_BIT, KeywordIndex, KeywordScores
-from orchestrator.stages.semantic import SemanticIndex, SemanticScores
+from orchestrator.stages.semantic import SemanticIndex
 
 Positions = NDArray[np.int64]
 """Candidates as positions in the catalogue, shape [candidates]."""
@@ -52,92 +52,120 @@ def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[f
     return [math.log1p(len(weighted)), math.log1p(len(index.tools)), 1 - known / total, says / 10]
 
 
-def keyword_features(
-    index: KeywordIndex,
-    weighted: Mapping[str, float],
-    scores: KeywordScores,
-    chosen: Positions,
-) -> Rows:
+class Chosen:
+    """The candidates of each part of a query, one part's behind the other's, the whole's first.
+
+    `positions` [rows] says which tool a row of features is about, and `rows` which of them are of each part.
+    """
+
+    def __init__(self, parts: Sequence[Positions]) -> None:
+        self.positions = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        self.rows = [slice(*bounds) for bounds in pairwise([0, *accumulate(map(len, parts))])]
+        self._part = np.arange(len(parts)).repeat([len(own) for own in parts])
+        self._every = np.arange(len(self.positions))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def own(self, of_parts: NDArray[Any]) -> NDArray[Any]:
+        """Each row's from what is of its part; [parts, ...] to [rows, ...]."""
+        return of_parts[self._part]
+
+    def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Each row's from what its part has at these columns [rows], or at its own; [parts, columns] to [rows]."""
+        columns = self._every if columns is None else columns
+        return of_parts[0][columns] if len(self.rows) == 1 else of_parts[self._part, columns]
+
+
+def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen) -> Rows:
     """KEYWORD, for the chosen candidates."""
     if not len(chosen):
         return np.zeros((0, len(KEYWORD)))
-    own = scores.whole[chosen].astype(np.float64)
-    best, margins, ranks = _standing(own)
-    servers = index.server_of[chosen]
-    held, named, said, total = _holdings(scores, chosen)
+    positions = chosen.positions
+    own = chosen.at(scores.parts, positions).astype(np.float64)
+    best, margins, ranks = _standing(own, chosen)
+    most = chosen.own(np.maximum(best, 1e-9))
+    servers = index.server_of[positions]
+    held, named, said = _holdings(scores, chosen)
     rows = np.empty((len(chosen), len(KEYWORD)))
-    rows[:, 0] = own / max(best, 1e-9)
-    rows[:, 1] = own / max(index.postings.ceiling(weighted), 1e-9)
-    rows[:, 2] = margins / max(best, 1e-9)
-    rows[:, 3] = np.log1p(ranks)
-    rows[:, 4] = rows[:, 0]
-    rows[:, 5] = scores.servers[servers] / max(float(scores.servers.max()), 1e-9)
-    rows[:, 6] = said / np.maximum(index.name_weight[chosen], 1e-9)
-    rows[:, 7] = named / total
-    rows[:, 8] = held / total
-    rows[:, 9] = index.named_servers(weighted)[servers]
-    rows[:, 10] = rows[:, 3]
-    if scores.clauses:
-        rows[:, 4] = reduce(np.maximum, [part[chosen] / max(float(part.max()), 1e-9) for part in scores.clauses])
-        rows[:, 10] = _best_rank(scores.clauses, chosen)
+    rows[:, 0] = rows[:, 4] = own / most
+    rows[:, 1] = own / chosen.own(np.maximum(scores.ceilings, 1e-9))
+    rows[:, 2] = margins / most
+    rows[:, 3] = rows[:, 10] = np.log1p(ranks)
+    rows[:, 5] = scores.servers[servers]
+    rows[:, 6] = said / np.maximum(index.name_weight[positions], 1e-9)
+    rows[:, 7] = named
+    rows[:, 8] = held
+    rows[:, 9] = chosen.at(scores.named, servers)
+    if len(scores.parts) > 1:
+        clauses, whole = scores.parts[1:], chosen.rows[0]
+        shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
+        rows[whole, 4] = shares.max(axis=0)
+        rows[whole, 10] = _best_rank(shares)
     return rows
 
 
-def semantic_features(index: SemanticIndex, scores: SemanticScores, chosen: Positions) -> Rows:
-    """SEMANTIC, for the chosen candidates."""
+def semantic_features(index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen) -> Rows:
+    """SEMANTIC, for the chosen candidates. cosines: [parts, tools]."""
     if not len(chosen):
         return np.zeros((0, len(SEMANTIC)))
-    cosines = scores.whole.astype(np.float64)
-    own = cosines[chosen]
-    best, margins, ranks = _standing(own)
-    mean = float(cosines.sum()) / len(cosines)
-    spread = math.sqrt(max(float(cosines @ cosines) / len(cosines) - mean * mean, 0.0))
-    servers = index.server_scores(cosines)[index.server_of[chosen]]
+    positions = chosen.positions
+    exact = cosines.astype(np.float64)
+    own = chosen.at(exact, positions)
+    best, margins, ranks = _standing(own, chosen)
+    mean = exact.mean(axis=1)
+    spread = np.sqrt(np.maximum(np.einsum("pt,pt->p", exact, exact) / exact.shape[1] - mean * mean, 1e-12))
+    servers = chosen.at(index.server_scores(exact), index.server_of[positions])
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own
-    rows[:, 1] = own - best
+    rows[:, 1] = rows[:, 5] = own - chosen.own(best)
     rows[:, 2] = margins
-    rows[:, 3] = np.log1p(ranks)
-    rows[:, 4] = (own - mean) / max(spread, 1e-6)
-    rows[:, 5] = rows[:, 1]
-    rows[:, 6] = servers - servers.max()
-    rows[:, 7] = rows[:, 3]
-    if scores.clauses:
-        rows[:, 5] = reduce(np.maximum, [part[chosen] - part.max() for part in scores.clauses])
-        rows[:, 7] = _best_rank(scores.clauses, chosen)
+    rows[:, 3] = rows[:, 7] = np.log1p(ranks)
+    rows[:, 4] = (own - chosen.own(mean)) / chosen.own(spread)
+    rows[:, 6] = servers
+    for place in chosen.rows:
+        rows[place, 6] -= servers[place].max(initial=-1)
+    if len(cosines) > 1:
+        whole = chosen.rows[0]
+        behind = exact[1:, positions[whole]] - exact[1:].max(axis=1, keepdims=True)
+        rows[whole, 5] = behind.max(axis=0)
+        rows[whole, 7] = _best_rank(behind)
     return rows
 
 
-def _standing(values: NDArray[Any]) -> tuple[float, Rows, NDArray[np.int64]]:
-    """The best value, each one's lead over the best other one (negative for all but the best), and ranks.
-
-    Rank 0 is the best; equal values keep their order.
-    """
-    order = (-values).argsort(kind="stable")
-    ranks = np.empty(len(values), np.int64)
-    ranks[order] = np.arange(len(values))
-    best = float(values[order[0]])
-    margins = values - best
-    margins[order[0]] = best - values[order[1]] if len(values) > 1 else best
+def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int64]]:
+    """Each part's best value, and each value's lead over its part's best other one (negative for all but the best) and
+    rank in its part: 0 for the best; equal values keep their order."""
+    best = np.zeros(len(chosen.rows))
+    margins, ranks = np.empty(len(values)), np.empty(len(values), np.int64)
+    for part, rows in enumerate(chosen.rows):
+        own = values[rows]
+        order = (-own).argsort(kind="stable")
+        ranks[rows][order] = np.arange(len(own))
+        if len(own):
+            first, second = own[order[0]], own[order[1]] if len(own) > 1 else 0.0
+            best[part] = first
+            margins[rows] = own - first
+            margins[rows][order[0]] = first - second
     return best, margins, ranks
 
 
-def _best_rank(clauses: tuple[NDArray[np.float32], ...], chosen: Positions) -> Rows:
-    """The log of each candidate's best rank among the candidates by any clause: a tool may serve one clause alone."""
-    ranks = [_standing(part[chosen])[2] for part in clauses]
-    return np.asarray(np.log1p(reduce(np.minimum, ranks)), np.float64)
+def _best_rank(clauses: NDArray[Any]) -> Rows:
+    """The log of each candidate's best rank by any clause: a tool may serve one clause alone. [clauses, candidates]"""
+    ranks = (-clauses).argsort(axis=1, kind="stable").argsort(axis=1)
+    return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
 
 
-def _holdings(scores: KeywordScores, chosen: Positions) -> tuple[Rows, Rows, Rows, float]:
-    """For each candidate the query's weight that it holds, that its name holds, and its name's weight that is said.
-
-    The last is the weight of all the query's known words.
-    """
-    columns, asked = scores.columns, scores.asked[0]
-    weight = columns.idf * asked
-    fields = columns.held.take(chosen, axis=1)
+def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
+    """For each candidate the share of its part's weight that it holds, the share that its name holds, and how much of
+    its name's weight is said."""
+    columns = scores.columns
+    weight = columns.idf * scores.asked
+    share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
+    fields = columns.held.take(chosen.positions, axis=1)
     held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
-    return weight @ held, weight @ named, (columns.idf * (asked > 0)) @ named, max(float(weight.sum()), 1e-9)
+    said = columns.idf * (scores.asked > 0)
+    return chosen.at(share @ held), chosen.at(share @ named), chosen.at(said @ named)
 
 
 def union(size: int, *several: Positions) -> Positions:
@@ -148,7 +176,7 @@ def union(size: int, *several: Positions) -> Positions:
     return there.nonzero()[0]
 
 
-def best_positions(whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...], width: int) -> Positions:
+def best_positions(whole: NDArray[np.float32], clauses: Iterable[NDArray[np.float32]], width: int) -> Positions:
     """The best `width` of the whole and the best third of that of each clause, in order, each once."""
     return union(len(whole), _best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses))
 

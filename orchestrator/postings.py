@@ -135,7 +135,7 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
             self.idf = dict(zip(counts.ids, self.idf_by_number.tolist(), strict=True))
 
 
-_NO_DOCUMENTS, _NO_IMPACT, _NO_FIELDS = np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.uint8)
+_NO_DOCUMENTS, _NO_IMPACT = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +157,12 @@ class Columns:
         """What each part of a query asks of each word [parts, words]; 0 where it does not say the word."""
         return np.array([[weighted.get(word, 0.0) for word in self.words] for weighted in parts])
 
-    def scores(self, asked: NDArray[np.float64]) -> Scores:
-        """The BM25 score of every document for weights of the words [words]."""
-        impact = self.impact * asked.astype(np.float32).repeat(self.lengths)
-        return np.bincount(self.documents, impact, self.size).astype(np.float32)
+    def scores(self, asked: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The BM25 score of every document for the weights of the words [parts, words]; [parts, documents]."""
+        found = np.empty((len(asked), self.size), np.float32)
+        for own, weights in zip(found, asked.astype(np.float32), strict=True):
+            own[:] = np.bincount(self.documents, self.impact * weights.repeat(self.lengths), self.size)
+        return found
 
     @cached_property
     def held(self) -> NDArray[np.uint8]:
@@ -205,14 +207,15 @@ class Postings:
         ids, starts = self.counts.ids, self._starts
         known = {word: ids[word] for word in words if word in ids}
         numbers = known.values()
-        spans = [slice(starts[number], starts[number + 1]) for number in numbers]
+        spans = [slice(starts[number], starts[number + 1]) for number in numbers] or [slice(0)]
+        documents, impact, fields = self.counts.documents, self._impact, self.counts.fields
         return Columns(
             words=list(known),
             idf=np.array([self._idf[number] for number in numbers]),
-            lengths=np.array([span.stop - span.start for span in spans], np.int64),
-            documents=np.concatenate([_NO_DOCUMENTS, *(self.counts.documents[span] for span in spans)]),
-            impact=np.concatenate([_NO_IMPACT, *(self._impact[span] for span in spans)]),
-            fields=np.concatenate([_NO_FIELDS, *(self.counts.fields[span] for span in spans)]),
+            lengths=np.array([starts[number + 1] - starts[number] for number in numbers], np.int64),
+            documents=np.concatenate([documents[span] for span in spans]),
+            impact=np.concatenate([impact[span] for span in spans]),
+            fields=np.concatenate([fields[span] for span in spans]),
             size=self.size,
         )
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, top_features
 from orchestrator.features import (
+    Chosen,
     Positions,
     Rows,
     best_positions,
@@ -17,9 +18,8 @@ from orchestrator.features import (
 )
 from orchestrator.index import Index
 from orchestrator.postings import Columns
-from orchestrator.stages.keyword import KeywordScores
 from orchestrator.stages.merge import blend
-from orchestrator.stages.semantic import SemanticIndex, SemanticScores
+from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood
 
 Probabilities = NDArray[np.float64]
@@ -88,13 +88,14 @@ class Search:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
-        scores = index.keyword.score(understood.terms, [clause.terms for clause in understood.clauses])
-        self._keyword = scores if allowed is None else _mask_keyword(scores, allowed)
+        clauses = [clause.terms for clause in understood.clauses] if len(understood.clauses) > 1 else []
+        scores = index.keyword.score(understood.terms, *clauses)
+        self._keyword = scores if allowed is None else replace(scores, parts=scores.parts * allowed)
         self._semantic: SemanticIndex | None = None
-        self._meaning: SemanticScores | None = None
-        self._query = query_features(index.keyword, understood.terms)
-        self._words = self._candidates(self._keyword.whole, self._keyword.clauses)
-        self._clauses: list[ClauseFound] | None = None
+        self._query = [query_features(index.keyword, terms) for terms in (understood.terms, *clauses)]
+        self._queries = np.array(self._query)
+        self._words = self._candidates(self._keyword.parts)
+        self._clauses: list[ClauseFound] = []
 
     def by_keyword(self) -> Candidates:
         """The keyword leg alone: candidates that share at least one term with the query."""
@@ -102,25 +103,27 @@ class Search:
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
         """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
-        scores = semantic.score(vectors)
+        cosines = semantic.score(vectors)
         if self._allowed is not None:
-            scores = _mask_semantic(scores, self._allowed)
-        self._semantic, self._meaning, self._clauses = semantic, scores, None
-        chosen = union(len(scores.whole), self._words, self._candidates(scores.whole, scores.clauses))
+            cosines = np.where(self._allowed, cosines, np.float32(-1))
+        self._semantic = semantic
+        near = self._candidates(cosines)
+        chosen = [union(cosines.shape[1], *both) for both in zip(self._words, near, strict=True)]
         if self._allowed is not None:
-            chosen = chosen[self._allowed[chosen]]
-        return self._describe(chosen, semantic, scores)
+            chosen = [positions[self._allowed[positions]] for positions in chosen]
+        return self._describe(chosen, cosines)
 
-    def _candidates(self, whole: NDArray[np.float32], clauses: tuple[NDArray[np.float32], ...]) -> Positions:
-        """The best by one leg's scores, overall and of the named servers."""
+    def _candidates(self, parts: NDArray[np.float32]) -> list[Positions]:
+        """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best."""
+        whole, clauses = parts[0], list(parts[1:])
         chosen = best_positions(whole, clauses, self._width)
-        if not len(self._named):
-            return chosen
-        return union(len(whole), chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
+        if len(self._named):
+            chosen = union(len(whole), chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
+        return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
-        return min([found.sure, *(clause.sure for clause in self.clauses())])
+        return min([found.sure, *(clause.sure for clause in self._clauses)])
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
@@ -129,12 +132,12 @@ class Search:
     def confidence_among(self, found: Candidates, mask: NDArray[np.bool_] | slice) -> float:
         """The same if only these candidates can be right."""
         if found.merged is None or self._semantic is None:
-            return self._sure(found.keyword[mask], found.rows[mask], self._query)
+            return self._sure(found.keyword[mask], found.rows[mask], self._query[0])
         if not len(found.merged[mask]):
             return 0.0
         best, chosen = int(np.argmax(found.merged[mask])), found.chosen[mask]
         nearest = self._semantic.nearest(int(chosen[best]), chosen)
-        top = top_features(found.merged[mask], found.rows[mask], self._query, nearest)
+        top = top_features(found.merged[mask], found.rows[mask], self._query[0], nearest)
         sure = self._calibration.confidence.chance(top)
         if found.overlap[mask][best] or found.cosines is None:
             return sure
@@ -151,55 +154,58 @@ class Search:
         return self._keyword.columns
 
     def clauses(self) -> list[ClauseFound]:
-        """What each clause finds as a query of its own, by the legs that ran; empty for a query of one clause."""
-        if self._clauses is None:
-            self._clauses = [self._clause(number) for number in range(len(self._keyword.clauses))]
+        """What each clause finds as a query of its own, by the legs that ran last; empty for a query of one clause."""
         return self._clauses
 
-    def _clause(self, number: int) -> ClauseFound:
-        terms = self._understood.clauses[number].terms
-        scores = self._keyword.clause(number)
-        query = query_features(self._index.keyword, terms)
-        chosen = best_positions(scores.whole, (), _CLAUSE_WIDTH)
-        meaning = None if self._meaning is None else SemanticScores(self._meaning.clauses[number], ())
-        if meaning is not None:
-            chosen = union(len(scores.whole), chosen, best_positions(meaning.whole, (), _CLAUSE_WIDTH))
-        rows = keyword_features(self._index.keyword, terms, scores, chosen)
-        overlap = scores.whole[chosen] > 0
-        chance = self._calibration.keyword(rows, query) * overlap
-        surely, nearest = self._calibration.gate, None
-        if meaning is not None and self._semantic is not None and len(chosen):
-            nearness = semantic_features(self._semantic, meaning, chosen)
-            rows = np.concatenate([rows, nearness], axis=1)
-            by_meaning = self._calibration.semantic(nearness, query)
-            chance = blend(chance, by_meaning, self._calibration.merged(rows, query))
-            surely = self._calibration.confidence
-            nearest = self._semantic.nearest(int(chosen[np.argmax(chance)]), chosen)
-        sure = surely.chance(top_features(chance, rows, query, nearest)) if len(chosen) else 0.0
-        return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chance, sure=sure)
-
-    def _describe(
-        self, chosen: Positions, semantic: SemanticIndex | None = None, scores: SemanticScores | None = None
-    ) -> Candidates:
-        words = keyword_features(self._index.keyword, self._understood.terms, self._keyword, chosen)
-        overlap = self._keyword.whole[chosen] > 0
-        keyword = self._calibration.keyword(words, self._query) * overlap
-        if semantic is None or scores is None:
-            sure = self._sure(keyword, words, self._query)
-            return Candidates(chosen=chosen, rows=words, query=self._query, keyword=keyword, overlap=overlap, sure=sure)
-        meaning = semantic_features(semantic, scores, chosen)
-        rows = np.concatenate([words, meaning], axis=1)
-        by_meaning = self._calibration.semantic(meaning, self._query)
+    def _describe(self, several: list[Positions], cosines: NDArray[np.float32] | None = None) -> Candidates:
+        """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]."""
+        chosen = Chosen(several)
+        rows = keyword_features(self._index.keyword, self._keyword, chosen)
+        query = chosen.own(self._queries)
+        overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
+        keyword = chances = self._calibration.keyword(rows, query) * overlap
+        semantic = None
+        if cosines is not None and self._semantic is not None:
+            meaning = semantic_features(self._semantic, cosines, chosen)
+            rows = np.concatenate([rows, meaning], axis=1)
+            semantic = self._calibration.semantic(meaning, query)
+            chances = blend(keyword, semantic, self._calibration.merged(rows, query))
+        whole, *clauses = chosen.rows
+        self._clauses = [
+            self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own])
+            for number, own in enumerate(clauses, start=1)
+        ]
+        if cosines is None or semantic is None:
+            sure = self._sure(keyword[whole], rows[whole], self._query[0])
+            return Candidates(
+                chosen=several[0],
+                rows=rows[whole],
+                query=self._query[0],
+                keyword=keyword[whole],
+                overlap=overlap[whole],
+                sure=sure,
+            )
         return Candidates(
-            chosen=chosen,
-            rows=rows,
-            query=self._query,
-            keyword=keyword,
-            overlap=overlap,
-            semantic=by_meaning,
-            merged=blend(keyword, by_meaning, self._calibration.merged(rows, self._query)),
-            cosines=scores.whole[chosen].astype(np.float64),
+            chosen=several[0],
+            rows=rows[whole],
+            query=self._query[0],
+            keyword=keyword[whole],
+            overlap=overlap[whole],
+            semantic=semantic[whole],
+            merged=chances[whole],
+            cosines=cosines[0][several[0]].astype(np.float64),
         )
+
+    def _clause(
+        self, chosen: Positions, rows: Rows, query: list[float], overlap: NDArray[np.bool_], chances: Probabilities
+    ) -> ClauseFound:
+        sure = 0.0
+        if len(chosen) and self._semantic is not None:
+            nearest = self._semantic.nearest(int(chosen[np.argmax(chances)]), chosen)
+            sure = self._calibration.confidence.chance(top_features(chances, rows, query, nearest))
+        elif len(chosen):
+            sure = self._calibration.gate.chance(top_features(chances, rows, query))
+        return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, sure=sure)
 
 
 def most_by_meaning(cosine: float) -> float:
@@ -209,14 +215,3 @@ def most_by_meaning(cosine: float) -> float:
     catalogues drawn from the development sets 8 % of such answers were right at a cosine of .25, 56 % at .45.
     """
     return min(1.0, max(0.0, 2 * cosine - 0.2))
-
-
-def _mask_keyword(scores: KeywordScores, allowed: NDArray[np.bool_]) -> KeywordScores:
-    return replace(scores, whole=scores.whole * allowed, clauses=tuple(part * allowed for part in scores.clauses))
-
-
-def _mask_semantic(scores: SemanticScores, allowed: NDArray[np.bool_]) -> SemanticScores:
-    def masked(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.where(allowed, cosines, np.float32(-1)).astype(np.float32)
-
-    return SemanticScores(masked(scores.whole), tuple(masked(part) for part in scores.clauses))

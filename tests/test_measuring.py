@@ -31,10 +31,10 @@ def test_without_stemming_words_are_read_as_written_and_afterwards_as_before() -
 def test_a_lever_of_the_keyword_leg_changes_its_scores_only_while_it_is_out(lever: str) -> None:
     tools = sample().tools
     asked = dict.fromkeys(terms("email a customer the amount of the invoice"), 1.0)
-    before = KeywordIndex(tools).score(asked).whole
+    before = KeywordIndex(tools).score(asked).parts[0]
     with ablation.without(lever):
-        assert not np.allclose(KeywordIndex(tools).score(asked).whole, before)
-    assert np.array_equal(KeywordIndex(tools).score(asked).whole, before)
+        assert not np.allclose(KeywordIndex(tools).score(asked).parts[0], before)
+    assert np.array_equal(KeywordIndex(tools).score(asked).parts[0], before)
 
 
 def test_one_vector_a_tool_is_another_than_the_sum_of_its_parts() -> None:

@@ -83,12 +83,12 @@ def assert_same(stepped: Index, fresh: Index) -> None:
     first = np.eye(1, 3, dtype=np.float32)
     whole = stepped.whole.positions
     assert stepped.flagged_cosines(first[0]).tolist() == [whole[tool.key] for tool in stepped.flagged]
-    cosines = stepped.semantic(shipped()).score(first).whole
+    cosines = stepped.semantic(shipped()).score(first)[0]
     assert cosines.tolist() == [whole[tool.key] for tool in stepped.catalogue]
     for query in QUERIES:
         weighted = dict.fromkeys(query.split(), 1.0)
         one, other = ours.score(weighted), theirs.score(weighted)
-        np.testing.assert_array_equal(one.whole, other.whole)
+        np.testing.assert_array_equal(one.parts, other.parts)
         np.testing.assert_array_equal(one.servers, other.servers)
         np.testing.assert_array_equal(one.columns.held, other.columns.held)
         assert stepped.servers.find(query) == fresh.servers.find(query)

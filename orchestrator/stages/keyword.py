@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
-from orchestrator.postings import Columns, Counts, Postings, Scores, each
+from orchestrator.postings import Columns, Counts, Postings, each
 from orchestrator.steps import Step
 from orchestrator.text import fields, terms
 
@@ -25,21 +25,22 @@ NAME_OF_SERVER = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KeywordScores:
-    """One query's BM25 scores: of every tool, of every tool for each clause (none if it is one), of every server.
+    """BM25 scores of the parts of a query: the whole of it in row 0, and its clauses below, where it has several.
 
-    `columns` are the postings behind the first two, those of the query's own words; `asked` [1 + clauses, words] is
-    what the query and each clause ask of these.
+    `servers` are the whole's scores of every server, as shares of the best one's. `columns` are the postings of the
+    query's words; `asked` is what each part asks of these, `ceilings` the most that a tool could score for it, and
+    `named` the share of each server's name that it says.
     """
 
-    whole: Scores
-    clauses: tuple[Scores, ...]
-    servers: Scores
+    parts: NDArray[np.float32]
+    """[parts, tools]"""
+    servers: NDArray[np.float32]
     columns: Columns
     asked: NDArray[np.float64]
-
-    def clause(self, number: int) -> "KeywordScores":
-        """The scores of a clause as a query of its own."""
-        return KeywordScores(self.clauses[number], (), self.servers, self.columns, self.asked[number + 1 :])
+    """[parts, words]"""
+    ceilings: NDArray[np.float64]
+    named: NDArray[np.float64]
+    """[parts, servers]"""
 
 
 class BothCounts(NamedTuple):
@@ -91,18 +92,19 @@ class KeywordIndex:
         found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
         return found
 
-    def score(self, whole: Mapping[str, float], clauses: Sequence[Mapping[str, float]] = ()) -> KeywordScores:
+    def score(self, *parts: Mapping[str, float]) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
-        several = clauses if len(clauses) > 1 else ()
-        columns = self.postings.columns(dict.fromkeys(chain(whole, *several)) if several else whole)
-        servers = self.server_postings.scores(whole) if self.server_postings else np.zeros(1, np.float32)
-        asked = columns.asked([whole, *several])
-        first, *more = map(columns.scores, asked)
-        return KeywordScores(first, tuple(more), servers, columns, asked)
-
-    def named_servers(self, words: Iterable[str]) -> NDArray[np.float64]:
-        """The share of each server's name, in words, that is among these; [servers]."""
-        return self.names.said_by(words)
+        columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
+        servers = self.server_postings.scores(parts[0]) if self.server_postings else np.zeros(1, np.float32)
+        asked = columns.asked(parts)
+        return KeywordScores(
+            parts=columns.scores(asked),
+            servers=servers / max(float(servers.max(initial=0)), 1e-9),
+            columns=columns,
+            asked=asked,
+            ceilings=np.array([self.postings.ceiling(weighted) for weighted in parts]),
+            named=np.array([self.names.said_by(weighted) for weighted in parts]),
+        )
 
 
 class ServerNames:
@@ -127,8 +129,9 @@ class ServerNames:
     def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each name that is among these words; [servers]."""
         said = np.zeros(len(self.servers))
-        for word in self._named.keys() & words:
-            said[self._named[word]] += 1
+        for word in words:
+            if (servers := self._named.get(word)) is not None:
+                said[servers] += 1
         return said / self._sizes
 
 
