@@ -59,13 +59,12 @@ class Catalogue:
         before, sizes = list(self.positions), dict(zip(self.places, self.sizes, strict=True))
         now, keys, past = list[Tool](), list[str](), 0
         for server in sorted(servers):
-            start = bisect_left(self.tools, server, key=attrgetter("server"))
-            own = Catalogue(servers[server])
-            now += self.tools[past:start]
+            place, own = self.place_of(server), Catalogue(servers[server])
+            now += self.tools[past : place.start]
             now += own.tools
-            keys += before[past:start]
+            keys += before[past : place.start]
             keys += own.positions
-            past, sizes[server] = start + sizes.get(server, 0), len(own)
+            past, sizes[server] = place.stop, len(own)
         keys += before[past:]
         other = Catalogue()
         other.tools = (*now, *self.tools[past:])
@@ -88,9 +87,14 @@ class Catalogue:
         """Where each server's tools stand."""
         return places_of_servers(self.tools)
 
+    def place_of(self, server: str) -> slice:
+        """Where the tools of a server stand, or would stand."""
+        start = bisect_left(self.tools, server, key=attrgetter("server"))
+        return self.places.get(server, slice(start, start))
+
     def of_server(self, server: str) -> Sequence[Tool]:
         """The tools of one server; none where there is no such server."""
-        return self.tools[self.places[server]] if server in self.places else ()
+        return self.tools[self.places.get(server, slice(0))]
 
     @cached_property
     def sizes(self) -> list[int]:

@@ -82,7 +82,7 @@ class Counts:
         order = new.argsort(kind="stable")  # Where terms are left without pairs, several ends are the same place.
         ends = self.starts[1:] - np.searchsorted(gone, self.starts[1:])
         ends = np.concatenate([ends, np.full(len(ids) - len(ends), len(place) - len(gone))])
-        source = np.insert(np.delete(np.arange(len(place)), gone), ends[new[order]], len(place) + order)
+        source = np.insert((place >= 0).nonzero()[0], ends[new[order]], len(place) + order)
         counts = np.diff(ends, prepend=0) + np.bincount(new, minlength=len(ids))
         said = counts > 0
         if not said.all():

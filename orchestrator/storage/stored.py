@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,15 +117,14 @@ def _following(
 def _vectors(
     earlier: Stored, now: Catalogue, changed: Collection[str], read: Mapping[str, Point]
 ) -> NDArray[np.float32]:
-    """The vectors of unchanged servers as they are, and those of the others one by one."""
-    places = earlier.catalogue.places
-
-    def block(server: str, place: slice) -> ArrayLike:
-        if server not in changed and earlier.vectors is not None:
-            return earlier.vectors[places[server]]
-        return np.array([_vector(tool, earlier, read) for tool in now.tools[place]], np.float32)
-
-    return np.concatenate([block(server, place) for server, place in now.places.items()])
+    """The vectors between changed servers in one piece, and those of the changed ones tool by tool."""
+    before: Any = [] if earlier.vectors is None else earlier.vectors
+    blocks, past = list[Any](), 0
+    for server in sorted(changed):
+        place = earlier.catalogue.place_of(server)
+        blocks += [before[past : place.start], [_vector(tool, earlier, read) for tool in now.of_server(server)]]
+        past = place.stop
+    return np.concatenate([block for block in [*blocks, before[past:]] if len(block)], dtype=np.float32)
 
 
 def _vector(tool: Tool, earlier: Stored, read: Mapping[str, Point]) -> ArrayLike | None:
