@@ -117,8 +117,7 @@ def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
 def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Overlap) -> list[Match]:
     """Matches for the limit, in order, marked low where nothing fits; and for those of which one may yet be kept."""
     low = "low: " if stage is Stage.NONE else ""
-    more = outcome.request.conversation or outcome.index.flagged
-    shown = overlap.positions if more else overlap.positions[: outcome.limit]
+    shown = overlap.positions if outcome.request.conversation else overlap.positions[: outcome.limit]
     matches = []
     for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
