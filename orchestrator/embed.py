@@ -21,8 +21,8 @@ Vectors = NDArray[np.float32]
 
 _BATCH = 512
 _FEW = 8
-_MOST_KNOWN = 50_000
-"""Words whose tokens are remembered."""
+_MOST_KNOWN, _LONGEST_KNOWN = 50_000, 60
+"""How many words' tokens are remembered, and the characters of the longest."""
 _MAX_CHARS = 8_000
 _REMOTE_CHARS = 6_000
 """Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
@@ -137,7 +137,9 @@ class StaticEmbedder:
         ids: list[int] = []
         for word in text.split(" "):
             if (own := self._known.get(word)) is None:
-                own = self._known[word] = self._cut(word)
+                own = self._cut(word)
+                if len(word) <= _LONGEST_KNOWN:
+                    self._known[word] = own
             ids += own
         return ids
 

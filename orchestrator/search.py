@@ -175,36 +175,26 @@ class Search:
             self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own])
             for number, own in enumerate(clauses, start=1)
         ]
-        if cosines is None or semantic is None:
-            sure = self._sure(keyword[whole], rows[whole], self._query[0])
-            return Candidates(
-                chosen=several[0],
-                rows=rows[whole],
-                query=self._query[0],
-                keyword=keyword[whole],
-                overlap=overlap[whole],
-                sure=sure,
-            )
         return Candidates(
             chosen=several[0],
             rows=rows[whole],
             query=self._query[0],
             keyword=keyword[whole],
             overlap=overlap[whole],
-            semantic=semantic[whole],
-            merged=chances[whole],
-            cosines=cosines[0][several[0]].astype(np.float64),
+            sure=self._sure(keyword[whole], rows[whole], self._query[0]) if semantic is None else 0.0,
+            semantic=None if semantic is None else semantic[whole],
+            merged=None if semantic is None else chances[whole],
+            cosines=None if cosines is None else cosines[0][several[0]].astype(np.float64),
         )
 
     def _clause(
         self, chosen: Positions, rows: Rows, query: list[float], overlap: NDArray[np.bool_], chances: Probabilities
     ) -> ClauseFound:
-        sure = 0.0
         if len(chosen) and self._semantic is not None:
             nearest = self._semantic.nearest(int(chosen[np.argmax(chances)]), chosen)
             sure = self._calibration.confidence.chance(top_features(chances, rows, query, nearest))
-        elif len(chosen):
-            sure = self._calibration.gate.chance(top_features(chances, rows, query))
+        else:
+            sure = self._sure(chances, rows, query)
         return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, sure=sure)
 
 

@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.catalogue import Catalogue
+from orchestrator.confidence import shipped
+from orchestrator.features import KEYWORD
+from orchestrator.index import Index
+from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.router import Router
+from orchestrator.search import Search
 from orchestrator.stages.parts import in_turn
-from tests.catalogues import sample
+from orchestrator.stages.understand import understand
+from tests.catalogues import sample, tool
 
 THREE = "refund charge ch_3PqX, create a jira issue for the bug, and tell the team in the channel"
 """Three parts, each of another server."""
@@ -42,3 +48,24 @@ async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the
         decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
     assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
     assert 'moved up for "tell the team in the channel"' in decision.matches[2].why
+
+
+def test_a_part_is_described_beside_others_as_it_is_alone() -> None:
+    index = Index(sample())
+    search = Search(index, understand(THREE), shipped(), width=30)
+    search.by_keyword()
+    assert len(search.clauses()) == 3
+    # The server is the only evidence that a part takes from the whole task.
+    own = [column for column, name in enumerate(KEYWORD) if name != "kw_server"]
+    for clause, part in zip(understand(THREE).clauses, search.clauses(), strict=True):
+        alone = Search(index, understand(clause.text), shipped(), width=10).by_keyword()
+        assert part.chosen.tolist() == alone.chosen.tolist()
+        np.testing.assert_allclose(part.rows[:, own], alone.rows[:, own], atol=1e-6)
+
+
+async def test_a_task_of_parts_of_which_none_finds_a_tool_is_answered() -> None:
+    query = "create a jira issue for the bug, and then email the report to Ana"
+    assert len(understand(query).clauses) == 2
+    async with Router(Catalogue([tool("clock:now", "what time it is")])) as router:
+        decision = await router.route(RouteRequest(query=query, tenant="local", route_hint=RouteHint.KEYWORD))
+    assert decision.stage is Stage.NONE
