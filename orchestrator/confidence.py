@@ -97,12 +97,15 @@ BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name", "query_
 BEST_BOTH = ("kw_log_rank", "cos", "cos_z", "cos_best_clause", "cos_behind_best")
 GATE = (*TOP, *QUERY, *BEST_KEYWORD)
 """What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
-CONFIDENCE = (*GATE, *BEST_BOTH, "nearest")
+CONFIDENCE = (*GATE, *BEST_BOTH, "far", "nearest")
 """What the confidence reads."""
+FAR = 0.35
+"""The cosine below which a tool that stands out of the others is still far from what was asked."""
 
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
+_COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
 def top_features(
@@ -111,8 +114,9 @@ def top_features(
     """GATE, or of CONFIDENCE with `nearest`, where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
-    runner-up's share of the two, and how much of what the query says the best candidate holds. `nearest`: its largest
-    cosine with another candidate; a tool beside its like is less surely the right one.
+    runner-up's share of the two, and how much of what the query says the best candidate holds. `far`: how much its
+    cosine lacks to FAR. `nearest`: its largest cosine with another candidate; a tool beside its like is less surely the
+    right one.
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
@@ -124,4 +128,4 @@ def top_features(
     top = [odds, lead, mass, second / (best + second), held, *query[: len(QUERY)]]
     if nearest is None:
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
-    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), nearest]
+    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE]), nearest]

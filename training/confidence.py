@@ -22,8 +22,8 @@ from training.examples import SETS, Collected, Example, Part, Rows, collect, col
 REMOVED = 0.1
 """How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
 RIDGE = 1.0
-CARE = {"gate": 0.2, "confidence": 0.12}
-"""Taken off the fitted log-odds: where the gate opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
+CARE = 0.3
+"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
@@ -73,7 +73,7 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     tops = {"gate": (GATE, by_keyword), "confidence": (CONFIDENCE, by_both)}
     for name, (columns, chances) in tops.items():
         weights, bias = _fit_top(sets, partial(chances, legs))
-        maps[name] = _record(columns, weights, bias - CARE[name])
+        maps[name] = _record(columns, weights, bias - (CARE if name == "gate" else 0))
     return maps
 
 
@@ -108,14 +108,17 @@ def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
     rows, target, weight = _tops(sets, chances, removed=False)
     none, never, light = _tops(sets, chances, removed=True)
     weights, bias = fit(
-        np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, REMOVED * light])
+        np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light])
     )
     (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
     return weights * slope, bias * slope + shift
 
 
 def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tuple[Rows, Rows, Rows]:
-    """One row a query: the features of its best candidate, and whether that is relevant."""
+    """One row a query: the features of its best candidate, and whether that is relevant.
+
+    removed: of queries searched without their relevant tools, and of those that no tool answers at all.
+    """
     rows, target, weight = [], [], []
     for collected in sets:
         for example in collected.examples:
@@ -128,7 +131,8 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
             rows.append(top_features(probabilities, own, asked.query, nearest))
             seen = asked.relevant[asked.overlap] if by_words else asked.relevant
             target.append(float(seen[int(np.argmax(probabilities))]))
-            weight.append(collected.weight / len(collected.examples))
+            counts = REMOVED if removed else 1.0
+            weight.append(counts * collected.weight / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 
 
