@@ -23,7 +23,7 @@ REMOVED = 0.1
 """How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
 RIDGE = 1.0
 CARE = 0.3
-"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg's help is lost, too (docs/decisions.md)."""
+"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg is not heard (docs/decisions.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
@@ -107,9 +107,7 @@ def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
     """
     rows, target, weight = _tops(sets, chances, removed=False)
     none, never, light = _tops(sets, chances, removed=True)
-    weights, bias = fit(
-        np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light])
-    )
+    weights, bias = fit(np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light]))
     (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
     return weights * slope, bias * slope + shift
 
