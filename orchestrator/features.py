@@ -61,20 +61,22 @@ class Chosen:
     def __init__(self, parts: Sequence[Positions]) -> None:
         self.positions = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self.rows = [slice(*bounds) for bounds in pairwise([0, *accumulate(map(len, parts))])]
-        self._part = np.arange(len(parts)).repeat([len(own) for own in parts])
-        self._every = np.arange(len(self.positions))
+        self._part = np.arange(len(parts)).repeat([len(own) for own in parts]) if len(parts) > 1 else None
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def own(self, of_parts: NDArray[Any]) -> NDArray[Any]:
-        """Each row's from what is of its part; [parts, ...] to [rows, ...]."""
-        return of_parts[self._part]
+        """For each row what is of its part; [parts, ...] to [rows, ...], or to [1, ...] where there is but one part."""
+        return of_parts if self._part is None else of_parts[self._part]
 
-    def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Each row's from what its part has at these columns [rows], or at its own; [parts, columns] to [rows]."""
-        columns = self._every if columns is None else columns
-        return of_parts[0][columns] if len(self.rows) == 1 else of_parts[self._part, columns]
+    def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """For each row what its part has at its column [rows]; [parts, columns] to [rows]."""
+        return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
+
+    def beside(self, of_parts: NDArray[Any]) -> NDArray[Any]:
+        """For each row what its part has of it; [parts, rows] to [rows]."""
+        return of_parts[0] if self._part is None else of_parts[self._part, np.arange(len(self))]
 
 
 def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen) -> Rows:
@@ -165,7 +167,7 @@ def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
     fields = columns.held.take(chosen.positions, axis=1)
     held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
     said = columns.idf * (scores.asked > 0)
-    return chosen.at(share @ held), chosen.at(share @ named), chosen.at(said @ named)
+    return chosen.beside(share @ held), chosen.beside(share @ named), chosen.beside(said @ named)
 
 
 def union(size: int, *several: Positions) -> Positions:
