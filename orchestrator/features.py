@@ -115,8 +115,8 @@ def semantic_features(index: SemanticIndex, cosines: NDArray[np.float32], chosen
     exact = cosines.astype(np.float64)
     own = chosen.at(exact, positions)
     best, margins, ranks = _standing(own, chosen)
-    mean = exact.mean(axis=1)
-    spread = np.sqrt(np.maximum(np.einsum("pt,pt->p", exact, exact) / exact.shape[1] - mean * mean, 1e-12))
+    mean = exact.sum(axis=1) / exact.shape[1]
+    spread = np.sqrt(np.maximum((exact * exact).sum(axis=1) / exact.shape[1] - mean * mean, 1e-12))
     servers = chosen.at(index.server_scores(exact), index.server_of[positions])
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own

@@ -32,7 +32,8 @@ class SemanticIndex:
         ends = np.array([place.stop for place in places.values()], np.int64)
         sizes = np.diff(ends, prepend=0)
         self.server_of = np.arange(len(places)).repeat(sizes)
-        self._apart = 4.0 * np.arange(len(places))
+        # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
+        self._apart = 4.0 * self.server_of
         taken = np.minimum(_NTH, sizes)
         self._best, self._shares = ends - taken, (sizes >= _NTH) / taken[-1]
 
@@ -61,9 +62,8 @@ class SemanticIndex:
 
     def server_scores(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """For each server the mean of the best cosines [parts, tools] within it; [parts, servers]."""
-        # Sorted within each server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
-        best = np.sort(cosines + self._apart[self.server_of])[:, self._best]
-        return np.asarray((best * self._shares).sum(axis=1) - self._apart)
+        best = np.sort(cosines + self._apart)[:, self._best]
+        return np.asarray((best * self._shares).sum(axis=1) - self._apart[self._best[0]])
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
