@@ -58,6 +58,10 @@ class Costs:
         return Tokens(before=before, after=after, counted_by=self._counted_by)
 
     def _cost(self, tool: Tool) -> int:
+        """Tokens of a definition; by estimate those of a whole one are known."""
+        place = self._index.whole.positions.get(tool.key)
+        if self._counted_by == ESTIMATE and place is not None and self._index.whole.tools[place] is tool:
+            return int(self._index.tokens[place])
         return counter_named(self._counted_by)(_definition(tool))
 
 
