@@ -13,7 +13,7 @@ from orchestrator.index import Index
 from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.stages.explicit import Explicit
-from orchestrator.stages.understand import Understood, clean
+from orchestrator.stages.understand import Understood, clean, understand
 
 ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words beside something else."""
@@ -40,6 +40,11 @@ class Outcome:
     covering: CoverageSet | None = None
     warnings: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
+    leans: bool = field(init=False)
+    """Whether earlier turns tell what the query means."""
+
+    def __post_init__(self) -> None:
+        self.leans = bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
 
     @property
     def limit(self) -> int:
@@ -63,16 +68,13 @@ class Outcome:
     def find_explicit(self) -> None:
         """Servers that the query names, and which tools filters and negations leave."""
         self.explicit = self.index.servers.find(self.understood.text)
+        if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
+            self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
         if self.explicit.wanted or self.explicit.unwanted or self.request.filters:
             self.settled = False
             self.allowed = allowed = self._allowed()
             if allowed is not None:
                 self.always = {tool: asked for tool, asked in self.always.items() if allowed[tool]}
-
-    @property
-    def leans(self) -> bool:
-        """Whether earlier turns tell what the query means."""
-        return bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
 
     def named(self) -> Positions | None:
         """The tools of the servers that the query asks for; None if it asks for none."""

@@ -126,6 +126,7 @@ class Router:
             return run.finish(decision)
 
         width, allowed, named = max(30, 3 * outcome.limit), outcome.allowed, outcome.named()
+        understood = outcome.understood  # Without what the query leaves out.
         search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)
         found = search.by_keyword()
         outcome.gate_confidence = search.gate(found)

@@ -23,7 +23,9 @@ class Wording:
     """A query's words, as said and in lower case, commas among them, and what stands around a place."""
 
     def __init__(self, text: str) -> None:
-        self.said = _WORD.findall(text)
+        found = list(_WORD.finditer(text))
+        self.said = [word.group() for word in found]
+        self._spans = [word.span() for word in found]
         self.words = [word.lower().strip("'’.") or "." for word in self.said]
         self.has_cue = not _CUES.isdisjoint(self.words)
 
@@ -69,5 +71,16 @@ class Wording:
 
     def is_negated(self, start: int) -> bool:
         """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""
+        return self._negation(start) < start
+
+    def left_out(self, start: int, end: int) -> tuple[int, int]:
+        """Where the text leaves words[start:end] out, in characters: from the negation to the name's end."""
+        while self.word(end) in _CUES:
+            end += 1
+        return self._spans[self._negation(start)][0], self._spans[end - 1][1]
+
+    def _negation(self, start: int) -> int:
+        """The place where the words begin that leave this name out; `start` where none do."""
         window = self.words[max(0, start - 4) : start]
-        return bool(_NEGATED.search(" ".join(window)))
+        found = _NEGATED.search(" ".join(window))
+        return start - len(found.group().split()) if found else start

@@ -277,6 +277,17 @@ async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason()
     }
 
 
+@pytest.mark.parametrize(
+    "query", ["create an issue about the typo, but not on github", "without github, create an issue about the typo"]
+)
+async def test_what_is_left_out_is_no_word_of_the_task(query: str) -> None:
+    async with Router(sample()) as router:
+        whole, bare = await router.route(query), await router.route("create an issue about the typo")
+    of_others = [match for match in bare.matches if match.tool.server != "github"]
+    assert [match.tool.key for match in whole.matches[:2]] == [match.tool.key for match in of_others[:2]]
+    assert not any("github" in words for match in whole.matches for words in match.words.values())
+
+
 def test_false_mentions_stay_under_half_a_percent_of_the_query_sets(bench: Path) -> None:
     queries = false = 0
     for folder in query_sets(bench):

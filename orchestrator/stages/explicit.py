@@ -38,13 +38,17 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A server that the query names: the words it used, how clearly, and whether it is to be left out."""
+    """A server that the query names: the words it used, how clearly, and whether it is to be left out.
+
+    `span`: where the text says that it is left out, in characters.
+    """
 
     server: str
     said: str
     form: Form
     negated: bool = False
     corrected: bool = False
+    span: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,12 @@ class Explicit:
     @property
     def unwanted(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([m.server for m in self.mentions if m.negated]))
+
+    def asked(self, text: str) -> str:
+        """The text without what it wants left out: "not on github" is no word for GitHub's tools nor for others."""
+        for start, end in {mention.span for mention in self.mentions if mention.negated}:
+            text = text[:start] + " " * (end - start) + text[end:]
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +195,9 @@ class ServerIndex:
         # "No X mcp" leaves X out; "no X issues" speaks of issues.
         no = form is Form.STRONG and query.word(listed[0].start - 1) == "no"
         negated = no or query.is_negated(listed[0].start)
+        span = query.left_out(listed[0].start, listed[-1].end) if negated else (0, 0)
         return [
-            Mention(server=server, said=said, form=form, negated=negated, corrected=name.corrected)
+            Mention(server=server, said=said, form=form, negated=negated, corrected=name.corrected, span=span)
             for server in self._servers_of[name.alias]
         ]
 
