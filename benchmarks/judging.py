@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, LogisticMap, top_features
+from orchestrator.confidence import Calibration, LogisticMap, most_by_words, top_features
 from orchestrator.models import Fusion
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import in_turn
@@ -75,10 +75,9 @@ def _in_turn(
 def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     """The gate's confidence, that of the least sure part, and the Decision's."""
     legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
-    sure = _gate(maps, legs, example)
-    gate = min([sure, *(_gate(maps, legs, part) for part in example.parts)])
+    gate = min(_gate(maps, legs, one) for one in (example, *example.parts))
     if gate >= GATE:
-        return gate, sure
+        return gate, _sure(maps, legs, example)[0]
     chances, rows = by_both(legs, example)
     if not len(chances):
         return gate, 0.0
@@ -86,8 +85,15 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
 
 
 def _gate(maps: Calibration, legs: dict[str, LogisticMap], asked: Example | Part) -> float:
+    return min(_sure(maps, legs, asked))
+
+
+def _sure(maps: Calibration, legs: dict[str, LogisticMap], asked: Example | Part) -> tuple[float, float]:
+    """How sure the keyword leg is of its best, and the most that its words support."""
     chances, rows = by_keyword(legs, asked)
-    return maps.gate.chance(top_features(chances, rows, asked.query)) if len(chances) else 0.0
+    if not len(chances):
+        return 0.0, 0.0
+    return maps.gate.chance(top_features(chances, rows, asked.query)), most_by_words(chances, rows, asked.query)
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

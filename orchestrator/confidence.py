@@ -105,6 +105,7 @@ FAR = 0.35
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
+_UNKNOWN = ASKED.index("unknown")
 _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
@@ -129,3 +130,15 @@ def top_features(
     if nearest is None:
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
     return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE]), nearest]
+
+
+def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
+    """The most that the gate believes the keyword leg's best candidate: twice the share of the query's words it holds.
+
+    "why does this SELECT take so long" shares one word in three with taking a screenshot; the fit knows such queries
+    only with the right tool among those searched.
+    """
+    if not len(probabilities):
+        return 0.0
+    known = float(rows[int(np.argmax(probabilities)), _IN_TOOL])
+    return min(1.0, 2 * known * (1 - query[_UNKNOWN]))

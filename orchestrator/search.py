@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, top_features
+from orchestrator.confidence import Calibration, most_by_words, top_features
 from orchestrator.features import (
     Chosen,
     Positions,
@@ -122,8 +122,13 @@ class Search:
         return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
 
     def gate(self, found: Candidates) -> float:
-        """The keyword leg's chance that its best tool is right; of several clauses the least sure one's."""
-        return min([found.sure, *(clause.sure for clause in self._clauses)])
+        """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.
+
+        To be asked after `by_keyword`.
+        """
+        whole = min(found.sure, most_by_words(found.keyword, found.rows, found.query))
+        clauses = [min(one.sure, most_by_words(one.chances, one.rows, one.query)) for one in self._clauses]
+        return min([whole, *clauses])
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
