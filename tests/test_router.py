@@ -50,6 +50,12 @@ class BrokenEmbedder:
         return np.zeros((len(texts), self.dimension), np.float32)
 
 
+async def test_the_gate_stays_closed_where_the_best_tool_holds_one_word_of_many(router: Router) -> None:
+    decision = await router.route("refund Ottokar Blumenthal Zwetschge Quendel")
+    assert decision.gate_confidence <= 2 / 5
+    assert decision.semantic_ran
+
+
 @pytest.mark.parametrize(
     ("query", "stage", "best", "servers"),
     [
