@@ -37,11 +37,11 @@ class Costs:
             kept, self.dropped = select.fit(matches, self._cap, self._cost)
         room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
         self._places = [self._index.whole.positions[match.tool.key] for match in kept]
-        if sum(self._index.sizes[self._places].tolist()) <= room:
+        if sum(self._index.sizes[self._places].tolist()) <= room or sum(_size(match.tool) for match in kept) <= room:
             return kept
         self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
         self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
-        kept, further = select.fit(kept, room, lambda tool: plain_size(_definition(tool)) + size_beside(tool))
+        kept, further = select.fit(kept, room, _size)
         self.dropped = [*further, *self.dropped]
         return kept
 
@@ -63,6 +63,11 @@ class Costs:
         if self._counted_by == ESTIMATE and place is not None and self._index.whole.tools[place] is tool:
             return int(self._index.tokens[place])
         return counter_named(self._counted_by)(_definition(tool))
+
+
+def _size(tool: Tool) -> int:
+    """Bytes of a definition as it is now, perhaps shortened to the cap."""
+    return plain_size(_definition(tool)) + size_beside(tool)
 
 
 def _definition(tool: Tool) -> str:

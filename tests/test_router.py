@@ -243,6 +243,9 @@ async def test_a_decision_that_is_too_large_keeps_what_a_call_needs() -> None:
     assert decision.tokens.after * 3 < len(definitions)
     assert "shortened to 128 KiB" in decision.warnings[0]
     assert all(list(match.tool.input_schema["properties"]) == ["path"] for match in decision.matches)
+    async with Router(Catalogue(long)) as large:
+        capped = await large.route(request("read a thing", limit=50, token_cap=4_000))
+    assert not any("128 KiB" in warning for warning in capped.warnings)
 
 
 async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(router: Router) -> None:

@@ -114,4 +114,4 @@ def _advice(tool: str, mend: Mend | None) -> str:
     if mend.added > mend.said:
         found = f"tasks that say them then find it ({mend.added} {of}, {mend.said} without)"
         return f"-> {tool}: add the keywords {words}; {found}"
-    return f"-> {tool}: only it says {words} ({mend.said} {of} that say so find it): say so throughout its description"
+    return f"-> {tool}: only it says {words}, and tasks that do find it ({mend.said} {of}): describe more of that"
