@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,8 @@ SURE_OF_CLAUSE = 0.5
 """A part of the task recommends a tool of its own when that tool is more likely right than not."""
 OWN_EVIDENCE = 0.2
 """A tool of a named server is lifted when its probability is at least this share of that server's best."""
+WORTH_TELLING = 0.1
+"""A tool that moved up for a part is told so when it is right for that part with at least this chance."""
 MOST_LIFTED = 5
 """So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
 
@@ -64,6 +65,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     for position in deprecated:
         scores[position] *= DEPRECATED
     confidence = search.confidence(found)
+    own = dict(scores)
     lifted = _lift_named(outcome, scores, evidence)
     if lifted:
         confidence = _confidence_among(search, found, lifted, confidence)
@@ -74,44 +76,59 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     positions = sorted(scores, key=scores.__getitem__, reverse=True) if moved else best_first
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
-    parts = search.clauses()
-    surely = [part.best for part in parts if part.best is not None and part.sure >= SURE_OF_CLAUSE]
-    moved_up: dict[int, str] = {}
-    if positions and len(parts) > 1 and outcome.request.coverage is None and outcome.request.fusion is not Fusion.RRF:
-        ahead = lifted | {position for position in scores if scores[position] == 1.0}
-        positions, moved_up = _in_turn(outcome, parts, positions, scores, ahead)
+    named = _best_named(outcome, scores, lifted)
+    rivals = scores | {position: own[position] for position in lifted}
+    positions, moved_up = _in_turn(outcome, search.clauses(), positions, rivals, named)
+    best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(search.clauses())]
     return Ranked(
         positions=positions,
         moved_up=moved_up,
         scores=scores,
         evidence=evidence,
         confidence=confidence,
-        best_of_parts=[tools[position].key for position in (*_best_named(outcome, scores, lifted), *surely)],
+        best_of_parts=[tools[position].key for position in best_of_parts],
     )
 
 
+def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
+    """The best tools of the parts that are surer of theirs than not, the surest first."""
+    sure = sorted((part for part in parts if part.sure >= SURE_OF_CLAUSE), key=lambda part: -part.sure)
+    return [part.best for part in sure if part.best is not None]
+
+
 def _in_turn(
-    outcome: Outcome, parts: Sequence[ClauseFound], positions: list[int], scores: dict[int, float], first: set[int]
+    outcome: Outcome, parts: Sequence[ClauseFound], positions: list[int], rivals: dict[int, float], named: list[int]
 ) -> tuple[list[int], dict[int, str]]:
     """The positions so that each part of the task has its tools among the first, and for which part each moved up.
 
-    The best of all, and what was said outright, stay ahead.
+    The best tool of each named server and what is settled, else the best of all, stays ahead; `rivals` are the scores
+    by which the others compete.
     """
-    ahead = max(1, sum(1 for _ in takewhile(first.__contains__, positions)))
+    if not positions or len(parts) < 2 or outcome.request.coverage is not None or outcome.request.fusion is Fusion.RRF:
+        return positions, {}
+    first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
+    others = sorted((p for p in positions if p not in first), key=lambda p: -rivals[p])
+    by_score = [*first, *others]
+    chances = _chances(parts, by_score)
+    order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
+    best = chances.argmax(axis=0).tolist()
+    moved = {
+        by_score[place]: outcome.understood.clauses[best[place]].text
+        for now, place in enumerate(order)
+        if now < place and chances[best[place], place] >= WORTH_TELLING
+    }
+    return [by_score[place] for place in order], moved
+
+
+def _chances(parts: Sequence[ClauseFound], positions: list[int]) -> NDArray[np.float64]:
+    """Each tool's chance to be right for each part alone, [parts, positions]; 0 where the part has not found it."""
     places = {position: place for place, position in enumerate(positions)}
     chances = np.zeros((len(parts), len(positions)))
     for row, part in zip(chances, parts, strict=True):
         for position, chance in zip(part.chosen.tolist(), part.chances.tolist(), strict=True):
             if position in places:
                 row[places[position]] = chance
-    order = in_turn([scores[position] for position in positions], chances, ahead=ahead, most=outcome.limit)
-    clauses = outcome.understood.clauses
-    moved = {
-        positions[place]: clauses[int(np.argmax(chances[:, place]))].text
-        for now, place in enumerate(order)
-        if now < place
-    }
-    return [positions[place] for place in order], moved
+    return chances
 
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
@@ -143,12 +160,12 @@ def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, 
 
 
 def _best_named(outcome: Outcome, scores: dict[int, float], lifted: set[int]) -> list[int]:
-    """Where several servers are named, the best lifted tool of each."""
+    """The best lifted tool of each named server."""
     tools = outcome.index.catalogue.tools
     best: dict[str, int] = {}
     for position in sorted(lifted, key=lambda position: -scores[position]):
         best.setdefault(tools[position].server, position)
-    return list(best.values()) if len(best) > 1 else []
+    return list(best.values())
 
 
 def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:

@@ -56,8 +56,7 @@ def tried(
     `deep`: the orders are those of a coverage set, which looks at more candidates.
     """
     understood = understand(query)
-    parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-    vectors = embedder.embed([understood.text, *parts])
+    vectors = embedder.embed(understood.texts)
     others = np.ones(len(index.catalogue), np.bool_)
     others[list(right)] = False
 

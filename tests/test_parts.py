@@ -42,6 +42,20 @@ def test_parts_that_nothing_serves_leave_the_order_by_score() -> None:
     assert in_turn([0.9, 0.5, 0.4], np.zeros((2, 3)), ahead=1, most=3) == [0, 1, 2]
 
 
+async def test_named_servers_leave_room_for_the_other_parts_of_the_task() -> None:
+    task = "use jira to create an issue, then use slack to post a message, then refund a charge, then send an email"
+    async with Router(sample()) as router:
+        decision = await router.route(RouteRequest(query=task, tenant="local", limit=4))
+    assert {match.tool.server for match in decision.matches} == {"jira", "slack", "stripe", "gmail"}
+    assert set(decision.recommended) == {"slack:post_message", "jira:create_issue"}
+
+
+async def test_the_second_recommendation_is_that_of_the_surest_part() -> None:
+    async with Router(sample()) as router:
+        decision = await router.route("text Anna, refund the charge ch_3PqX, and translate the document to German")
+    assert decision.recommended == ("translate:translate_document", "stripe:refund_charge")
+
+
 @pytest.mark.parametrize("hint", list(RouteHint))
 async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the_reason(hint: RouteHint) -> None:
     async with Router(sample()) as router:

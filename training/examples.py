@@ -132,8 +132,7 @@ def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedde
     examples: list[Example] = []
     for record in records:
         understood = understand(record["query"])
-        parts = [clause.text for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        vectors = embedder.embed([understood.text, *parts])
+        vectors = embedder.embed(understood.texts)
         right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
         others = np.ones(len(index.catalogue), np.bool_)
         others[right] = False

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.negation import without_negated
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import says, split_words, terms_and_words
 
@@ -57,14 +58,16 @@ _OBJECT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """A query as the legs read it, and its clauses in order: the whole query, where it is one.
+    """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
+    `text` is the whole query, `asked` leaves out the actions that it forbids; all but `text` is read from that.
     `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown. `earlier` holds
     the earlier texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose
     terms stand in place of theirs.
     """
 
     text: str
+    asked: str
     terms: Mapping[str, float]
     words: Mapping[str, str]
     clauses: tuple["Clause", ...]
@@ -73,9 +76,9 @@ class Understood:
 
     @property
     def texts(self) -> list[str]:
-        """What an embedder reads: the query, its clauses where it has several, the earlier texts; as they are meant."""
+        """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant."""
         clauses = [clause.text for clause in self.clauses] if len(self.clauses) > 1 else []
-        return [respelt(text, self.slips) for text in (self.text, *clauses, *(text for text, _ in self.earlier))]
+        return [respelt(text, self.slips) for text in (self.asked, *clauses, *(text for text, _ in self.earlier))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,22 +98,25 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    words = _words(text)
+    asked = without_negated(text)
+    words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
-    wrong = slips(text, known) if known is not None and odd else {}
+    wrong = slips(asked, known) if known is not None and odd else {}
     if wrong:
-        words = _words(respelt(text, wrong))
+        words = _words(respelt(asked, wrong))
     weighted = _weights([term for term, _ in words])
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
         words = [*words, *before]
         weighted = {**{term: weight * own for term, own in _weights([term for term, _ in before]).items()}, **weighted}
-    parts = split_clauses(text)
+    parts = split_clauses(asked)
     cut = tuple(Clause(text=part, terms=weigh(respelt(part, wrong))) for part in parts) if len(parts) > 1 else ()
-    clauses = cut or (Clause(text=text, terms=weighted),)
+    clauses = cut or (Clause(text=asked, terms=weighted),)
     shown = dict(reversed(words))
-    return Understood(text=text, terms=weighted, words=shown, clauses=clauses, earlier=earlier, slips=wrong)
+    return Understood(
+        text=text, asked=asked, terms=weighted, words=shown, clauses=clauses, earlier=earlier, slips=wrong
+    )
 
 
 def clean(query: str) -> str:
