@@ -15,6 +15,8 @@ from orchestrator.text import stem
 
 SHORTEST = 5
 """Letters of the shortest word that is corrected; one slip makes too many shorter words of one another."""
+LONGEST = 30
+"""Letters of the longest one: what is longer is no word, and what is one slip away from it grows with its square."""
 MOST = 12
 """Words of a query that are looked at; a text with more unknown ones is in a language that the catalogue is not in."""
 MAX_READ = 4_000
@@ -25,7 +27,7 @@ _WORD = re.compile(rf"(?<![\w@./'’\"“-])[A-Za-z][a-z]{{{SHORTEST - 1},}}(?![
 
 def may_be_slip(word: str) -> bool:
     """Whether a word in lower case is one that nobody uses."""
-    return len(word) >= SHORTEST and word not in vocabulary()
+    return SHORTEST <= len(word) <= LONGEST and word not in vocabulary()
 
 
 def slips(text: str, known: Container[str]) -> dict[str, str]:
