@@ -56,7 +56,9 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except ToolrouteError as error:
-        click.echo(f"toolroute: {error}", err=True)
+        from orchestrator.cli.plain import note
+
+        note(f"toolroute: {error}")
         sys.exit(2 if isinstance(error, InvalidInput) else 1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from orchestrator.cli.plain import escaped, note, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool, tenant_of
 from orchestrator.options import Options, default_store
@@ -90,18 +91,16 @@ def router_store(router: Router) -> Store:
 
 def echo_json(value: Any) -> None:
     """The result as one JSON document on standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+    click.echo(escaped(json.dumps(value, ensure_ascii=False, indent=1, default=str)))
 
 
 def tell_flagged(tools: Sequence[Tool]) -> None:
     """Which tools are not taken at their word, and why, on standard error."""
     flags = suspects(tools)
     for key, reasons in islice(flags.items(), MOST_TOLD):
-        click.echo(f"toolroute: {key} is flagged: {'; '.join(reasons)}", err=True)
+        note(one_line(f"toolroute: {key} is flagged: {'; '.join(reasons)}"))
     if len(flags) > MOST_TOLD:
-        click.echo(
-            f"toolroute: {len(flags) - MOST_TOLD:,} more are flagged; `toolroute doctor` tells them all", err=True
-        )
+        note(f"toolroute: {len(flags) - MOST_TOLD:,} more are flagged; `toolroute doctor` tells them all")
 
 
 def progress(label: str) -> Any:

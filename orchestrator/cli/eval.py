@@ -9,6 +9,7 @@ import click
 
 from orchestrator.cli.common import calibration_option, echo_json, progress, write_option
 from orchestrator.cli.fit import fit_set
+from orchestrator.cli.plain import note
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.options import Options
@@ -97,9 +98,7 @@ def _note_unknown(found: QuerySet) -> None:
     """Tells on standard error of relevant keys that the catalogue lacks: they can never be found."""
     unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
     if unknown:
-        click.echo(
-            f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}", err=True
-        )
+        note(f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}")
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.mcp_common import note
+from orchestrator.cli.plain import note, plain
 from orchestrator.cli.temporal import unwrap
 from orchestrator.plans import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
@@ -130,7 +130,7 @@ async def _confirmed(question: str) -> bool:
     answer: asyncio.Future[bool] = loop.create_future()
 
     def ask() -> None:
-        click.echo(f"{question} [y/N]: ", err=True, nl=False)
+        click.echo(plain(f"{question} [y/N]: "), err=True, nl=False)
         said = _line_of_stdin()
         if not said:
             note("nobody can be asked here, so the answer is no")

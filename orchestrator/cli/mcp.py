@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrator.cli.common import echo_json, router_store, store_option, tell_flagged, tenant_from, tenant_options
-from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
+from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
+from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, Unauthorised
 from orchestrator.mcp.faults import without_name
 
@@ -98,7 +99,7 @@ def _print_result(key: str, result: "ToolResult", output: str) -> None:
     elif result.is_error:
         note(f"toolroute: {result.text if result.text.startswith(key) else f'{key} failed: {result.text}'}")
     else:
-        click.echo(result.text)
+        echo_text(result.text)
 
 
 @click.command("servers")

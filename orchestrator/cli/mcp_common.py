@@ -37,11 +37,6 @@ def read_config(path: Path | None) -> McpConfig:
     return McpConfig.read(found)
 
 
-def note(text: str) -> None:
-    """Progress and warnings, on standard error."""
-    click.echo(text, err=True)
-
-
 def command_body(body: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, NoReturn]:
     """Runs a command's coroutine, which returns the exit code."""
 

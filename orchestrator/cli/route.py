@@ -10,6 +10,7 @@ import click
 
 from orchestrator.cli.common import calibration_option, echo_json, open_router, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
+from orchestrator.cli.plain import echo_text, note, one_line
 from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
@@ -77,7 +78,7 @@ def route(query: str, output: str, model: str | None, **given: Any) -> None:
     elif output == "markdown":
         from orchestrator.context import for_decision
 
-        click.echo(for_decision(decision).markdown)
+        echo_text(for_decision(decision).markdown)
     else:
         echo_json(decision.tools(output))  # type: ignore[arg-type]
     _leave(decision, quiet=output == "table")
@@ -157,6 +158,6 @@ def _parse_filters(filters: tuple[str, ...]) -> dict[str, str]:
 def _leave(decision: Decision, *, quiet: bool) -> None:
     """Warnings to standard error unless they were shown; exit code 3 when nothing is good enough."""
     for warning in () if quiet else decision.warnings:
-        click.echo(f"toolroute: {warning}", err=True)
+        note(one_line(f"toolroute: {warning}"))
     if decision.stage is Stage.NONE:
         sys.exit(3)

@@ -14,7 +14,7 @@ import click
 from orchestrator.cli.common import echo_json, model_option, open_router, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
-from orchestrator.cli.mcp_common import note
+from orchestrator.cli.plain import note
 from orchestrator.cli.temporal import (
     DEFAULT_ADDRESS,
     clean_stdout,

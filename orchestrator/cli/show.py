@@ -1,9 +1,13 @@
 """Decisions for people: what won, by which stage, how sure, why, what to connect, what was saved."""
 
-from rich.console import Console
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.cli.plain import one_line, plain
 from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage
@@ -18,10 +22,21 @@ _COLOURS = {
 }
 
 
+class _Plain(Console):
+    """A Console whose own signs are the only ones that reach the terminal, and which reads no markup in texts."""
+
+    def __init__(self, *, width: int | None = None) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, width=width)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text))
+
+
 def console() -> Console:
     """Standard output; wide enough for a table where no terminal says otherwise."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=120)
+    found = _Plain()
+    return found if found.is_terminal else _Plain(width=120)
 
 
 def show_decision(decision: Decision, *, matches: int | None = None, to: Console | None = None) -> None:
@@ -38,13 +53,12 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
         star = "*" if match.tool.key in decision.recommended else ""
         low = "dim" if decision.stage is Stage.NONE else ""
         table.add_row(
-            star, f"{match.score:.2f}", Text(match.tool.key), str(match.tool.kind), Text(match.why), style=low
+            star, f"{match.score:.2f}", one_line(match.tool.key), str(match.tool.kind), one_line(match.why), style=low
         )
     if decision.matches:
         out.print(table)
     out.print(_footer(decision))
-    for warning in decision.warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+    show_warnings(out, decision.warnings)
 
 
 def show_choice(choice: Choice) -> None:
@@ -57,8 +71,13 @@ def show_choice(choice: Choice) -> None:
     out.print(line)
     for text in filter(None, (choice.answer, *choice.reasons)):
         out.print(Text(f"  {text}"))
-    for warning in choice.warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+    show_warnings(out, choice.warnings)
+
+
+def show_warnings(out: Console, warnings: Iterable[str]) -> None:
+    """What a person should know, a line each."""
+    for warning in warnings:
+        out.print(Text(one_line(f"! {warning}"), style="yellow"))
 
 
 def show_explanation(decision: Decision) -> None:
@@ -67,21 +86,21 @@ def show_explanation(decision: Decision) -> None:
     show_decision(decision, to=out)
     out.print()
     for rank, match in enumerate(decision.matches, start=1):
-        out.print(Text(f"{rank}. {match.tool.key}", style="bold"))
-        out.print(Text(f"   {_one_line(match.tool.description)}", style="dim"))
+        out.print(Text(f"{rank}. {one_line(match.tool.key)}", style="bold"))
+        out.print(Text(f"   {one_line(match.tool.description, 110)}", style="dim"))
         for line in _evidence(match):
             out.print(Text(f"   {line}"))
     if decision.rejected:
         out.print(Text("\nNot among the matches", style="bold"))
         for item in decision.rejected:
-            out.print(Text(f"   {item.tool}: {item.why}"))
+            out.print(Text(f"   {one_line(f'{item.tool}: {item.why}')}"))
     timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
     out.print(Text(f"\nmilliseconds: {timings}", style="dim"))
     out.print(Text(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}", style="dim"))
 
 
 def _headline(decision: Decision) -> Text:
-    line = Text(decision.query if len(decision.query) <= 100 else f"{decision.query[:99]}…", style="bold")
+    line = Text(one_line(decision.query, 100), style="bold")
     line.append(f"\n  settled by {decision.stage}", style=_COLOURS[decision.stage])
     line.append(f", {decision.confidence:.0%} sure", style="default not bold")
     if decision.stage is not Stage.ALWAYS:
@@ -112,8 +131,3 @@ def _footer(decision: Decision) -> Text:
 def _evidence(match: Match) -> list[str]:
     legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no leg"
     return [f"{legs} -> {match.score:.2f}", *(f"{field}: {', '.join(words)}" for field, words in match.words.items())]
-
-
-def _one_line(text: str, limit: int = 110) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.show import console, show_decision
+from orchestrator.cli.show import console, show_decision, show_warnings
 from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
 from orchestrator.plans import Plan, RunResult, Step, StepOutcome, StepStatus
@@ -44,8 +44,7 @@ def show_run(result: RunResult) -> None:
     line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
     out.print(Text(line, style="dim"))
     _print_model(out, result.plan, result.warnings)
-    for warning in budget.warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+    show_warnings(out, budget.warnings)
     out.print()
     out.print(Text(result.answer))
 
@@ -74,8 +73,7 @@ def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
         out.print(Text(line, style="dim"))
     elif plan.model == NO_MODEL and plan.steps:
         out.print(Text("  model none: arguments are only what stands in the task", style="dim"))
-    for warning in warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+    show_warnings(out, warnings)
 
 
 def _with(step: Step) -> Text:

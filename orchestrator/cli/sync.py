@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from orchestrator.cli.common import echo_json, store_option, tell_flagged, tenant_from, tenant_options
-from orchestrator.cli.mcp_common import command_body, config_option, note, output_option, read_config
+from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
+from orchestrator.cli.plain import note
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.faults import without_name
 

@@ -13,7 +13,7 @@ import click
 
 from orchestrator import errors
 from orchestrator.cli.common import source_options
-from orchestrator.cli.mcp_common import note
+from orchestrator.cli.plain import note
 from orchestrator.errors import InvalidInput, ToolrouteError, Unavailable
 from orchestrator.options import Options, default_store
 

@@ -6,6 +6,7 @@ import click
 
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.cli.common import echo_json, progress, store_option, tell_flagged, tenant_from, tenant_options
+from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.sync import sync_command
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
@@ -45,11 +46,11 @@ def import_tools(
     }
     tell_flagged(Catalogue.read(file).tools)
     if not changes:
-        click.echo(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed", err=True)
+        note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
     if output == "json":
         echo_json({"tenant": tenant, **totals})
     else:
-        click.echo(f"{tenant}: " + ", ".join(f"{number:,} {name}" for name, number in totals.items()))
+        click.echo(plain(f"{tenant}: ") + ", ".join(f"{number:,} {name}" for name, number in totals.items()))
 
 
 @tools.command("list")
@@ -76,7 +77,7 @@ def list_tools(
         import json
 
         for tool in found:
-            click.echo(json.dumps(tool_to_json(tool), ensure_ascii=False))
+            click.echo(escaped(json.dumps(tool_to_json(tool), ensure_ascii=False)))
     else:
         _show(found, tenant)
     tell_flagged(found)
@@ -110,7 +111,7 @@ def _show(found: list[Tool], tenant: str) -> None:
     for column in ("tool", "kind", "description"):
         table.add_column(column, no_wrap=True, overflow="ellipsis")
     for tool in found:
-        table.add_row(Text(tool.key), str(tool.kind), Text(" ".join(tool.description.split())[:80]))
+        table.add_row(one_line(tool.key), str(tool.kind), one_line(tool.description, 80))
     out = console()
     out.print(table)
     out.print(Text(f"{len(found):,} tools of {len({tool.server for tool in found}):,} servers, {tenant}", style="dim"))
