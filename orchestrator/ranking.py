@@ -78,8 +78,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
     rivals = scores | {position: own[position] for position in lifted}
-    positions, moved_up = _in_turn(outcome, search.clauses(), positions, rivals, named)
-    best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(search.clauses())]
+    positions, moved_up = _in_turn(outcome, found.clauses, positions, rivals, named)
+    best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
     return Ranked(
         positions=positions,
         moved_up=moved_up,

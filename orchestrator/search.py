@@ -33,28 +33,9 @@ _NAMED_WIDTH = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
-    """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
-
-    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
-    `sure`: the keyword leg's chance that its best tool is right.
-    """
-
-    chosen: Positions
-    rows: Rows
-    query: list[float]
-    keyword: Probabilities
-    overlap: NDArray[np.bool_]
-    sure: float = 0.0
-    semantic: Probabilities | None = None
-    merged: Probabilities | None = None
-    cosines: Probabilities | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseFound:
-    """What one clause finds as a query of its own: candidates as in Candidates, each tool's chance to be right, and
-    the chance that the best one is."""
+    """What one clause finds as a query of its own, by the legs that ran: candidates as in Candidates, each one's chance
+    to be right, and that of the best."""
 
     chosen: Positions
     rows: Rows
@@ -66,6 +47,26 @@ class ClauseFound:
     @property
     def best(self) -> int | None:
         return int(self.chosen[np.argmax(self.chances)]) if len(self.chosen) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
+
+    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
+    `sure`: the keyword leg's chance that its best tool is right; `clauses`: what each finds, where there are several.
+    """
+
+    chosen: Positions
+    rows: Rows
+    query: list[float]
+    keyword: Probabilities
+    overlap: NDArray[np.bool_]
+    sure: float = 0.0
+    semantic: Probabilities | None = None
+    merged: Probabilities | None = None
+    cosines: Probabilities | None = None
+    clauses: tuple[ClauseFound, ...] = ()
 
 
 class Search:
@@ -95,7 +96,6 @@ class Search:
         self._query = [query_features(index.keyword, terms) for terms in (understood.terms, *clauses)]
         self._queries = np.array(self._query)
         self._words = self._candidates(self._keyword.parts)
-        self._clauses: list[ClauseFound] = []
 
     def by_keyword(self) -> Candidates:
         """The keyword leg alone: candidates that share at least one term with the query."""
@@ -124,10 +124,10 @@ class Search:
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.
 
-        To be asked after `by_keyword`.
+        found: by the keyword leg.
         """
         whole = min(found.sure, most_by_words(found.keyword, found.rows, found.query))
-        clauses = [min(one.sure, most_by_words(one.chances, one.rows, one.query)) for one in self._clauses]
+        clauses = [min(one.sure, most_by_words(one.chances, one.rows, one.query)) for one in found.clauses]
         return min([whole, *clauses])
 
     def confidence(self, found: Candidates) -> float:
@@ -158,10 +158,6 @@ class Search:
         """The postings of the query's words."""
         return self._keyword.columns
 
-    def clauses(self) -> list[ClauseFound]:
-        """What each clause finds as a query of its own, by the legs that ran last; empty for a query of one clause."""
-        return self._clauses
-
     def _describe(self, several: list[Positions], cosines: NDArray[np.float32] | None = None) -> Candidates:
         """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]."""
         chosen = Chosen(several)
@@ -176,7 +172,7 @@ class Search:
             semantic = self._calibration.semantic(meaning, query)
             chances = blend(keyword, semantic, self._calibration.merged(rows, query))
         whole, *clauses = chosen.rows
-        self._clauses = [
+        found = [
             self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own])
             for number, own in enumerate(clauses, start=1)
         ]
@@ -190,6 +186,7 @@ class Search:
             semantic=None if semantic is None else semantic[whole],
             merged=None if semantic is None else chances[whole],
             cosines=None if cosines is None else cosines[0][several[0]].astype(np.float64),
+            clauses=tuple(found),
         )
 
     def _clause(

@@ -33,11 +33,11 @@ FIRST = {
 """Within how many matches the tools of a category's cases must be."""
 FLOORS = {
     "exact": 0.94,
-    "conceptual": 0.5,
+    "conceptual": 0.55,
     "multi-term": 0.83,
     "ambiguous": 0.44,
     "no-tool": 0.61,
-    "negated": 0.6,
+    "negated": 0.68,
     "misspelt": 0.94,
     "multilingual": 0.8,
     "follow-up": 0.94,
@@ -106,7 +106,7 @@ def test_every_file_of_cases_has_a_floor_and_names_tools_that_are_there() -> Non
             assert {key for keys in case.tools for key in keys.split("|")} <= known, case.query
             assert servers.issuperset(case.without), case.query
             assert bool(case.tools) != (category == "no-tool"), case.query
-            assert bool(case.without) == (category == "negated"), case.query
+            assert not case.without or category == "negated", case.query
             assert bool(case.conversation) == (category == "follow-up"), case.query
 
 

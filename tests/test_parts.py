@@ -66,12 +66,11 @@ async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the
 
 def test_a_part_is_described_beside_others_as_it_is_alone() -> None:
     index = Index(sample())
-    search = Search(index, understand(THREE), shipped(), width=30)
-    search.by_keyword()
-    assert len(search.clauses()) == 3
+    found = Search(index, understand(THREE), shipped(), width=30).by_keyword()
+    assert len(found.clauses) == 3
     # The server is the only evidence that a part takes from the whole task.
     own = [column for column, name in enumerate(KEYWORD) if name != "kw_server"]
-    for clause, part in zip(understand(THREE).clauses, search.clauses(), strict=True):
+    for clause, part in zip(understand(THREE).clauses, found.clauses, strict=True):
         alone = Search(index, understand(clause.text), shipped(), width=10).by_keyword()
         assert part.chosen.tolist() == alone.chosen.tolist()
         np.testing.assert_allclose(part.rows[:, own], alone.rows[:, own], atol=1e-6)

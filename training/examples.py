@@ -162,7 +162,7 @@ def _example(
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         alike=_alike(semantic.vectors[found.chosen]),
-        parts=tuple(_part(clause, found.chosen) for clause in search.clauses() if len(clause.chosen)),
+        parts=tuple(_part(clause, found.chosen) for clause in found.clauses if len(clause.chosen)),
     )
 
 
