@@ -11,12 +11,12 @@ _REST = r"[^,.;:!?\n]*?(?=[,.;:!?\n]|\s(?:but|just|only|instead|then|rather|simp
 """To the end of the part: a mark, or a word that says what is wanted in its place."""
 _FORBIDDEN = re.compile(
     r"(?:(?<=[,.;:!?\n])\s*|^|(?<=\band\s)|(?<=\bbut\s)|(?<=\bplease\s))"
-    r"(?:(?:please|and|but|also)\s+)*(?:don['’]t|do not|never|must not|should not)\s+(?:ever\s+)?(?P<action>[a-z]+)\b"
-    + _REST,
+    r"(?:(?:please|and|but|also)\s+){0,3}"
+    r"(?:don['’]t|do not|never|must not|should not)\s+(?:ever\s+)?(?P<action>[a-z]+)\b" + _REST,
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(r"\bwithout\s+[a-z]+ing\b" + _REST, re.IGNORECASE)
-_NOTHING = re.compile(r"\b[a-z]+\s+nothing\b", re.IGNORECASE)
+_NOTHING = re.compile(r"\b(?P<action>[a-z]+)\s+nothing\b", re.IGNORECASE)
 _CUE = re.compile(r"don['’]t|do not|never|must not|should not|without|nothing", re.IGNORECASE)
 
 
@@ -25,7 +25,7 @@ def without_negated(text: str) -> str:
     if not _CUE.search(text):
         return text
     left = _FORBIDDEN.sub(_dropped, text)
-    left = _NOTHING.sub(" ", _WITHOUT.sub(" ", left))
+    left = _NOTHING.sub(_dropped, _WITHOUT.sub(" ", left))
     return left.lstrip(" ,.;:!?\n") or text
 
 
