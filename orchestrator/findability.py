@@ -4,6 +4,7 @@ Needs no labels: the queries are made from each tool's text (`probes.py`) and tr
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +18,7 @@ from orchestrator.embed import Embedder
 from orchestrator.index import Index
 from orchestrator.models import Tool
 from orchestrator.probes import made_queries
-from orchestrator.text import fields, split_words, stem, terms
+from orchestrator.text import fields, spaced, stem, terms
 from orchestrator.trials import Trial, tried
 
 MOST_TOOLS = 400
@@ -26,7 +27,7 @@ SEED = 7
 WITHIN = 10
 """A query brings a tool that is among its best ten, as `route` answers by default."""
 MOST_MENDED = 30
-"""Tools for which helping words are tried out, the worst first: each takes a few small indexes."""
+"""Mends that are tried out, of the worst first: each takes a few small indexes."""
 _MOST_WORDS = 4
 _RIVALS = 3
 _LEAD = 0.08
@@ -34,13 +35,15 @@ _LEAD = 0.08
 _FIELD = 60
 """Competitors that a mend is tried among."""
 
+_WORD = re.compile(r"[^\W\d_]+(?![^\W_])")
+
 Progress = Callable[[int, int], None]
 """Called with how many are done, of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mend:
-    """A tool's own words that its rivals do not say, and what they do for its failing queries.
+    """A tool's own words that its rivals do not say, and what they do for the queries that it loses; none if none help.
 
     `said`: how many of them put it first once they say the words; `added`: the same with the words among its keywords.
     """
@@ -53,7 +56,10 @@ class Mend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """A tool that fewer than half of its own queries bring; `instead` are the tools that they put first."""
+    """A tool that fewer than half of its own queries bring; `instead` are the tools that they put first.
+
+    `mend`: its words that those do not say; None where none were tried.
+    """
 
     tool: str
     queries: int
@@ -64,7 +70,10 @@ class Unfound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collision:
-    """Two tools, where one takes the other's queries, or each some: how many each loses to the other, of how many."""
+    """Two tools, where one takes the other's queries, or each some: how many each loses to the other, of how many.
+
+    `mends`: the words of each that the other does not say; None for one that loses nothing, and where none were tried.
+    """
 
     tools: tuple[str, str]
     lost: tuple[int, int]
@@ -142,12 +151,7 @@ class Examination:
         lost = [position for position in self.trials if 2 * self.brought(position) < len(self.trials[position])]
         lost.sort(key=lambda position: self.brought(position) / len(self.trials[position]))
         pairs = self._collisions()
-        worst = list(dict.fromkeys([*lost, *(position for pair in pairs for position in pair)]))[:MOST_MENDED]
-        mends = {}
-        for done, position in enumerate(worst, start=1):
-            mends[position] = self._mend(position)
-            if on_progress is not None:
-                on_progress(done, len(worst))
+        mends = self._mends([*((position, None) for position in lost), *self._losing(pairs)][:MOST_MENDED], on_progress)
         positions = self.trials.items()
         return Findability(
             tools=len(key),
@@ -161,7 +165,7 @@ class Examination:
                     queries=len(self.trials[position]),
                     brought=self.brought(position),
                     instead=tuple(key[rival] for rival in self._rivals(position)),
-                    mend=mends.get(position),
+                    mend=mends.get((position, None)),
                 )
                 for position in lost
             ),
@@ -170,7 +174,7 @@ class Examination:
                     tools=(key[one], key[other]),
                     lost=(self.firsts(one).count(other), self.firsts(other).count(one)),
                     queries=(len(self.trials.get(one, ())), len(self.trials.get(other, ()))),
-                    mends=(mends.get(one), mends.get(other)),
+                    mends=(mends.get((one, other)), mends.get((other, one))),
                 )
                 for one, other in pairs
             ),
@@ -192,32 +196,49 @@ class Examination:
         """The share of one's queries that put the other first."""
         return self.firsts(one).count(other) / len(self.trials[one]) if one in self.trials else 0.0
 
+    def _losing(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Of each pair those that lose to the other."""
+        sides = (side for one, other in pairs for side in ((one, other), (other, one)))
+        return [(one, other) for one, other in sides if self._lost(one, other)]
+
+    def _mends(
+        self, losing: Sequence[tuple[int, int | None]], on_progress: Progress | None
+    ) -> dict[tuple[int, int | None], Mend]:
+        """For each tool what helps it against this other one, or against all that stand first in its place."""
+        found = {}
+        for done, (position, other) in enumerate(losing, start=1):
+            taken = {other} if other is not None else {*self.firsts(position)} - {position}
+            failing = [trial for trial in self.trials[position] if (trial.both.order or (-1,))[0] in taken]
+            found[position, other] = self._mend(position, failing, self._rivals(position) if other is None else [other])
+            if on_progress is not None:
+                on_progress(done, len(losing))
+        return found
+
     def _rivals(self, position: int) -> list[int]:
         """The tools that stand first where this one should."""
         firsts = Counter(first for first in self.firsts(position) if first not in (position, -1))
         return [rival for rival, _ in firsts.most_common(_RIVALS)]
 
-    def _mend(self, position: int) -> Mend | None:
-        """The fewest telling words that put the tool first most often, tried among its competitors; None if none do."""
+    def _mend(self, position: int, failing: Sequence[Trial], rivals: list[int]) -> Mend:
+        """The fewest telling words that put the tool first most often, tried among its competitors."""
         tools = self.index.catalogue.tools
-        failing = [trial for trial in self.trials[position] if position not in trial.both.order[:1]]
         near = dict.fromkeys(place for trial in failing for place in trial.both.order[:_FIELD])
         others = [tools[place] for place in near if place != position][:_FIELD]
-        words = self._telling(position)
-        best: Mend | None = None
+        words = self._telling(position, rivals)
+        best = Mend(words=(), queries=len(failing), said=0, added=0)
         for count in range(1, len(words) + 1):
             told = words[:count]
             queries = [f"{trial.query} {' '.join(told)}" for trial in failing]
             tool = replace(tools[position], keywords=(*tools[position].keywords, *told), hash="")
             said = self._firsts_among(tools[position], others, queries)
             added = self._firsts_among(tool, others, queries)
-            if max(said, added) > (max(best.said, best.added) if best else 0):
-                best = Mend(words=tuple(told), queries=len(queries), said=said, added=added)
+            if max(said, added) > max(best.said, best.added):
+                best = replace(best, words=tuple(told), said=said, added=added)
         return best
 
-    def _telling(self, position: int) -> list[str]:
+    def _telling(self, position: int, rivals: list[int]) -> list[str]:
         """Words to try: those of the tool's name, then those whose meaning is nearer to it than to its rivals."""
-        tools, rivals = self.index.catalogue.tools, self._rivals(position)
+        tools = self.index.catalogue.tools
         named, others = _telling_words(tools[position], [tools[rival] for rival in rivals])
         if others and rivals:
             vectors = self.index.semantic(self.embedder).vectors
@@ -239,11 +260,12 @@ def _share(part: int, trials: Sequence[Trial]) -> float:
 
 
 def _telling_words(tool: Tool, rivals: Sequence[Tool]) -> tuple[list[str], list[str]]:
-    """The tool's own words that none of its rivals says: those of its name, and all others."""
+    """The tool's own words that none of its rivals says, whole ones: those of its name, and all others."""
     said = {term for rival in rivals for _, text in fields(rival) for term in terms(text)}
     own: dict[str, tuple[bool, str]] = {}
     for field_name, text in fields(tool):
-        for word in split_words(text):
-            own.setdefault(stem(word), (field_name == "name", word))
-    telling = [found for term, found in own.items() if term not in said and term.isalpha() and len(term) > 2]
+        for word in _WORD.findall(spaced(text) if field_name == "name" else text):
+            read = word.lower() if word.istitle() else word
+            own.setdefault(stem(word.lower()), (field_name == "name", read))
+    telling = [found for term, found in own.items() if len(term) > 2 and not said.issuperset(terms(found[1]))]
     return [word for named, word in telling if named], [word for named, word in telling if not named]

@@ -19,7 +19,8 @@ from orchestrator.models import Tool
 from orchestrator.options import Options
 from orchestrator.probes import MOST, made_queries
 from orchestrator.router import Router
-from tests.catalogues import sample, taking, tool
+from orchestrator.text import fields, terms
+from tests.catalogues import EXAMPLES, sample, taking, tool
 
 VAULT = "List everything that is kept in the vault of a subscription. Names come back, values do not."
 ALIKE = [
@@ -78,6 +79,41 @@ def test_two_tools_with_one_description_collide_and_the_words_of_their_names_men
         assert mend is not None
         assert mend.words == (word,)
         assert mend.said == mend.queries
+
+
+def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(monkeypatch, "--catalogue", EXAMPLES, "-o", "json") == 0
+    pairs = json.loads(capsys.readouterr().out)["collisions"]
+    assert any(0 in pair["lost"] for pair in pairs)
+    known = sample()
+    for pair in pairs:
+        said = [{term for _, text in fields(known[key]) for term in terms(text)} for key in pair["tools"]]
+        for lost, mend, others in zip(pair["lost"], pair["mends"], reversed(said), strict=True):
+            assert (mend is None) == (lost == 0)
+            assert mend is None or mend["queries"] == lost
+            assert mend is None or not any(others.issuperset(terms(word)) for word in mend["words"])
+    assert doctor(monkeypatch, "--catalogue", EXAMPLES) == 0
+    advice = [line for line in capsys.readouterr().out.splitlines() if "->" in line]
+    assert len(advice) == sum(bool(lost) for pair in pairs for lost in pair["lost"])
+
+
+def test_the_words_that_help_are_whole_ones() -> None:
+    found = examined([tool("v1:list", f"{VAULT} Told by WhatsApp."), tool("v2:list", VAULT), *ALIKE[2:]])
+    words = {word for pair in found.collisions for mend in pair.mends if mend for word in mend.words}
+    assert "WhatsApp" in words
+    assert words.isdisjoint({"whats", "app"})
+
+
+def test_what_was_not_tried_is_not_said_to_be_of_no_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(findability, "MOST_MENDED", 0)
+    assert doctor(monkeypatch, "--catalogue", written(tmp_path, ALIKE)) == 0
+    shown = capsys.readouterr().out
+    assert "go to the other" in shown
+    assert "->" not in shown
 
 
 def test_tools_that_differ_in_no_word_are_told_to_say_what_only_they_do(

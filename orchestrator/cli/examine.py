@@ -98,20 +98,26 @@ def _section(out: Any, title: str, entries: Any) -> None:
 
 def _unfound(item: Unfound) -> list[str]:
     instead = f"; instead {', '.join(item.instead)}" if item.instead else ""
-    return [f"{item.tool}: {item.brought} of {item.queries}{instead}", _advice(item.tool, item.mend)]
+    head = f"{item.tool}: {item.brought} of {item.queries}{instead}"
+    return [head, *_advice(item.tool, item.mend, "these")]
 
 
 def _collision(item: Collision) -> list[str]:
     (one, other), (lost, gained) = item.tools, item.lost
     head = f"{one} and {other}: {lost} of {item.queries[0]} and {gained} of {item.queries[1]} go to the other"
-    return [head, *(_advice(tool, mend) for tool, mend in zip(item.tools, item.mends, strict=True))]
+    sides = zip(item.tools, item.mends, strict=True)
+    return [head, *(line for tool, mend in sides for line in _advice(tool, mend, "the two"))]
 
 
-def _advice(tool: str, mend: Mend | None) -> str:
+def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
+    """What sets the tool apart from the others; nothing where it loses nothing, or nothing was tried."""
     if mend is None:
-        return f"-> {tool}: no word of its own sets it apart; say in its description what only it does"
-    words, of = ", ".join(mend.words), f"of {mend.queries} failing queries"
+        return []
+    if not mend.words:
+        return [f"-> {tool}: no word of its own sets it apart; say in its description what only it does"]
+    words, of = ", ".join(mend.words), f"of {mend.queries} failing {'query' if mend.queries == 1 else 'queries'}"
     if mend.added > mend.said:
         found = f"tasks that say them then find it ({mend.added} {of}, {mend.said} without)"
-        return f"-> {tool}: add the keywords {words}; {found}"
-    return f"-> {tool}: only it says {words}, and tasks that do find it ({mend.said} {of}): describe more of that"
+        return [f"-> {tool}: add the keywords {words}; {found}"]
+    found = f"tasks that do find it ({mend.said} {of})"
+    return [f"-> {tool}: of {among} only it says {words}, and {found}: describe more of that"]
