@@ -75,12 +75,12 @@ def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:
 
 
 def _cover(outcome: Outcome, ranked: Ranked, most: int) -> CoverageSet | None:
-    """How many of the ranked tools the wanted coverage takes; None where none is wanted."""
+    """How many of the ranked tools the wanted coverage takes; None where none is wanted, the limit where none fits."""
     wanted = outcome.request.coverage
     if wanted is None:
         return None
     scores = [ranked.scores[position] for position in ranked.positions]
-    if not any(scores):
+    if not any(scores) or ranked.confidence < outcome.options.floor:
         return CoverageSet(count=min(most, outcome.request.limit), coverage=0.0)
     there = len(outcome.index.whole) if outcome.allowed is None else int(outcome.allowed.sum())
     legs: Legs = "both" if outcome.semantic_ran else "keyword"

@@ -52,7 +52,9 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
         hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
         warnings.append(f"no server {name!r} is known here; {hint}")
     coverage, covering = outcome.request.coverage, outcome.covering
-    if coverage is not None and covering is not None and (short := covering.warning(coverage)):
+    if coverage is not None and stage is Stage.NONE:
+        warnings.append(f"coverage {coverage:g} cannot be had here: nothing fits")
+    elif coverage is not None and covering is not None and (short := covering.warning(coverage)):
         warnings.append(short)
     if not len(outcome.index.whole):
         warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")

@@ -10,7 +10,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage, Tool
 from orchestrator.router import Router
 from tests.catalogues import tool
 
@@ -82,6 +82,21 @@ async def test_a_query_that_nothing_answers_gives_no_more_than_the_limit_and_cla
     decision = await covering(router, "qwertzuiop", 0.9, route_hint=RouteHint.KEYWORD)
     assert (decision.stage, decision.coverage) == (Stage.NONE, 0.0)
     assert len(decision.matches) == 10
+
+
+async def test_where_no_tool_fits_the_usual_limit_is_given_and_no_coverage_is_claimed(router: Router) -> None:
+    decision = await covering(router, "hello", 0.9, limit=7)
+    assert (decision.stage, decision.coverage, len(decision.matches)) == (Stage.NONE, 0.0, 7)
+    assert "coverage 0.9 cannot be had here: nothing fits" in decision.warnings
+
+
+@pytest.mark.parametrize("tools", [[], [tool("bank:pay", "Pay a bill")]], ids=["none", "one"])
+async def test_what_holds_all_tools_there_are_but_none_that_fits_is_not_called_sure(tools: list[Tool]) -> None:
+    async with Router(Catalogue(tools)) as router:
+        decision = await covering(router, "hello", 0.9)
+    assert (decision.stage, decision.coverage, len(decision.matches)) == (Stage.NONE, 0.0, len(tools))
+    assert "coverage 0.9 cannot be had here: nothing fits" in decision.warnings
+    assert not any("best tools" in warning for warning in decision.warnings)
 
 
 async def test_an_always_available_tool_does_not_end_the_search_for_the_others(router: Router) -> None:
