@@ -8,6 +8,7 @@ one, so compare the columns.
 import argparse
 import asyncio
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
@@ -26,21 +27,27 @@ TASKS = 60
 LONGEST = 250
 """Characters of a query that is joined with others."""
 
+BETWEEN = {"sequence": ", then ", "arrows": " -> ", "ampersands": " & "}
+_ARTICLE = re.compile(r"\b(?:the|an?) ", re.IGNORECASE)
+
 Figures = tuple[float, float]
 """Mean recall at 5 and at 10."""
 
 
 def joined(draw: random.Random, texts: Sequence[str]) -> str:
-    """The texts as sentences, as a sequence with "then", or as a list with "and"."""
-    bare = [text.strip().rstrip(".?! ") for text in texts]
-    way = draw.choice(("sentences", "sequence", "list"))
-    if way == "sentences" or len(bare) == 1:
+    """The texts as sentences, or in one sentence: in one of the ways in which people write several tasks down."""
+    way = draw.choice(("sentences", "list", "terse list", "numbered", *BETWEEN))
+    if way == "sentences" or len(texts) == 1:
         return " ".join(text.strip() if text.strip()[-1] in ".?!" else f"{text.strip()}." for text in texts)
-    first, *rest = bare
-    rest = [text[:1].lower() + text[1:] if text[1:2].islower() else text for text in rest]
-    between = ", then " if way == "sequence" else ", "
-    last = between if way == "sequence" else " and "
-    return f"{between.join([first, *rest[:-1]])}{last}{rest[-1]}."
+    first, *rest = (text.strip().rstrip(".?! ") for text in texts)
+    bare = [first, *(text[:1].lower() + text[1:] if text[1:2].islower() else text for text in rest)]
+    if way == "terse list":
+        bare = [_ARTICLE.sub("", text) for text in bare]
+    if way == "numbered":
+        return " ".join(f"{number}) {text}" for number, text in enumerate(bare, start=1))
+    if way in BETWEEN:
+        return BETWEEN[way].join(bare)
+    return f"{', '.join(bare[:-1])} and {bare[-1]}."
 
 
 def tasks(queries: Sequence[Query], count: int, draw: random.Random) -> list[tuple[str, frozenset[str]]]:
