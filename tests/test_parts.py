@@ -64,6 +64,24 @@ async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the
     assert 'moved up for "tell the team in the channel"' in decision.matches[2].why
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "list overdue invoices, search flights, request time off, void envelope 17 and text him",
+        "list overdue invoices, then search flights, then request time off, then void envelope 17, then text him",
+        "1) list overdue invoices 2) search flights 3) request time off 4) void envelope 17 5) text him",
+        "list overdue invoices -> search flights -> request time off -> void envelope 17 -> text him",
+        "list overdue invoices & search flights & request time off & void envelope 17 & text him",
+    ],
+)
+async def test_five_terse_parts_bring_their_five_tools_however_they_are_written_down(task: str) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(RouteRequest(query=task, tenant="local", limit=10))
+    assert {"quickbooks", "amadeus", "bamboohr", "docusign", "twilio"} <= {
+        match.tool.server for match in decision.matches
+    }
+
+
 def test_a_part_is_described_beside_others_as_it_is_alone() -> None:
     index = Index(sample())
     found = Search(index, understand(THREE), shipped(), width=30).by_keyword()

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.lists import unlisted
 from orchestrator.negation import without_negated
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import says, split_words, terms_and_words
@@ -22,17 +23,21 @@ MAX_CUT = 4_000
 """A longer query is a pasted document: context, not a list of tasks."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_BLANKS = re.compile(r"[^\S\n]{2,}")
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
     r"[\s。！？；](?:(?<=[.!?;]\s)(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
-    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)\s*[-•*]\s+)"
+    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[-•*]\s+)"
 )
+_ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"
+"""What says "then" in other languages, whose actions are not known here: a part begins anew behind it."""
 _JOINT = re.compile(
-    r"[\s,](?:(?:(?<=,)|(?<=\s)\s*,)\s*(?:and|then|but|plus|also)?"
-    r"|(?<=\s)\s*(?:and|then|but|plus|after that|afterwards))\s+",
+    rf"[\s,→，](?:(?:(?<=,)|(?<=\s),)\s*(?:(?:and|then|but|plus|also|{_ABROAD})\s+|(?<=\s))"
+    rf"|(?<=\s)(?:and|then|but|plus|after that|afterwards|&|[-=]>|→|{_ABROAD})\s+|(?<=→)\s*|(?<=，)(?:然后|再))",
     re.IGNORECASE,
 )
-_SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b", re.IGNORECASE)
+_SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b|[-=]>|→", re.IGNORECASE)
+_ANEW = re.compile(rf"\b(?:{_ABROAD})\b|然后|再", re.IGNORECASE)
 _FILLER = re.compile(
     r"(?:(?:and|then|after that|afterwards|finally|lastly|next|first(?:ly)?|second(?:ly)?|third(?:ly)?|also|please"
     r"|kindly|just|now|so|can you|could you|would you|will you|you should|help me|let's|let me"
@@ -51,19 +56,21 @@ _CONTEXT = re.compile(
 )
 _QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
 _OBJECT = re.compile(
-    r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|me|us|all|any|some|each|every"
+    r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|him|me|us|all|any|some|each|every"
     r"|to|for|on|in|into|from|with|by|up|as|about|of)\b|[\"'“‘#@\d]|[A-Z]"
 )
+_PRONOUN = re.compile(r"(?:then |please )?(\w+) (?:him|her|it|them)\b(?! (?:to|for|with) (?:me|us)\b)", re.IGNORECASE)
+"""An action on what was said before, but none that only hands it over ("show it to me")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
     """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
-    `text` is the whole query, `asked` leaves out the actions that it forbids; all but `text` is read from that.
-    `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown. `earlier` holds
-    the earlier texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose
-    terms stand in place of theirs.
+    `text` is the whole query, `asked` leaves out the actions that it forbids and the marks of its lists; all but `text`
+    is read from that. `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown.
+    `earlier` holds the earlier texts that it leans on, with their weights. `slips` maps misspelt words to those that
+    are meant, whose terms stand in place of theirs.
     """
 
     text: str
@@ -98,7 +105,7 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    asked = without_negated(text)
+    asked = without_negated(unlisted(text) if len(text) <= MAX_CUT else text)
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
@@ -120,8 +127,11 @@ def understand(
 
 
 def clean(query: str) -> str:
-    """Printable text: control characters and lone surrogates become spaces, forms are composed; line ends stay."""
-    text = query if query.isprintable() else _CONTROL.sub(" ", query)
+    """Printable text: control characters and lone surrogates become spaces, runs of blanks one, forms are composed.
+
+    Line ends stay.
+    """
+    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query))
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
@@ -155,24 +165,42 @@ def split_clauses(text: str) -> list[str]:
 
 def _cut(sentence: str) -> Iterator[str]:
     """The sentence cut before each part that begins an action or a question."""
-    start = 0
+    start, actions = 0, _lists_actions(sentence)
     for joint in _JOINT.finditer(sentence):
         before, after = sentence[start : joint.start()], sentence[joint.end() :]
-        if _begins_anew(joint.group(), after) and not _MODIFIER.match(_bare(before)) and _stands_alone(before):
+        anew = _begins_anew(joint.group(), after, actions)
+        if anew and not _MODIFIER.match(_bare(before)) and (start or _stands_alone(before)):
             yield before.strip(" ,.;")
             start = joint.end()
     yield sentence[start:].strip(" ,.;")
 
 
-def _begins_anew(joint: str, part: str) -> bool:
-    """Whether an action or a question begins here. A word that may be a thing, too, needs an object behind it."""
-    word, _, rest = _bare(part).partition(" ")
-    word = word.lower().strip(",:")
+def _lists_actions(sentence: str) -> bool:
+    """Whether each of three parts or more begins with what may be an action: a list of tasks, and hardly of things."""
+    parts = _JOINT.split(sentence)
+    return len(parts) > 2 and all(_may_act(_first_word(part)) and _stands_alone(part) for part in parts)
+
+
+def _begins_anew(joint: str, part: str, actions: bool) -> bool:
+    """Whether an action or a question begins here.
+
+    A word that may be a thing, too, needs an object behind it, "then" before it, or nothing but actions beside it.
+    """
+    own = _JOINT.split(part, maxsplit=1)[0]
+    if "&" in joint and part[:1].isupper():  # a name: "Pack & Send"
+        return False
+    if _ANEW.search(joint):
+        return _stands_alone(own)
+    word, sequence = _first_word(part), bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part))
     if word in ACTIONS_OR_THINGS:
-        begins = bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part) or _OBJECT.match(rest))
+        begins = actions or sequence or bool(_OBJECT.match(_bare(part).partition(" ")[2]))
     else:
         begins = word in ACTIONS or word in _QUESTIONS
-    return begins and _stands_alone(_JOINT.split(part, maxsplit=1)[0])
+    return begins and (_stands_alone(own) or (sequence and _may_act(word) and part[:1].islower() and says(own, 1)))
+
+
+def _first_word(part: str) -> str:
+    return _bare(part).partition(" ")[0].lower().strip(",:.;")
 
 
 def _bare(part: str) -> str:
@@ -189,4 +217,9 @@ def _asks(sentence: str) -> bool:
 
 
 def _stands_alone(part: str) -> bool:
-    return says(part, MIN_CLAUSE_TERMS)
+    """Whether a part says enough to be searched for: two terms, or an action on somebody ("email him")."""
+    return says(part, MIN_CLAUSE_TERMS) or ((found := _PRONOUN.match(part)) is not None and _may_act(found[1].lower()))
+
+
+def _may_act(word: str) -> bool:
+    return word in ACTIONS or word in ACTIONS_OR_THINGS
