@@ -64,7 +64,7 @@ def probability(odds: Probabilities) -> Probabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The four maps.
+    """The five maps.
 
     `keyword` and `merged` give a tool's probability, by the keyword leg alone and by both; `semantic` by meaning alone;
     `gate` and `confidence` give the chance that the best tool is right, before and after the semantic leg.

@@ -6,6 +6,7 @@ move little.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +50,15 @@ class Worth:
     none: float
     held: float
     tools: float
+
+    def worse_than(self, other: Self) -> tuple[str, ...]:
+        """Which figures are worse than the other's, `held` only where it is below what was wanted, too."""
+        worse = {
+            "ece": self.ece > other.ece,
+            "none": self.none < other.none,
+            "held": self.held < min(other.held, COVERAGE),
+        }
+        return tuple(name for name in worse if worse[name])
 
 
 def fit_made(trials: Sequence[Trial], options: Options, *, maps: bool) -> Fit:

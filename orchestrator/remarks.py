@@ -56,16 +56,21 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
         warnings.append(f"coverage {coverage:g} cannot be had here: nothing fits")
     elif coverage is not None and covering is not None and (short := covering.warning(coverage)):
         warnings.append(short)
+    return (*warnings, *_why_little(outcome, stage, ranked, kept, costs))
+
+
+def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match], costs: Costs) -> list[str]:
+    """Why nothing is given, or nothing that fits."""
     if not len(outcome.index.whole):
-        warnings.append("the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`")
-    elif outcome.allowed is not None and not outcome.allowed.any():
+        return ["the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`"]
+    if outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())
-        warnings.append(
-            f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"
-        )
-    elif ranked.positions and not kept and costs.room:
+        return [f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"]
+    if ranked.positions and not kept and costs.room:
         remedy = "give a larger token cap" if outcome.request.token_cap else "shorten the tools' schemas"
-        warnings.append(f"not one definition fits into {costs.room}: {remedy}")
-    elif stage is Stage.NONE:
-        warnings.append("no tool fits well; the matches are shown for information and marked low")
-    return tuple(warnings)
+        return [f"not one definition fits into {costs.room}: {remedy}"]
+    if not kept and not len(outcome.index.catalogue):
+        return ["all tools here are flagged, and none of them fits; `toolroute doctor` tells why"]
+    if stage is Stage.NONE:
+        return ["no tool fits well; the matches are shown for information and marked low"]
+    return []

@@ -155,8 +155,10 @@ def test_one_tool_alone_is_found_and_moves_no_floor(
     path = written(tmp_path, [ALIKE[2]])
     assert doctor(monkeypatch, "--catalogue", path, "-o", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["tools"], found["unfound"], found["collisions"]) == (1, [], [])
+    assert (found["tools"], found["unfound"], found["collisions"], found["flagged"]) == (1, [], [], {})
     assert found["fit"]["floor"] == pytest.approx(0.2, abs=0.02)
+    assert doctor(monkeypatch, "--catalogue", path) == 0
+    assert capsys.readouterr().out.startswith("1 tool: ")
 
 
 async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
@@ -180,6 +182,7 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(
     assert doctor(monkeypatch, "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")])) == 0
     shown = capsys.readouterr().out
     assert "6 tools: " in shown
+    assert "Flagged" not in shown
     assert all(title in shown for title in ("Cannot be found", "Collide", "Say nothing", "Abstain below"))
     assert "x:of" in shown
 
@@ -189,6 +192,7 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(
     [
         (("--write", "fit.json"), "give --catalogue"),
         (("--maps",), "give --catalogue"),
+        (("--catalogue", "TOOLS", "--maps"), "give --write FILE"),
         (("--catalogue", "TOOLS", "--user", "7"), "leave out --store"),
         (("--catalogue", "EMPTY"), "has no tools"),
         (("--catalogue", "nowhere.jsonl"), "cannot be read"),

@@ -14,7 +14,16 @@ from orchestrator.confidence import Calibration, shipped
 from orchestrator.embed import StaticEmbedder, embedder_for
 from orchestrator.errors import InvalidConfig
 from orchestrator.fit import Correction, Fit
-from orchestrator.fitting import COVERAGE, corrected, cross_validated, fit_correction, fit_floor, fit_labelled, worth
+from orchestrator.fitting import (
+    COVERAGE,
+    Worth,
+    corrected,
+    cross_validated,
+    fit_correction,
+    fit_floor,
+    fit_labelled,
+    worth,
+)
 from orchestrator.index import Index
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
@@ -185,6 +194,30 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
     claimed = json.loads(capsys.readouterr().out)["confidence"]
     assert run(monkeypatch, "route", VAGUE, "--catalogue", folder, "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["confidence"] != claimed
+
+
+def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+    for line in lines[::5]:  # one held-out fifth is unlike the others, which teach the wrong thing of it
+        line["relevant"] = ["google_drive:shareFile"]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert run(monkeypatch, "eval", folder, "--fit", "--write", folder / "fit.json", "-o", "json") == 0
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert "ece" in told["worse"]
+    assert (folder / "fit.json").exists()
+    for name in told["worse"]:
+        assert f"{name} {told['before'][name]:.4f} -> {told['after'][name]:.4f}" in shown.err
+
+
+def test_a_figure_is_worse_in_its_own_direction_and_coverage_only_below_what_was_wanted() -> None:
+    one = Worth(ece=0.05, settled=0.5, precision=0.9, none=0.6, held=0.95, tools=20)
+    assert replace(one, ece=0.06).worse_than(one) == ("ece",)
+    assert replace(one, none=0.5, held=0.91, settled=0.4).worse_than(one) == ("none",)
+    assert replace(one, held=0.89).worse_than(one) == ("held",)
+    assert replace(one, ece=0.04, none=0.7, held=1.0).worse_than(one) == ()
 
 
 @pytest.mark.parametrize(

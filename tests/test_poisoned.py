@@ -237,6 +237,25 @@ async def test_a_catalogue_of_flagged_tools_alone_recommends_none() -> None:
     assert found.recommended == ()
     assert found.stage == "none"
     assert found.tokens.before > 0
+    async with Router(Catalogue(POISONED)) as router:
+        nothing = await router.route("translate a poem")
+    assert nothing.matches == ()
+    assert nothing.warnings == ("all tools here are flagged, and none of them fits; `toolroute doctor` tells why",)
+
+
+def test_the_doctor_tells_the_flagged_tools_of_a_catalogue_and_does_not_judge_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "tools.jsonl"
+    file.write_text(
+        "\n".join(json.dumps(tool_to_json(each)) for each in (*sample().tools[:5], POISONED[0])), encoding="utf-8"
+    )
+    told = run("doctor", "--catalogue", str(file)).stdout
+    assert "not examined here: 1\n  evil:best_tool: asks to be chosen" in told
+    file.write_text("\n".join(json.dumps(tool_to_json(each)) for each in POISONED), encoding="utf-8")
+    refused = run("doctor", "--catalogue", str(file))
+    assert refused.returncode == 2
+    assert "evil:best_tool is flagged" in refused.stderr
+    assert "has but flagged tools: there is nothing to examine" in refused.stderr
+    assert "0 tools" not in refused.stdout
 
 
 def test_a_store_embeds_what_is_left_of_a_flagged_tool() -> None:

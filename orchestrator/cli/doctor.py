@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options, write_option
+from orchestrator.cli.plain import counted
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.options import Options, default_store, model_key
 
@@ -62,6 +63,8 @@ def doctor(
     if catalogue is not None:
         if store or organization or user or config:
             raise InvalidInput("--catalogue examines a file's tools: leave out --store, --config and the tenant")
+        if maps and write is None:
+            raise InvalidInput("--maps adds to what --write keeps: give --write FILE, too")
         from orchestrator.cli.examine import examine
 
         examine(catalogue, Options.from_env(), write=write, maps=maps, output=output)
@@ -118,7 +121,7 @@ def _store(options: Options, location: str, tenant: str) -> Finding:
         servers = store.servers(tenant)
     finally:
         store.close()
-    detail = f"{location}: {sum(servers.values()):,} tools of {len(servers):,} servers for {tenant}"
+    detail = f"{location}: {counted(sum(servers.values()), 'tool')} of {counted(len(servers), 'server')} for {tenant}"
     if servers:
         return Finding(what="store", state="works", detail=detail)
     remedy = "toolroute tools import FILE, or toolroute tools sync --config mcp.json"

@@ -9,7 +9,7 @@ import click
 
 from orchestrator.cli.common import calibration_option, echo_json, progress, write_option
 from orchestrator.cli.fit import fit_set
-from orchestrator.cli.plain import note
+from orchestrator.cli.plain import counted, note
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.options import Options
@@ -129,7 +129,7 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     tokens, times = result["tokens"], result["latency_ms"]
     best = ", ".join(f"{name} {value:.3f}" for name, value in result["ceiling"].items())
     lines = (
-        f"{result['tools']:,} tools; the best that any order can reach: {best}",
+        f"{counted(result['tools'], 'tool')}; the best that any order can reach: {best}",
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
         f"the semantic leg ran for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: "
         + ", ".join(f"{name} {_times(values)}" for name, values in times.items()),

@@ -1,12 +1,14 @@
 """`toolroute doctor --catalogue PATH`: what can't be found, what collides, what helps, and a fit without labels."""
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.cli.common import echo_json, progress
+from orchestrator.cli.common import echo_json, progress, tell_flagged
+from orchestrator.cli.plain import counted
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
@@ -24,10 +26,13 @@ def examine(path: Path, options: Options, *, write: Path | None, maps: bool, out
     """Tries the catalogue by queries made from its own text, shows what was found, and writes the fit where told."""
     started = time.perf_counter()
     catalogue = Catalogue.read(path)
-    if not len(catalogue):
-        raise InvalidInput(f"{str(path)!r} has no tools: there is nothing to examine")
+    index = Index(catalogue)
+    if not len(index.catalogue):
+        tell_flagged(catalogue.tools)
+        which = "but flagged tools" if index.flags else "no tools"
+        raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
     embedder = embedder_for(options)
-    examination = Examination(index=Index(catalogue), maps=shipped(), embedder=embedder)
+    examination = Examination(index=index, maps=shipped(), embedder=embedder)
     examination.run(_bar("trying tools"))
     findings = examination.findings(_bar("trying words"))
     fit = fit_made(examination.all_trials(), options, maps=maps)
@@ -35,9 +40,16 @@ def examine(path: Path, options: Options, *, write: Path | None, maps: bool, out
         about = {"from": "made queries", "catalogue": catalogue.fingerprint, "queries": findings.queries}
         replace(fit, embedder=embedder.id, about=about).write(write)
     if output == "json":
-        echo_json({**findings.to_json(), "fit": _fit_json(fit), "written": None if write is None else str(write)})
+        echo_json(
+            {
+                **findings.to_json(),
+                "flagged": index.flags,
+                "fit": _fit_json(fit),
+                "written": None if write is None else str(write),
+            }
+        )
     else:
-        _show(findings, fit, options, write, time.perf_counter() - started)
+        _show(findings, index.flags, fit, options, write, time.perf_counter() - started)
 
 
 def _bar(label: str) -> Any:
@@ -66,18 +78,29 @@ def _fit_json(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _show(found: Findability, fit: Fit, options: Options, write: Path | None, seconds: float) -> None:
+def _show(
+    found: Findability,
+    flags: Mapping[str, Sequence[str]],
+    fit: Fit,
+    options: Options,
+    write: Path | None,
+    seconds: float,
+) -> None:
     from rich.text import Text
 
     from orchestrator.cli.show import console
 
     out = console()
     which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
-    out.print(Text(f"{found.tools:,} tools{which}: {found.queries:,} queries made from their own text", style="bold"))
+    queries = counted(found.queries, "query", "queries")
+    out.print(Text(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
     out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}; {seconds:.1f} s")
     _section(out, "Cannot be found: fewer than half of their own queries bring them", map(_unfound, found.unfound))
     _section(out, "Collide: one takes queries of the other, or each some", map(_collision, found.collisions))
     _section(out, "Say nothing that a query could be made of: describe what they do", [[key] for key in found.silent])
+    if flags:
+        lines = [[f"{key}: {'; '.join(reasons)}"] for key, reasons in flags.items()]
+        _section(out, "Flagged, so never matched first and not examined here", lines)
     out.print(f"\nAbstain below {fit.floor:g} here; {options.floor:g} is the default.", style="dim")
     if write is not None:
         told = f"Written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}"
@@ -115,7 +138,7 @@ def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
         return []
     if not mend.words:
         return [f"-> {tool}: no word of its own sets it apart; say in its description what only it does"]
-    words, of = ", ".join(mend.words), f"of {mend.queries} failing {'query' if mend.queries == 1 else 'queries'}"
+    words, of = ", ".join(mend.words), f"of {counted(mend.queries, 'failing query', 'failing queries')}"
     if mend.added > mend.said:
         found = f"tasks that say them then find it ({mend.added} {of}, {mend.said} without)"
         return [f"-> {tool}: add the keywords {words}; {found}"]

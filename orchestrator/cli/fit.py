@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.common import echo_json, progress
+from orchestrator.cli.plain import counted, note
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.evaluation import QuerySet
@@ -35,10 +36,14 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
         "before": asdict(before),
         "after": asdict(after),
     }
+    worse = after.worse_than(before)
+    for name in worse:
+        told = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
+        note(f"toolroute: the fit is worse on queries that it has not seen: {told}; give it more, or leave it out")
     if write is not None:
         replace(fit, embedder=embedder.id, about=about).write(write)
     if output == "json":
-        echo_json({**about, "folds": FOLDS, "written": None if write is None else str(write)})
+        echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if write is None else str(write)})
     else:
         _show(before, after, len(trials), write)
 
@@ -57,7 +62,7 @@ def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None
     for name, worth in (("shipped", before), ("fitted", after)):
         table.add_row(name, *(_figure(value) for value in asdict(worth).values()))
     out.print(table)
-    lines = [f"on held-out fifths of {queries:,} queries"]
+    lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
     if queries < LEAST_FOR_COVERAGE:
         lines.append(f"fewer than {LEAST_FOR_COVERAGE} queries: the thresholds of coverage sets stay as shipped")
     if write is None:

@@ -22,6 +22,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """`1 tool`, `1,200 tools`; where the many are no noun with an s, they are given."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def escaped(json: str) -> str:
     """A JSON text whose strings say the same, with the control signs that JSON allows as they are escaped, too."""
     return json.translate(_ESCAPED)

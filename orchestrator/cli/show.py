@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.plain import one_line, plain
+from orchestrator.cli.plain import counted, one_line, plain
 from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage
@@ -121,7 +121,7 @@ def _footer(decision: Decision) -> Text:
     line = Text(f"  connect {connect}; ", style="dim")
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "all"
     line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)", style="dim")
-    line.append(f", {len(decision.matches)} of {decision.catalogue.tools:,} tools", style="dim")
+    line.append(f", {len(decision.matches)} of {counted(decision.catalogue.tools, 'tool')}", style="dim")
     if decision.coverage:
         line.append(f" ({decision.coverage:.0%} sure to hold all needed)", style="dim")
     line.append(f", {decision.timings_ms.get('total', 0):.1f} ms", style="dim")

@@ -8,7 +8,7 @@ import click
 
 from orchestrator.cli.common import echo_json, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
-from orchestrator.cli.plain import note
+from orchestrator.cli.plain import counted, note
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.faults import without_name
 
@@ -71,7 +71,7 @@ async def sync_command(
 
 
 def _tell_left_over(servers: dict[str, int], source: str, *, pruned: bool) -> None:
-    named = ", ".join(f"{server} ({tools} tools)" for server, tools in servers.items())
+    named = ", ".join(f"{server} ({counted(tools, 'tool')})" for server, tools in servers.items())
     note(f"removed, not in {source}: {named}" if pruned else f"stored, but not in {source}: {named}; --prune removes")
 
 

@@ -6,7 +6,7 @@ import click
 
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.cli.common import echo_json, progress, store_option, tell_flagged, tenant_from, tenant_options
-from orchestrator.cli.plain import escaped, note, one_line, plain
+from orchestrator.cli.plain import counted, escaped, note, one_line, plain
 from orchestrator.cli.sync import sync_command
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
@@ -114,4 +114,5 @@ def _show(found: list[Tool], tenant: str) -> None:
         table.add_row(one_line(tool.key), str(tool.kind), one_line(tool.description, 80))
     out = console()
     out.print(table)
-    out.print(Text(f"{len(found):,} tools of {len({tool.server for tool in found}):,} servers, {tenant}", style="dim"))
+    servers = counted(len({tool.server for tool in found}), "server")
+    out.print(Text(f"{counted(len(found), 'tool')} of {servers}, {tenant}", style="dim"))

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from orchestrator.models import Match, Tool
@@ -32,10 +31,9 @@ def spread(matches: Sequence[Match], window: int) -> list[Match]:
     return [*sorted(matches[:window], key=lambda match: match.tool.key in repeated), *matches[window:]]
 
 
-@lru_cache(maxsize=100_000)
 def _bare(name: str) -> str:
     """`webSearch`, `web_search` and `web-search` are one name."""
-    return "".join(filter(str.isalnum, name.lower()))
+    return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
 
 
 def _repeated(namesakes: Sequence[Match]) -> list[Match]:
