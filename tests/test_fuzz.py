@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
+from orchestrator.clauses import MAX_CLAUSES
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.exports import check_arguments, export
@@ -18,7 +19,7 @@ from orchestrator.models import Fusion, RouteHint, RouteRequest, Tool
 from orchestrator.router import Router
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.select import LADDER
-from orchestrator.stages.understand import MAX_CLAUSES, understand
+from orchestrator.stages.understand import understand
 from orchestrator.text import card, terms
 from orchestrator.tokens import count_each, count_tokens, cut
 from tests.catalogues import sample, tool

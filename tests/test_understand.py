@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from orchestrator.stages.understand import MAX_CLAUSES, MAX_CUT, understand
+from orchestrator.clauses import MAX_CLAUSES, MAX_CUT
+from orchestrator.stages.understand import understand
 
 
 def clauses(query: str) -> list[str]:
