@@ -254,7 +254,7 @@ def test_the_doctor_tells_the_flagged_tools_of_a_catalogue_and_does_not_judge_no
     refused = run("doctor", "--catalogue", str(file))
     assert refused.returncode == 2
     assert "evil:best_tool is flagged" in refused.stderr
-    assert "has but flagged tools: there is nothing to examine" in refused.stderr
+    assert "has only flagged tools: there is nothing to examine" in refused.stderr
     assert "0 tools" not in refused.stdout
 
 

@@ -29,7 +29,7 @@ def examine(path: Path, options: Options, *, write: Path | None, maps: bool, out
     index = Index(catalogue)
     if not len(index.catalogue):
         tell_flagged(catalogue.tools)
-        which = "but flagged tools" if index.flags else "no tools"
+        which = "only flagged tools" if index.flags else "no tools"
         raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
     embedder = embedder_for(options)
     examination = Examination(index=index, maps=shipped(), embedder=embedder)
