@@ -35,7 +35,7 @@ _LEAD = 0.08
 _FIELD = 60
 """Competitors that a mend is tried among."""
 
-_WORD = re.compile(r"[^\W\d_]+(?![^\W_])")
+_WORD = re.compile(r"(?<![^\W_])[^\W\d_]+(?![^\W_])")
 
 Progress = Callable[[int, int], None]
 """Called with how many are done, of how many."""

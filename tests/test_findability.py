@@ -100,10 +100,10 @@ def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(
 
 
 def test_the_words_that_help_are_whole_ones() -> None:
-    found = examined([tool("v1:list", f"{VAULT} Told by WhatsApp."), tool("v2:list", VAULT), *ALIKE[2:]])
+    found = examined([tool("v1:list", f"{VAULT} Told by WhatsApp in 3D."), tool("v2:list", VAULT), *ALIKE[2:]])
     words = {word for pair in found.collisions for mend in pair.mends if mend for word in mend.words}
     assert "WhatsApp" in words
-    assert words.isdisjoint({"whats", "app"})
+    assert words.isdisjoint({"whats", "app", "D", "d"})
 
 
 def test_what_was_not_tried_is_not_said_to_be_of_no_help(

@@ -39,7 +39,7 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
     worse = after.worse_than(before)
     for name in worse:
         told = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
-        note(f"toolroute: the fit is worse on queries that it has not seen: {told}; give it more, or leave it out")
+        note(f"toolroute: the fit is worse on queries that it has not seen: {told}; give more queries, or leave it out")
     if write is not None:
         replace(fit, embedder=embedder.id, about=about).write(write)
     if output == "json":
