@@ -22,7 +22,7 @@ from training.examples import SETS, Collected, Example, Part, Rows, collect, col
 REMOVED = 0.1
 """How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
 RIDGE = 1.0
-CARE = 0.1
+CARE = 0.15
 """Taken off the gate's fitted log-odds: where it opens wrongly the other leg is not heard (docs/decisions.md)."""
 
 
