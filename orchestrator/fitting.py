@@ -18,6 +18,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.fit import LEAST_SLOPE, Correction, Fit, log_odds
 from orchestrator.models import MAX_LIMIT
 from orchestrator.options import Options
+from orchestrator.search import Opening
 from orchestrator.trials import Trial
 
 PRIOR_LABELLED = 10.0
@@ -170,13 +171,19 @@ def fit_floor(trials: Sequence[Trial], gate: float, usual: float, fit: Fit | Non
 
 def corrected(fit: Fit, trial: Trial, gate: float) -> tuple[float, bool]:
     """What routing would claim of the trial's query with the fit, and whether its best tool is right."""
-    by_words = (fit.gate or Correction())(trial.keyword.confidence)
-    if by_words >= gate:
-        return by_words, trial.keyword.right
+    by_words = fit.gate or Correction()
+    if _opens(by_words, trial.opening, gate):
+        return by_words(trial.keyword.confidence), trial.keyword.right
     return (fit.confidence or Correction())(trial.both.confidence), trial.both.right
 
 
 def corrected_absent(fit: Fit, trial: Trial, gate: float) -> float:
     """What routing would claim with the fit if the right tools were taken away."""
-    by_words = (fit.gate or Correction())(trial.keyword.absent)
-    return by_words if by_words >= gate else (fit.confidence or Correction())(trial.both.absent)
+    by_words = fit.gate or Correction()
+    if _opens(by_words, trial.opening_absent, gate):
+        return by_words(trial.keyword.absent)
+    return (fit.confidence or Correction())(trial.both.absent)
+
+
+def _opens(by_words: Correction, opening: Opening, gate: float) -> bool:
+    return min(by_words(opening.least), opening.most) >= gate

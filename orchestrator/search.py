@@ -69,6 +69,23 @@ class Candidates:
     clauses: tuple[ClauseFound, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
+
+    least: float
+    most: float
+
+
+def opening_of(found: Candidates) -> Opening:
+    """Of what the keyword leg found."""
+    words = [most_by_words(one.chances, one.rows, one.query) for one in found.clauses]
+    return Opening(
+        least=min([found.sure, *(one.sure for one in found.clauses)]),
+        most=min([most_by_words(found.keyword, found.rows, found.query), *words]),
+    )
+
+
 class Search:
     """One query against one Index.
 
@@ -126,9 +143,8 @@ class Search:
 
         found: by the keyword leg.
         """
-        whole = min(found.sure, most_by_words(found.keyword, found.rows, found.query))
-        clauses = [min(one.sure, most_by_words(one.chances, one.rows, one.query)) for one in found.clauses]
-        return min([whole, *clauses])
+        opening = opening_of(found)
+        return min(opening.least, opening.most)
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""

@@ -12,7 +12,7 @@ from orchestrator.coverage import conformity
 from orchestrator.embed import Embedder
 from orchestrator.index import Index
 from orchestrator.models import MAX_LIMIT
-from orchestrator.search import Candidates, Search
+from orchestrator.search import Candidates, Opening, Search, opening_of
 from orchestrator.stages.understand import understand
 
 WIDTH = 30
@@ -40,10 +40,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A query's claims by the keyword leg alone and by both; not answerable: no tool there is right."""
+    """A query's claims by the keyword leg alone and by both; not answerable: no tool there is right.
+
+    `opening` is what opens the gate between them, `opening_absent` the same where the right tools are taken away.
+    """
 
     query: str
     answerable: bool
+    opening: Opening
+    opening_absent: Opening
     keyword: Claim
     both: Claim
 
@@ -63,22 +68,23 @@ def tried(
     def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
-        gate = found.gate(words)
         both = found.by_both(index.semantic(embedder), vectors)
-        return words, both, gate, found.confidence(both)
+        return words, both, found.confidence(both)
 
     there, away = search(WIDTH, None), search(WIDTH, others)
     far = search(DEEP, None) if deep else there
     return Trial(
         query=query,
         answerable=bool(right),
-        keyword=_claim(there[0], far[0], there[2], away[2], right),
-        both=_claim(there[1], far[1], there[3], away[3], right),
+        opening=opening_of(there[0]),
+        opening_absent=opening_of(away[0]),
+        keyword=_claim(there[0], far[0], there[0].sure, away[0].sure, right),
+        both=_claim(there[1], far[1], there[2], away[2], right),
     )
 
 
-_Found = tuple[Candidates, Candidates, float, float]
-"""The candidates of the keyword leg and of both, and how sure each is of its best."""
+_Found = tuple[Candidates, Candidates, float]
+"""The candidates of the keyword leg and of both, and how sure both are of their best."""
 
 
 def _claim(found: Candidates, far: Candidates, confidence: float, absent: float, right: Collection[int]) -> Claim:
