@@ -12,6 +12,7 @@ from orchestrator.embed import Embedder, embed_tools
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.exports import export
 from orchestrator.models import Tool
+from orchestrator.slips import vocabulary
 from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
@@ -66,6 +67,7 @@ class Index:
             apart = [self.whole.positions[key] for key in self.flags]
             self._semantic = self._take(np.delete(vectors, apart, axis=0) if apart else vectors, vectors[apart])
         self._embedding = threading.Lock()
+        vocabulary()  # Read now, and not in the first query that says a word which no tool does.
 
     def _searched(self, earlier: "Index | None", step: Step | None) -> Catalogue:
         """The catalogue of the tools that are not flagged; unchanged servers' are taken over."""
