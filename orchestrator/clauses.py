@@ -7,7 +7,7 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 from collections.abc import Iterator
 
-from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.text import says
 
 MAX_CLAUSES = 8
@@ -83,7 +83,7 @@ def _cut(sentence: str) -> Iterator[str]:
 def _lists_actions(sentence: str) -> bool:
     """Whether each of three parts or more begins with what may be an action: a list of tasks, and hardly of things."""
     parts = _JOINT.split(sentence)
-    return len(parts) > 2 and all(_may_act(_first_word(part)) and _stands_alone(part) for part in parts)
+    return len(parts) > 2 and all(may_act(_first_word(part)) and _stands_alone(part) for part in parts)
 
 
 def _begins_anew(joint: str, part: str, actions: bool) -> bool:
@@ -101,7 +101,7 @@ def _begins_anew(joint: str, part: str, actions: bool) -> bool:
         begins = actions or sequence or bool(_OBJECT.match(_bare(part).partition(" ")[2]))
     else:
         begins = word in ACTIONS or word in _QUESTIONS
-    return begins and (_stands_alone(own) or (sequence and _may_act(word) and part[:1].islower() and says(own, 1)))
+    return begins and (_stands_alone(own) or (sequence and may_act(word) and part[:1].islower() and says(own, 1)))
 
 
 def _first_word(part: str) -> str:
@@ -123,8 +123,4 @@ def _asks(sentence: str) -> bool:
 
 def _stands_alone(part: str) -> bool:
     """Whether a part says enough to be searched for: two terms, or an action on somebody ("email him")."""
-    return says(part, MIN_CLAUSE_TERMS) or ((found := _PRONOUN.match(part)) is not None and _may_act(found[1].lower()))
-
-
-def _may_act(word: str) -> bool:
-    return word in ACTIONS or word in ACTIONS_OR_THINGS
+    return says(part, MIN_CLAUSE_TERMS) or ((found := _PRONOUN.match(part)) is not None and may_act(found[1].lower()))

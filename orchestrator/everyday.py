@@ -80,3 +80,8 @@ ACTIONS_OR_THINGS = frozenset(
     zip""".split()
 )
 """Words that begin a task when an object follows ("order the parts", but not "order history"), or among other tasks."""
+
+
+def may_act(word: str) -> bool:
+    """Whether a task may begin with this word, in lower case."""
+    return word in ACTIONS or word in ACTIONS_OR_THINGS

@@ -5,7 +5,7 @@ Which servers a task leaves out is another question: `stages/explicit.py`.
 
 import re
 
-from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.everyday import may_act
 
 _REST = r"[^,.;:!?\n]*?(?=[,.;:!?\n]|\s(?:but|just|only|instead|then|rather|simply)\b|$)"
 """To the end of the part: a mark, or a word that says what is wanted in its place."""
@@ -31,5 +31,4 @@ def without_negated(text: str) -> str:
 
 def _dropped(found: re.Match[str]) -> str:
     """Nothing of a forbidden action; "don't forget to" and "don't worry" forbid none."""
-    action = found["action"].lower()
-    return " " if action in ACTIONS or action in ACTIONS_OR_THINGS or action == "use" else found.group()
+    return " " if may_act(found["action"].lower()) else found.group()

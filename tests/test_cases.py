@@ -26,6 +26,7 @@ FIRST = {
     "ambiguous": 5,
     "no-tool": 0,
     "negated": 3,
+    "forbidden": 1,
     "misspelt": 3,
     "multilingual": 3,
     "follow-up": 3,
@@ -37,7 +38,8 @@ FLOORS = {
     "multi-term": 0.83,
     "ambiguous": 0.44,
     "no-tool": 0.61,
-    "negated": 0.68,
+    "negated": 0.6,
+    "forbidden": 0.75,
     "misspelt": 0.94,
     "multilingual": 0.8,
     "follow-up": 0.94,
@@ -106,7 +108,7 @@ def test_every_file_of_cases_has_a_floor_and_names_tools_that_are_there() -> Non
             assert {key for keys in case.tools for key in keys.split("|")} <= known, case.query
             assert servers.issuperset(case.without), case.query
             assert bool(case.tools) != (category == "no-tool"), case.query
-            assert not case.without or category == "negated", case.query
+            assert bool(case.without) == (category == "negated"), case.query
             assert bool(case.conversation) == (category == "follow-up"), case.query
 
 

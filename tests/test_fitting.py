@@ -1,18 +1,15 @@
 """`toolroute eval --fit` and the file that carries a fit: what it changes, what it is worth, and when it is refused."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from orchestrator.cli import main
-from orchestrator.confidence import Calibration, shipped
-from orchestrator.embed import StaticEmbedder, embedder_for
-from orchestrator.errors import InvalidConfig
+from orchestrator.confidence import shipped
+from orchestrator.embed import embedder_for
 from orchestrator.fit import Correction, Fit
 from orchestrator.fitting import (
     COVERAGE,
@@ -52,13 +49,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 @pytest.fixture(scope="module")
 def trials() -> list[Trial]:
-    """The last made query of every other tool of the sample catalogue, and a few that nothing answers."""
+    """The last made query of every tool of the sample catalogue, and a few that nothing answers."""
     catalogue, embedder = sample(), embedder_for(Options(embedder="static"))
     index = Index(catalogue)
     own = [
         tried(index, shipped(), embedder, made_queries(tool)[-1], (position,), deep=True)
         for position, tool in enumerate(catalogue)
-        if position % 2 == 0
     ]
     return [*own, *(tried(index, shipped(), embedder, query, ()) for query in ("plonk the vrrm", "a poem on love"))]
 
@@ -163,7 +159,7 @@ def test_a_fit_to_claims_far_too_modest_pays_on_queries_that_it_has_not_seen(tri
         for trial in trials
     ]
     before, after = cross_validated(too_modest, Options())
-    assert after.ece < before.ece * 3 / 4
+    assert after.ece < before.ece * 2 / 3
     assert after.held >= 0.85
     assert after.tools < before.tools
 
@@ -253,53 +249,8 @@ def test_too_few_queries_are_not_fitted_to(
     assert "12 queries are too few" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"maps": "0" * 12}, "corrects the maps '000000000000'"),
-        ({"gate": {"slope": -1, "offset": 0}}, "gate.slope"),
-        ({"gate": {"slope": math.nan, "offset": 0}}, "gate.slope"),
-        ({"confidence": {"slope": 1}}, "confidence.offset"),
-        ({"floor": 2}, "floor"),
-        ({"coverage": {"both": [1, 2]}}, "coverage thresholds 'keyword'"),
-        ({"about": 3}, "about"),
-    ],
-)
-def test_a_broken_file_or_one_for_other_maps_is_refused_with_the_remedy(
-    change: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "fit.json"
-    FIT.write(path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(InvalidConfig, match="toolroute eval FOLDER --fit --write FILE") as refused:
-        Router(sample(), options=Options(calibration=str(path)))
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b'{"floor": 0.3}'])
-def test_what_is_no_fit_at_all_is_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "fit.json").write_bytes(content)
-    with pytest.raises(InvalidConfig, match=r"fit\.json"):
-        Fit.read(tmp_path / "fit.json")
-
-
 def test_a_file_that_is_not_there_ends_route_with_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json") == 2
     assert "'nowhere.json' cannot be read" in capsys.readouterr().err
-
-
-async def test_a_fit_made_with_another_embedder_is_refused(tmp_path: Path) -> None:
-    fit = replace(FIT, embedder="openai-other")
-    with pytest.raises(InvalidConfig, match="fitted with the embedder 'openai-other'"):
-        Router(sample(), calibration=fit, embedder=embedder_for(Options(embedder="static")))
-    async with Router(sample(), calibration=fit) as router:
-        with pytest.raises(InvalidConfig, match="fit it again"):
-            await router.route(VAGUE)
-
-
-def test_maps_of_ones_own_are_taken_as_they_are() -> None:
-    maps: Calibration = shipped()
-    router = Router(sample(), calibration=maps, options=Options(embedder="static"))
-    assert isinstance(router.embedder, StaticEmbedder)

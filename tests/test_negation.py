@@ -15,6 +15,7 @@ from tests.catalogues import sample
         ("please do not restart the pod, just show its logs", "just show its logs"),
         ("delete nothing, just list the events", "just list the events"),
         ("never delete files; archive them", "archive them"),
+        ("don't use slack, send an email to Ana", "send an email to Ana"),
         ("don’t send an email but post a message", "but post a message"),
         ("open an issue and don't assign it", "open an issue and  "),
         ("import the file without creating duplicates, then email Ana", "import the file  , then email Ana"),

@@ -1,0 +1,69 @@
+"""A file of a fit: what is broken in it, or made for other maps or another embedder, is refused with the remedy."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.confidence import Calibration, shipped
+from orchestrator.embed import StaticEmbedder, embedder_for
+from orchestrator.errors import InvalidConfig
+from orchestrator.fit import Correction, Fit
+from orchestrator.options import Options
+from orchestrator.router import Router
+from tests.catalogues import sample
+
+FIT = Fit(
+    gate=Correction(slope=0.8, offset=-0.5),
+    floor=0.35,
+    embedder=embedder_for(Options(embedder="static")).id,
+)
+TASK = "the boardroom is ice cold, warm it up"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"maps": "0" * 12}, "corrects the maps '000000000000'"),
+        ({"gate": {"slope": -1, "offset": 0}}, "gate.slope"),
+        ({"gate": {"slope": math.nan, "offset": 0}}, "gate.slope"),
+        ({"confidence": {"slope": 1}}, "confidence.offset"),
+        ({"floor": 2}, "floor"),
+        ({"coverage": {"both": [1, 2]}}, "coverage thresholds 'keyword'"),
+        ({"about": 3}, "about"),
+    ],
+)
+def test_a_broken_file_or_one_for_other_maps_is_refused_with_the_remedy(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "fit.json"
+    FIT.write(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(InvalidConfig, match="toolroute eval FOLDER --fit --write FILE") as refused:
+        Router(sample(), options=Options(calibration=str(path)))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b'{"floor": 0.3}'])
+def test_what_is_no_fit_at_all_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "fit.json").write_bytes(content)
+    with pytest.raises(InvalidConfig, match=r"fit\.json"):
+        Fit.read(tmp_path / "fit.json")
+
+
+async def test_a_fit_made_with_another_embedder_is_refused(tmp_path: Path) -> None:
+    fit = replace(FIT, embedder="openai-other")
+    with pytest.raises(InvalidConfig, match="fitted with the embedder 'openai-other'"):
+        Router(sample(), calibration=fit, embedder=embedder_for(Options(embedder="static")))
+    async with Router(sample(), calibration=fit) as router:
+        with pytest.raises(InvalidConfig, match="fit it again"):
+            await router.route(TASK)
+
+
+def test_maps_of_ones_own_are_taken_as_they_are() -> None:
+    maps: Calibration = shipped()
+    router = Router(sample(), calibration=maps, options=Options(embedder="static"))
+    assert isinstance(router.embedder, StaticEmbedder)
