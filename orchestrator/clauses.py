@@ -5,9 +5,10 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
+from orchestrator.quoted import masked
 from orchestrator.text import says
 
 MAX_CLAUSES = 8
@@ -18,11 +19,11 @@ MAX_CUT = 4_000
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
     r"[\s。！？；](?:(?<=[.!?;]\s)(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
-    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[-•*]\s+)"
+    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[-•*]\s+(?!\d))"
 )
 _ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"
 """What says "then" in other languages, whose actions are not known here: a part begins anew behind it."""
-_JOINT = re.compile(
+JOINT = re.compile(
     rf"[\s,→，](?:(?:(?<=,)|(?<=\s),)\s*(?:(?:and|then|but|plus|also|{_ABROAD})\s+|(?<=\s))"
     rf"|(?<=\s)(?:and|then|but|plus|after that|afterwards|&|[-=]>|→|{_ABROAD})\s+|(?<=→)\s*|(?<=，)(?:然后|再))",
     re.IGNORECASE,
@@ -42,7 +43,7 @@ _MODIFIER = re.compile(
 )
 """What a part begins with that says how, where or when, and so belongs to the part behind it."""
 _CONTEXT = re.compile(
-    r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|thanks|the)\b",
+    r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|dear|thanks|the)\b",
     re.IGNORECASE,
 )
 _QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
@@ -58,22 +59,34 @@ def split_clauses(text: str) -> list[str]:
     """The parts of a query that ask for something of their own; fewer than two where nothing is worth cutting."""
     if len(text) > MAX_CUT:
         return [text]
-    sentences = [part for part in _SENTENCE.split(text) if part]
-    if len(sentences) == 1 and not _JOINT.search(text):
-        return sentences
+    said = masked(text)
+    sentences = [part for part in _SENTENCE.split(said) if part]
+    if len(sentences) == 1 and not JOINT.search(said):
+        return [text]
     asking = [part for part in sentences if _asks(part)]
     clauses = [clause for sentence in asking for clause in _cut(sentence)]
+    if said is not text:
+        clauses = list(_unmasked(clauses, said, text))
     if len(clauses) > MAX_CLAUSES:
         clauses[MAX_CLAUSES - 1 :] = [" ".join(clauses[MAX_CLAUSES - 1 :])]
     return clauses
 
 
+def _unmasked(parts: Iterable[str], said: str, text: str) -> Iterator[str]:
+    """The parts of the masked text as the text has them."""
+    end = 0
+    for part in parts:
+        start = said.index(part, end)
+        end = start + len(part)
+        yield text[start:end]
+
+
 def _cut(sentence: str) -> Iterator[str]:
     """The sentence cut before each part that begins an action or a question."""
     start, actions = 0, _lists_actions(sentence)
-    for joint in _JOINT.finditer(sentence):
+    for joint in JOINT.finditer(sentence):
         before, after = sentence[start : joint.start()], sentence[joint.end() :]
-        anew = _begins_anew(joint.group(), after, actions)
+        anew = begins_anew(joint.group(), after, actions=actions)
         if anew and not _MODIFIER.match(_bare(before)) and (start or _stands_alone(before)):
             yield before.strip(" ,.;")
             start = joint.end()
@@ -82,21 +95,21 @@ def _cut(sentence: str) -> Iterator[str]:
 
 def _lists_actions(sentence: str) -> bool:
     """Whether each of three parts or more begins with what may be an action: a list of tasks, and hardly of things."""
-    parts = _JOINT.split(sentence)
-    return len(parts) > 2 and all(may_act(_first_word(part)) and _stands_alone(part) for part in parts)
+    parts = JOINT.split(sentence)
+    return len(parts) > 2 and all(may_act(first_word(part)) and _stands_alone(part) for part in parts)
 
 
-def _begins_anew(joint: str, part: str, actions: bool) -> bool:
+def begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
     """Whether an action or a question begins here.
 
     A word that may be a thing, too, needs an object behind it, "then" before it, or nothing but actions beside it.
     """
-    own = _JOINT.split(part, maxsplit=1)[0]
+    own = JOINT.split(part, maxsplit=1)[0]
     if "&" in joint and part[:1].isupper():  # a name: "Pack & Send"
         return False
     if _ANEW.search(joint):
         return _stands_alone(own)
-    word, sequence = _first_word(part), bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part))
+    word, sequence = first_word(part), bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part))
     if word in ACTIONS_OR_THINGS:
         begins = actions or sequence or bool(_OBJECT.match(_bare(part).partition(" ")[2]))
     else:
@@ -104,7 +117,8 @@ def _begins_anew(joint: str, part: str, actions: bool) -> bool:
     return begins and (_stands_alone(own) or (sequence and may_act(word) and part[:1].islower() and says(own, 1)))
 
 
-def _first_word(part: str) -> str:
+def first_word(part: str) -> str:
+    """The word that a part begins with, in lower case, behind "then", "please", "I need to" and the like."""
     return _bare(part).partition(" ")[0].lower().strip(",:.;")
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-_BULLET = re.compile(r"^[^\S\n]*[-•*–][^\S\n]+", re.MULTILINE)
+_BULLET = re.compile(r"^[^\S\n]*(?:[-•*–][^\S\n]+(?:\[[ xX]?\][^\S\n]+)?|\[[ xX]?\][^\S\n]+)", re.MULTILINE)
 _NUMBER = re.compile(r"(?<!\S)\(?(?:(\d{1,2})(?:\)|\.(?=\s))|([a-h])\))\s*(?!and\b|or\b)(?=[\w\"'“@#$])")
 """What may number an item, 1. or 1) or (1) or a), and no reference: "as in (1) and (2)"."""
 

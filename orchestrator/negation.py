@@ -1,34 +1,120 @@
 """Negated actions: "don't delete anything, only list the objects" asks for no deleting, so no leg may read those words.
 
-Which servers a task leaves out is another question: `stages/explicit.py`.
+Only what clearly forbids is taken out, as a wrong cut costs more than it gives. Which servers a task leaves out is
+another question: `stages/explicit.py`.
 """
 
 import re
+from collections.abc import Iterator
 
-from orchestrator.everyday import may_act
+from orchestrator.clauses import JOINT, begins_anew, first_word
+from orchestrator.everyday import ACTIONS, may_act
+from orchestrator.quoted import masked
+from orchestrator.text import says
 
-_REST = r"[^,.;:!?\n]*?(?=[,.;:!?\n]|\s(?:but|just|only|instead|then|rather|simply)\b|$)"
-"""To the end of the part: a mark, or a word that says what is wanted in its place."""
-_FORBIDDEN = re.compile(
-    r"(?:(?<=[,.;:!?\n])\s*|^|(?<=\band\s)|(?<=\bbut\s)|(?<=\bplease\s))"
-    r"(?:(?:please|and|but|also)\s+){0,3}"
-    r"(?:don['’]t|do not|never|must not|should not)\s+(?:ever\s+)?(?P<action>[a-z]+)\b" + _REST,
-    re.IGNORECASE,
+_CUES = (
+    *("n't", "n’t", "dont", "do not", "must not", "should not", "not to", "to not", "never", "nothing", "no need"),
+    *("without", "instead of", "rather than", "avoid", "refrain from"),
 )
-_WITHOUT = re.compile(r"\bwithout\s+[a-z]+ing\b" + _REST, re.IGNORECASE)
-_NOTHING = re.compile(r"\b(?P<action>[a-z]+)\s+nothing\b", re.IGNORECASE)
-_CUE = re.compile(r"don['’]t|do not|never|must not|should not|without|nothing", re.IGNORECASE)
+_NOT = (
+    r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|never)"
+    r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
+    r"|(?:there(?:['’]s| is)\s+)?no need to"
+    r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
+)
+_HEAD = re.compile(
+    r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
+    rf"(?:(?:{_NOT})\s+(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
+    r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
+    r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
+    r"|(?:without|instead of|rather than)\s+(?P<without>[a-z]+ing))\b"
+)
+"""What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
+_END = re.compile(
+    r"(?i)(?=[,.;:!?](?:\s|$)|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
+    r"|(?:can|could|would) you|i (?:want|need|would))\b)"
+)
+"""Where a part ends: at a mark, or before a word that says what is wanted in its place."""
+_OPENING = re.compile(
+    r"(?i)(?:\A|(?P<mark>[,.;:!?(\"“]|\n\n)|\n|\b(?:and|but|please))\s*(?:(?:please|and|but|also|so|just)\s+)*\Z"
+)
+_RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
+_ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
+_DETERMINED = re.compile(
+    r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|it|them|me|us|to)\b"
+)
+_BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:it|them)\b|(?P<kind>ones?)(?=[,.;:!?]|\sand\b|$))")
+"""What means a thing said before, or another of its kind."""
+_MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
+"""Before what an action makes anew ("an issue"): that is not there to be meant."""
+_DOING = frozenset(f"{stem}ing" for verb in ACTIONS for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
 
 
 def without_negated(text: str) -> str:
     """The text without the actions that it forbids; the whole text where nothing else is left."""
-    if not _CUE.search(text):
+    lower = text.lower()
+    if not any(cue in lower for cue in _CUES):
         return text
-    left = _FORBIDDEN.sub(_dropped, text)
-    left = _NOTHING.sub(_dropped, _WITHOUT.sub(" ", left))
-    return left.lstrip(" ,.;:!?\n") or text
+    left, past = "", 0
+    for start, end in _forbidden(masked(text)):
+        left += f"{text[past:start].rstrip(' ')} "
+        past = end
+    left = (left + text[past:]).lstrip(" ,.;:!?\n")
+    return left if past and says(left, 1) else text
 
 
-def _dropped(found: re.Match[str]) -> str:
-    """Nothing of a forbidden action; "don't forget to" and "don't worry" forbid none."""
-    return " " if may_act(found["action"].lower()) else found.group()
+def _forbidden(said: str) -> Iterator[tuple[int, int]]:
+    """From where to where the text forbids an action."""
+    past = 0
+    for head in _HEAD.finditer(said):
+        if head.start() >= past and _forbids(head):
+            past = _end(head)
+            yield head.start(), _before_what_stays(head, past) or past
+
+
+def _forbids(head: re.Match[str]) -> bool:
+    """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
+    if without := head["without"]:
+        return _is_action(without, head)
+    if avoided := head["avoided"]:
+        return _is_action(avoided, head) and _commands(head)
+    verb = head["action"] or head["idle"]
+    return may_act(verb.lower()) and not _ONLY.match(head.string, head.end()) and _commands(head)
+
+
+def _is_action(doing: str, head: re.Match[str]) -> bool:
+    """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
+    return doing.lower() in _DOING or (not doing.endswith("thing") and bool(_DETERMINED.match(head.string, head.end())))
+
+
+def _commands(head: re.Match[str]) -> bool:
+    """Whether a command begins here; "customers who order and never pay" are none that is told not to."""
+    before = head.string[max(0, head.start() - 200) : head.start()]
+    opening = _OPENING.search(before)
+    if opening is None or opening["mark"] or head.group()[0].isupper():
+        return opening is not None
+    sentence = re.split(r"[,.;:!?]", before[: opening.start()])[-1].strip()
+    return not sentence or (may_act(first_word(sentence)) and not _RELATIVE.search(sentence))
+
+
+def _end(head: re.Match[str]) -> int:
+    """Where the forbidden ends: with its part, or before another action ("... and send me the list")."""
+    said, start = head.string, head.end()
+    mark = _END.search(said, start)
+    end = mark.start() if mark else len(said)
+    for joint in JOINT.finditer(said, start + 1, end):
+        if begins_anew(joint.group(), said[joint.end() : end]):
+            return joint.start()
+    return end
+
+
+def _before_what_stays(head: re.Match[str], end: int) -> int | None:
+    """Where the thing that is spared begins, if what follows means it: "don't stop the pod, restart it"."""
+    said = head.string
+    back = _BACK.match(said, end)
+    if back is None or says(said[: head.start()], 1) or head.group().lower().endswith((" use", " using")):
+        return None
+    made = _MADE.match(said, head.end())
+    if back["kind"]:
+        return made.end() if made else head.end()
+    return None if made else head.end()

@@ -12,10 +12,11 @@ _CUES = _NOUNS | frozenset("use using mcp server".split())
 _LIST = frozenset(", and or nor &".split())
 _PURPOSE = frozenset("to for".split())
 _NEGATED = re.compile(
-    r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|don['’]?t|instead of|rather than|other than|anything but"
+    r"(?:^|\s)(?:without|except|excluding|avoid|skip|never|neither|nor|don['’]?t"
+    r"|instead of|rather than|other than|anything but"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )(?<!be )(?<!has )(?<!have )(?<!did )(?<!does )(?<!if )(?<!or )(?<!can )not)"
     r"(?: (?:use|using|for|from|in|on|to|via|with|through|by|post|send|write|ask|asking|call|calling|touch|touching"
-    r"|the|my|our|your)){0,3}$"
+    r"|it|this|that|them|anything|the|my|our|your)){0,3}$"
 )
 
 

@@ -16,7 +16,8 @@ from tests.shared_data import query_sets
 
 COMMON = ("time", "memory", "fetch", "git")
 SERVERS = ServerIndex(
-    ["slack", "github", "jira", "linear", "google_calendar", "io.github.acme/postgres-mcp-server", "k8s", *COMMON]
+    "slack github jira linear google_calendar io.github.acme/postgres-mcp-server shopify-remote k8s".split()
+    + list(COMMON)
 )
 
 
@@ -37,6 +38,7 @@ def named(query: str) -> Explicit:
         ("the linear integration should open a ticket", "linear"),
         ("use google calendar to book an hour", "google_calendar"),
         ("use postgres to list the tables", "io.github.acme/postgres-mcp-server"),
+        ("get the orders from the shopify server", "shopify-remote"),
     ],
 )
 def test_the_strong_form_names_a_server(query: str, server: str) -> None:
@@ -121,6 +123,9 @@ def test_a_list_of_three_is_read_whole_with_everyday_names_in_it() -> None:
         ("Do not use memory. Write it down.", ("memory",)),
         ("write it down anywhere except the memory server", ("memory",)),
         ("write it down, no memory mcp please", ("memory",)),
+        ("tell the team, but don't post it to slack", ("slack",)),
+        ("use neither slack nor jira to say so", ("slack", "jira")),
+        ("use neither trello nor jira to say so", ("jira",)),
     ],
 )
 def test_a_negated_server_is_left_out(query: str, unwanted: tuple[str, ...]) -> None:
@@ -140,6 +145,8 @@ def test_one_server_may_be_wanted_in_place_of_another() -> None:
         "if not in Jira, add it",
         "there are no jira issues",
         "sort it without using memory twice",
+        "say 'the team must not use slack' to everybody",
+        'close the issue "search fails without github"',
     ],
 )
 def test_not_every_negation_is_about_the_server(query: str) -> None:

@@ -14,11 +14,11 @@ from tests.catalogues import sample
         ("List the issues. Do not create a new issue.", "List the issues. ."),
         ("please do not restart the pod, just show its logs", "just show its logs"),
         ("delete nothing, just list the events", "just list the events"),
-        ("never delete files; archive them", "archive them"),
+        ("never delete files; archive what is old", "archive what is old"),
         ("don't use slack, send an email to Ana", "send an email to Ana"),
         ("don’t send an email but post a message", "but post a message"),
-        ("open an issue and don't assign it", "open an issue and  "),
-        ("import the file without creating duplicates, then email Ana", "import the file  , then email Ana"),
+        ("open an issue and don't assign it", "open an issue and "),
+        ("import the file without creating duplicates, then email Ana", "import the file , then email Ana"),
     ],
 )
 def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked: str) -> None:
@@ -26,8 +26,86 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
 
 
 @pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("You must not delete rows. Query the orders.", "Query the orders."),
+        ("dont delete anything, only list the objects", "only list the objects"),
+        ("make sure not to send any email, only list the invoices", "only list the invoices"),
+        ("no need to commit, just show the diff", "just show the diff"),
+        ("avoid sending emails; create a ticket", "create a ticket"),
+        ("refrain from deleting files. List the folder.", "List the folder."),
+        ("rather than searching the web, look into the wiki", "look into the wiki"),
+        ("update the page instead of creating a new one", "update the page "),
+        ("list the rows (do not delete any).", "list the rows ( )."),
+        ("don't create, edit or delete files; search the folder", "search the folder"),
+        ("List the issues\nDon't close any", "List the issues\n "),
+    ],
+)
+def test_a_forbidden_action_is_known_in_its_many_forms(text: str, asked: str) -> None:
+    assert without_negated(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("scale the deployment without restarting pods and send me a list", "scale the deployment and send me a list"),
+        ("don't restart the pod and send me its logs", "and send me its logs"),
+        ("don't stop and delete the pod, show its logs", "show its logs"),
+        ("do not stop until you have crawled www.example.com", "until you have crawled www.example.com"),
+        ("don't open www.example.com, search the docs", "search the docs"),
+    ],
+)
+def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -> None:
+    assert without_negated(text).split() == asked.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("never delete files; archive them", "files; archive them"),
+        ("don't stop the container; restart it", "the container; restart it"),
+        ("instead of creating a new page, update the old one", "page, update the old one"),
+        ("don't send an email, post it in the chat", "post it in the chat"),
+        ("don't use slack, post it in the chat", "post it in the chat"),
+    ],
+)
+def test_a_thing_that_is_meant_again_stays(text: str, asked: str) -> None:
+    assert without_negated(text) == asked
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "post the message 'don't delete anything' to #ops",
+        'create an issue titled "Users cannot log in without resetting passwords" in the tracker',
+        "git commit -m 'fix: do not delete' && git push",
+        "answer this mail:\n> Please don't send me links.\n> Never call me.\n",
+        "what does this do?\n```\n# don't delete anything, list it\n```",
+    ],
+)
+def test_a_quoted_text_forbids_nothing(text: str) -> None:
+    assert without_negated(text) == text
+
+
+def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says() -> None:
+    assert without_negated('"Delete nothing, just list the pods"') == '" , just list the pods"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "list customers without billing address",
+        "tune a model without training data",
+        "find rows without string values",
+        "show users without anything the admin has set",
+        "customers who order and never pay",
+        "hosts that respond but do not run ssh",
+        "pods start but do not serve requests",
+        "List the customers that\ndo not pay their bills",
+        "don't send anything but the summary",
+        "list nothing but the titles",
+        "my filters match nothing",
+        "how do I avoid paying fees",
         "don't forget to email Bob",
         "why don't my emails arrive",
         "I don't know how to create a chart",
@@ -49,6 +127,9 @@ def test_other_negations_and_a_task_of_nothing_else_stay_whole(text: str) -> Non
         ("don't delete anything, only list the s3 objects", "s3:list_objects"),
         ("delete nothing, just list the events", "google_calendar:list_events"),
         ("without using the web, search my documents", "builtin:workspace_rag_query"),
+        ("avoid sending emails; create a jira issue instead", "jira:create_issue"),
+        ("instead of creating a jira issue, post a message to the channel", "slack:post_message"),
+        ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
     ],
 )
 async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(query: str, first: str) -> None:

@@ -40,6 +40,18 @@ def clauses(query: str) -> list[str]:
         ("cherche un vol pour Rome, puis réserve un hôtel", ["cherche un vol pour Rome", "réserve un hôtel"]),
         ("busca vuelos a Roma y luego reserva un hotel", ["busca vuelos a Roma", "reserva un hotel"]),
         ("查询北京的天气，然后发送邮件给王芳", ["查询北京的天气", "发送邮件给王芳"]),
+        (
+            "email Bo 'I will check it and send the invoice' and list my drafts",
+            ["email Bo 'I will check it and send the invoice'", "list my drafts"],
+        ),
+        (
+            "find this error\nTraceback (most recent call last):\n  File 'a.py'\n    raise Foo(x)\nFoo\nopen an issue",
+            ["find this error", "open an issue"],
+        ),
+        (
+            "Dear team,\nbook a desk for Monday. Find flights to Rome.\n--\nAna Lee\nCall the office: 555",
+            ["book a desk for Monday.", "Find flights to Rome."],
+        ),
     ],
 )
 def test_a_compound_task_is_cut_where_an_action_begins_anew(query: str, parts: list[str]) -> None:
@@ -55,11 +67,12 @@ def test_a_compound_task_is_cut_where_an_action_begins_anew(query: str, parts: l
         "a) list overdue invoices b) search flights c) email him",
         "1. list overdue invoices\n2. search flights\n3. email him",
         "- list overdue invoices\n- search flights\n  * email him",
+        "- [ ] list overdue invoices\n- [x] search flights\n[ ] email him",
     ],
 )
 def test_a_numbered_list_is_cut_at_its_marks_which_are_no_words(query: str) -> None:
     assert clauses(query) == ["list overdue invoices", "search flights", "email him"]
-    assert not {"1", "2", "3", "a", "b", "c"} & understand(query).terms.keys()
+    assert not {"1", "2", "3", "a", "b", "c", "x"} & understand(query).terms.keys()
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,11 @@ def test_a_number_that_marks_no_item_stays_a_word(query: str, numbers: set[str])
         "Hello! Please find flights to Rome. Thanks!",
         "My printer is broken. Order a new one for me.",
         "write a letter to Dr. Chen about the results",
+        'post "book a desk for Monday and find flights. Then call me" to #ops',
+        "translate ‘where is it? I don’t find the train and need a ticket’ into Greek",
+        "what is 17 * 23 - 4?",
+        "run this\n```\nfind flights to Rome\nbook a hotel there\n```\nfor me",
+        "answer this mail\n> book a desk for Monday.\n> find flights to Rome.",
         "weather",
     ],
 )

@@ -16,6 +16,7 @@ from typing import Self
 
 from orchestrator.everyday import EVERYDAY
 from orchestrator.models import Tool
+from orchestrator.quoted import masked
 from orchestrator.spelling import Speller
 from orchestrator.text import STOP_WORDS, spaced
 from orchestrator.wording import PLACES, VERBS, Wording
@@ -25,7 +26,7 @@ MAX_READ = 4_000
 
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _GENERIC = frozenset(
-    "mcp server servers api apis connector connectors integration plugin tool tools service com io".split()
+    "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()
 )
 
 
@@ -49,6 +50,10 @@ class Mention:
     negated: bool = False
     corrected: bool = False
     span: tuple[int, int] = (0, 0)
+
+    def is_left_out_in(self, said: str) -> bool:
+        """Whether the text, `masked`, itself says that it is to be left out, and no message that it quotes."""
+        return bool(said[slice(*self.span)].strip("Q"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +157,9 @@ class ServerIndex:
             if not found and query.has_cue and (said := self._unknown_at(query, place)):
                 unknown[said] = self._near(said)
             past = names[-1].end if found else place + 1
+        if any(mention.negated for mention in mentions):
+            said = masked(text[:MAX_READ])
+            mentions = [mention for mention in mentions if not mention.negated or mention.is_left_out_in(said)]
         return Explicit(mentions=tuple(mentions), unknown=unknown)
 
     def _where_to_look(self, query: Wording) -> Sequence[int]:
@@ -245,7 +253,7 @@ def _ordinary(names: Iterable[str], said: frozenset[str]) -> frozenset[str]:
 
 
 def aliases(server: str) -> set[str]:
-    """The names that a server goes by: in full, without "mcp", "server" and the like, and without its owner."""
+    """The names that a server goes by: in full, without "mcp", "remote" and the like, and without its owner."""
     names = {server.lower()}
     for name in (server, server.rpartition("/")[2]):
         words = re.sub(r"[^\w\s.+&'-]", " ", spaced(name.replace("@", " "))).lower().split()

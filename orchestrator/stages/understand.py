@@ -22,10 +22,10 @@ _BLANKS = re.compile(r"[^\S\n]{2,}")
 class Understood:
     """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
-    `text` is the whole query, `asked` leaves out the actions that it forbids and the marks of its lists; all but `text`
-    is read from that. `terms` maps each stemmed term to its weight, `words` maps it to the word that a person is shown.
-    `earlier` holds the earlier texts that it leans on, with their weights. `slips` maps misspelt words to those that
-    are meant, whose terms stand in place of theirs.
+    `text` is the whole query, `asked` leaves out the actions that it forbids and the marks of its lists, unless it is
+    too long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps
+    it to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights.
+    `slips` maps misspelt words to those that are meant, whose terms stand in place of theirs.
     """
 
     text: str
@@ -60,7 +60,7 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    asked = without_negated(unlisted(text) if len(text) <= MAX_CUT else text)
+    asked = without_negated(unlisted(text)) if len(text) <= MAX_CUT else text
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}

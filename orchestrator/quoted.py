@@ -1,0 +1,29 @@
+"""Quoted text: what a task cites or pastes (a message, code, another's mail) asks for nothing and forbids nothing."""
+
+import re
+
+_MAY_QUOTE = re.compile(r"[\"'`“„‘«]|^(?:>|Traceback|\s*at |--)", re.MULTILINE)
+# A quote that stands where a part begins is the task itself. Each kind ends at the next sign of its kind, so that one
+# without its pair costs no time.
+_QUOTED = re.compile(
+    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))(?:"
+    r"\"[^\"]*[^\"\s]\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
+    r"|'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’)"
+    r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
+    r"|^>.*$|^[^\S\n]*at \S+ ?\(.*\)$"
+    r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
+    r"|^--[^\S\n]*\n(?s:.*)\Z",
+    re.MULTILINE,
+)
+_OUTSIDE = re.compile(r"[^\WQ]")
+
+
+def masked(text: str) -> str:
+    """The text with a letter for each sign that it quotes, pastes or is signed with; the text where that is all of it.
+
+    What is quoted then reads as one word, and every other sign stays in its place.
+    """
+    if not _MAY_QUOTE.search(text):
+        return text
+    said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)
+    return said if _OUTSIDE.search(said) else text
