@@ -74,6 +74,13 @@ def test_each_field_that_holds_a_term_is_known() -> None:
     assert postings.columns(["nowhere"]).held.tolist() == []
 
 
+def test_a_number_in_prose_is_no_evidence_and_one_in_a_name_is() -> None:
+    office = tool("office-365:read", "Read a calendar.")
+    pages = tool("wiki:list", "At most 365 pages.", input_schema=taking(limit="Up to 365"))
+    named, told = KeywordIndex([office, pages]).score({"365": 1.0}).parts[0]
+    assert named > told == 0
+
+
 def test_no_document_scores_above_the_ceiling() -> None:
     index = KeywordIndex(sample().tools)
     for known in sample():

@@ -16,6 +16,8 @@ from tests.catalogues import taking, tool
         ("HTMLParser", ["html", "parser", "htmlparser"]),
         ("send_message_v2", ["send", "message", "v2"]),
         ("s3", ["s3"]),
+        ("2FA", ["2fa"]),
+        ("convertMP3ToWAV", ["convert", "mp3", "to", "wav", "convertmp3towav"]),
     ],
 )
 def test_an_identifier_is_found_by_its_parts_and_as_a_whole(identifier: str, words: list[str]) -> None:
