@@ -38,7 +38,7 @@ _FILLER = re.compile(
 )
 _MODIFIER = re.compile(
     r"(?:using|with|without|via|for|in|on|at|from|by|if|when|once|as|to|given|based|after|before"
-    r"|don['’]t|do not|never|use\b(?!.*\sto\s))\b",
+    r"|except|excluding|unless|instead of|rather than|don['’]t|do not|never|use\b(?!.*\sto\s))\b",
     re.IGNORECASE,
 )
 """What a part begins with that says how, where or when, and so belongs to the part behind it."""

@@ -19,7 +19,7 @@ _CUES = (
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|never)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
-    r"|(?:there(?:['’]s| is)\s+)?no need to"
+    r"|i (?:don['’]?t|do not) want (?:you )?to|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
 )
 _HEAD = re.compile(

@@ -64,9 +64,9 @@ class Wording:
             return not ordinary or before in VERBS
         if before in ("use", "using") and (after in _PURPOSE or (after == "and" and not ordinary)):
             return True
-        return before in ("use", "using", "via") and self._ends(end) and self.is_negated(start)
+        return before in ("use", "using", "via") and self.ends(end) and self.is_negated(start)
 
-    def _ends(self, place: int) -> bool:
+    def ends(self, place: int) -> bool:
         """Whether a sentence or a part of it ends here: "don't use X." is clear, "don't use X rays" is not."""
         return self.word(place) in ("", ",") or self.is_capital(place)
 

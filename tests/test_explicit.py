@@ -92,6 +92,15 @@ def test_a_word_that_tools_use_in_their_descriptions_names_a_server_in_the_stron
 
 
 @pytest.mark.parametrize(
+    "query", ["list the laps, not from apex", "without apex, list the laps", "list laps except apex"]
+)
+def test_such_a_server_is_left_out_where_the_part_ends_behind_its_name(query: str) -> None:
+    index = Index(Catalogue([tool("apex:laps", "Lap times"), tool("race:line", "Finds the apex of a corner")]))
+    assert index.servers.find(query).unwanted == ("apex",)
+    assert index.servers.find("list the laps without apex speed").unwanted == ()
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "use slack and github to announce it",
@@ -180,6 +189,7 @@ def test_a_slip_between_two_servers_is_a_question() -> None:
         ("use paper to write it down", {}),
         ("write an mcp server", {}),
         ("use it to cut", {}),
+        ("tell the weather, don't use Celsius", {}),
     ],
 )
 def test_an_unknown_server_is_told_in_the_strong_form_alone(query: str, unknown: dict[str, tuple[str, ...]]) -> None:

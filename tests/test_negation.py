@@ -31,6 +31,7 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("You must not delete rows. Query the orders.", "Query the orders."),
         ("dont delete anything, only list the objects", "only list the objects"),
         ("make sure not to send any email, only list the invoices", "only list the invoices"),
+        ("I don't want you to send an email, post to the chat", "post to the chat"),
         ("no need to commit, just show the diff", "just show the diff"),
         ("avoid sending emails; create a ticket", "create a ticket"),
         ("refrain from deleting files. List the folder.", "List the folder."),

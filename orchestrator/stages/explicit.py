@@ -215,10 +215,12 @@ class ServerIndex:
         ordinary = name.alias in self._ordinary
         if query.is_strong(name.start, name.end, ordinary=ordinary) or query.is_strong(start, end, ordinary=ordinary):
             return Form.STRONG
-        if ordinary or name.corrected or len(name.alias) < 3:
+        negated = query.is_negated(start)
+        if ordinary and not (negated and query.ends(end) and not EVERYDAY.issuperset(name.alias.split())):
+            return None
+        if name.corrected or len(name.alias) < 3:
             return None
         before = query.before(start)
-        negated = query.is_negated(start)
         if before in VERBS or negated or (before in PLACES and query.is_capital(name.start)):
             return Form.WEAK
         return None
@@ -228,7 +230,7 @@ class ServerIndex:
         word, after = query.word(place), query.word(place + 1)
         if len(word) < 3 or not word[0].isalpha() or word in STOP_WORDS or word in _GENERIC or word in self._servers_of:
             return None
-        if not query.is_strong(place, place + 1, ordinary=True):
+        if not query.is_strong(place, place + 1, ordinary=True) or query.is_negated(place):
             return None
         if word in EVERYDAY and not (after == "mcp" and query.before(place) in VERBS):
             return None
