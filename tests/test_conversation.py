@@ -140,6 +140,12 @@ async def test_tools_that_are_gone_are_not_offered(router: Router) -> None:
     assert sorted(found.offered) == sorted(keys(found))
 
 
+@pytest.mark.parametrize("said", ["never mind", "No, forget it!", "ok nevermind", "nope", "not now", "vergiss es"])
+def test_a_request_that_is_taken_back_is_not_repeated(said: str) -> None:
+    assert meant(said, [Turn(role="user", text="refund the charge ch_3PqX")]).earlier == ()
+    assert meant(said, [Turn(role="user", text="refund the charge ch_3PqX")]).text == said
+
+
 async def test_thanks_call_nothing_and_keep_the_offer(router: Router) -> None:
     first = await router.route(PULLS)
     thanks = await router.route("thanks a lot!", conversation=[first.turn()])

@@ -54,6 +54,12 @@ _THANKS = re.compile(
     r"(?:thanks|thank you|thx|great|perfect|nice|gracias|danke|merci|obrigad[oa]|grazie|спасибо|谢谢|謝謝|ありがとう)",
     re.IGNORECASE,
 )
+_WITHDRAWN = re.compile(
+    r"(?:no|oh|ok(?:ay)?)?[\s,]*(?:never ?mind|forget (?:about )?(?:it|that)|not now|no thank(?:s| you)|nope|nothing(?: else)?"
+    r"|schon gut|vergiss es|laisse tomber|tant pis|no importa|olvídalo|lascia (?:stare|perdere)|deixa pra lá)\W*$",
+    re.IGNORECASE,
+)
+"""What takes a request back: nothing is to be repeated."""
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
 
@@ -89,7 +95,7 @@ def _own_words_if_leaning(query: str, known: Container[str]) -> list[str] | None
     """What a query asks for itself if it leans on what was said; None where it stands alone."""
     query = query.strip()
     words, own = list(split_words(query)), _own_words(query)
-    if _THANKS.match(query):
+    if _THANKS.match(query) or _WITHDRAWN.match(query):
         return None
     if _SAME_UNSPACED.search(query) or any(word in _SAME for word in words):
         return own if len(own) <= MOST_OWN_OF_SAME else None
