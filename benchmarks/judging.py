@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from orchestrator.confidence import Calibration, LogisticMap, most_by_words, top_features
 from orchestrator.models import Fusion
 from orchestrator.stages.merge import merge, vote
-from orchestrator.stages.parts import in_turn
+from orchestrator.stages.parts import chances_of, in_turn
 from training.confidence import by_both, by_keyword
 from training.examples import Example, Part, Rows
 
@@ -18,6 +18,7 @@ MOST = 10
 """Matches of an answer."""
 BY_SCORE = "by score"
 """The learnt merge without tools for each part in turn."""
+Places = NDArray[np.int64]
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
 
@@ -34,7 +35,7 @@ class Judged:
 
 def judge(example: Example, maps: Calibration) -> Judged:
     """Ranks the query's candidates in every way; `auto` goes as `route` does."""
-    legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
+    legs = _legs(maps)
     keyword = np.zeros(len(example.overlap))
     keyword[example.overlap] = by_keyword(legs, example)[0]
     semantic = maps.semantic(example.semantic, example.query)
@@ -62,38 +63,34 @@ def judge(example: Example, maps: Calibration) -> Judged:
     )
 
 
-def _in_turn(
-    order: NDArray[np.int64], scores: Rows, parts: Sequence[tuple[NDArray[np.int64], Rows]]
-) -> NDArray[np.int64]:
+def _in_turn(order: Places, scores: Rows, parts: Sequence[tuple[Places, Rows]]) -> Places:
     """The order so that each part of the task has its tools among the first, as `route` has it."""
-    chances = np.zeros((len(parts), len(order)))
-    for row, (places, own) in zip(chances, parts, strict=True):
-        row[places[places >= 0]] = own[places >= 0]
+    chances = chances_of(parts, len(order))
     return order[in_turn(scores[order].tolist(), chances[:, order], ahead=1, most=MOST)]
 
 
 def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     """The gate's confidence, that of the least sure part, and the Decision's."""
-    legs = {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
-    gate = min(_gate(maps, legs, one) for one in (example, *example.parts))
+    sure = [_sure(one, maps) for one in (example, *example.parts)]
+    gate = min(map(min, sure))
     if gate >= GATE:
-        return gate, _sure(maps, legs, example)[0]
-    chances, rows = by_both(legs, example)
+        return gate, sure[0][0]
+    chances, rows = by_both(_legs(maps), example)
     if not len(chances):
         return gate, 0.0
     return gate, maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
 
 
-def _gate(maps: Calibration, legs: dict[str, LogisticMap], asked: Example | Part) -> float:
-    return min(_sure(maps, legs, asked))
-
-
-def _sure(maps: Calibration, legs: dict[str, LogisticMap], asked: Example | Part) -> tuple[float, float]:
+def _sure(asked: Example | Part, maps: Calibration) -> tuple[float, float]:
     """How sure the keyword leg is of its best, and the most that its words support."""
-    chances, rows = by_keyword(legs, asked)
+    chances, rows = by_keyword(_legs(maps), asked)
     if not len(chances):
         return 0.0, 0.0
     return maps.gate.chance(top_features(chances, rows, asked.query)), most_by_words(chances, rows, asked.query)
+
+
+def _legs(maps: Calibration) -> dict[str, LogisticMap]:
+    return {"keyword": maps.keyword, "semantic": maps.semantic, "merged": maps.merged}
 
 
 def _recall(example: Example, order: NDArray[np.int64], cut: int) -> float:

@@ -11,7 +11,7 @@ from orchestrator.outcome import Outcome
 from orchestrator.search import Candidates, ClauseFound, Search
 from orchestrator.stages import select
 from orchestrator.stages.merge import merge
-from orchestrator.stages.parts import in_turn
+from orchestrator.stages.parts import chances_of, in_turn
 
 DEPRECATED = 0.8
 """What a deprecated tool's probability is multiplied with."""
@@ -53,17 +53,8 @@ def always_only(outcome: Outcome) -> Ranked:
 def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     """Merge the legs, put the floors under what was said outright, and order."""
     tools = outcome.index.catalogue.tools
-    if found.merged is None or found.semantic is None:
-        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
-    else:
-        fusion = outcome.request.fusion or Fusion.LEARNT
-        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
-    best_first = found.chosen[order].tolist()
-    scores = dict(zip(best_first, probability[order].tolist(), strict=True))
-    evidence = dict(zip(best_first, _evidence(found, order), strict=True))
-    deprecated = [position for position in best_first if tools[position].labels.get("maturity") == "deprecated"]
-    for position in deprecated:
-        scores[position] *= DEPRECATED
+    scores, evidence = _merged(outcome, found)
+    lowered = _lower_deprecated(outcome, scores) and outcome.request.fusion is not Fusion.RRF
     confidence = search.confidence(found)
     own = dict(scores)
     lifted = _lift_named(outcome, scores, evidence)
@@ -72,8 +63,9 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     for position, (floor, _) in outcome.always.items():
         scores[position] = max(floor, scores.get(position, 0.0))
         evidence.setdefault(position, {})["always"] = 1.0
-    moved = lifted or outcome.always or (deprecated and outcome.request.fusion is not Fusion.RRF)
-    positions = sorted(scores, key=scores.__getitem__, reverse=True) if moved else best_first
+    positions = list(scores)
+    if lifted or outcome.always or lowered:
+        positions.sort(key=scores.__getitem__, reverse=True)
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
@@ -88,6 +80,27 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         confidence=confidence,
         best_of_parts=[tools[position].key for position in best_of_parts],
     )
+
+
+def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
+    """Each candidate's score and evidence, best first."""
+    if found.merged is None or found.semantic is None:
+        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
+    else:
+        fusion = outcome.request.fusion or Fusion.LEARNT
+        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    best_first = found.chosen[order].tolist()
+    scores = dict(zip(best_first, probability[order].tolist(), strict=True))
+    return scores, dict(zip(best_first, _evidence(found, order), strict=True))
+
+
+def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> bool:
+    """Whether there are deprecated tools among the candidates, whose scores are then lower."""
+    tools = outcome.index.catalogue.tools
+    deprecated = [position for position in scores if tools[position].labels.get("maturity") == "deprecated"]
+    for position in deprecated:
+        scores[position] *= DEPRECATED
+    return bool(deprecated)
 
 
 def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
@@ -109,7 +122,9 @@ def _in_turn(
     first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
     others = sorted((p for p in positions if p not in first), key=lambda p: -rivals[p])
     by_score = [*first, *others]
-    chances = _chances(parts, by_score)
+    place_of = {position: place for place, position in enumerate(by_score)}
+    places = [np.array([place_of.get(position, -1) for position in part.chosen.tolist()], np.int64) for part in parts]
+    chances = chances_of([(own, part.chances) for own, part in zip(places, parts, strict=True)], len(by_score))
     order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
     best = chances.argmax(axis=0).tolist()
     moved = {
@@ -118,17 +133,6 @@ def _in_turn(
         if now < place and chances[best[place], place] >= WORTH_TELLING
     }
     return [by_score[place] for place in order], moved
-
-
-def _chances(parts: Sequence[ClauseFound], positions: list[int]) -> NDArray[np.float64]:
-    """Each tool's chance to be right for each part alone, [parts, positions]; 0 where the part has not found it."""
-    places = {position: place for place, position in enumerate(positions)}
-    chances = np.zeros((len(parts), len(positions)))
-    for row, part in zip(chances, parts, strict=True):
-        for position, chance in zip(part.chosen.tolist(), part.chances.tolist(), strict=True):
-            if position in places:
-                row[places[position]] = chance
-    return chances
 
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.embed import StaticEmbedder
 from orchestrator.models import Tool
-from orchestrator.storage.news import MOST_TOOLS
+from orchestrator.storage.news import MOST_NAMED, MOST_TOOLS, News, Write
 from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import SHARED, Store, Stored
 from tests.catalogues import tool
@@ -148,3 +148,14 @@ def test_another_embedders_news_are_not_taken_for_ones_own(folder: Path, tmp_pat
     renewed = reader.renewed("org:1", earlier)
     assert "embeds the tools anew" in renewed.note
     assert_same(renewed, opened(folder).load("org:1"))
+
+
+def test_the_file_stays_small_where_a_large_server_changes_little_and_often(tmp_path: Path) -> None:
+    large = {f"tool_{number}": "hash" for number in range(MOST_NAMED // 2)}
+    for number in range(4):
+        write = Write(
+            tenant="org:1", before="", after="", collection="c", servers={"s": large | {"new": "hash"}}, points={}
+        )
+        News(tmp_path).add(str(number), str(number + 1), [write])
+    assert News(tmp_path).since("2") is None
+    assert News(tmp_path).since("3") == ("4", [write])

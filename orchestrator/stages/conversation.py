@@ -55,8 +55,8 @@ _THANKS = re.compile(
     re.IGNORECASE,
 )
 _WITHDRAWN = re.compile(
-    r"(?:no|oh|ok(?:ay)?)?[\s,]*(?:never ?mind|forget (?:about )?(?:it|that)|not now|no thank(?:s| you)|nope|nothing(?: else)?"
-    r"|schon gut|vergiss es|laisse tomber|tant pis|no importa|olvídalo|lascia (?:stare|perdere)|deixa pra lá)\W*$",
+    r"(?:no|oh|ok(?:ay)?)?[\s,]*(?:never ?mind|forget (?:about )?(?:it|that)|not now|nope|nothing(?: else)?"
+    r"|no thank(?:s| you)|schon gut|vergiss es|laisse tomber|tant pis|no importa|olvídalo|lascia stare)\W*$",
     re.IGNORECASE,
 )
 """What takes a request back: nothing is to be repeated."""

@@ -13,15 +13,23 @@ Chances = NDArray[np.float64]
 """Each tool's chance to be right for each part alone; [parts, tools]."""
 
 
+def chances_of(parts: Sequence[tuple[NDArray[np.int64], Chances]], tools: int) -> Chances:
+    """Each tool's chance for each part, which has found the tools at these places (-1: none of them); 0 for others."""
+    chances = np.zeros((len(parts), tools))
+    for row, (places, own) in zip(chances, parts, strict=True):
+        row[places[places >= 0]] = own[places >= 0]
+    return chances
+
+
 def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int) -> list[int]:
     """The places of `scores`, which are best first, in their new order: the first `ahead` stay, then up to `most` in
     turn the tool with the most score and the most for what is not served yet; the others follow as they were."""
-    own, serves = np.array(scores), chances
-    order, open_parts = list(range(ahead)), np.prod(1 - serves[:, :ahead], axis=1)
-    own[:ahead] = -np.inf
+    left = np.array(scores)
+    left[:ahead] = -np.inf
+    order, unserved = list(range(ahead)), np.prod(1 - chances[:, :ahead], axis=1)
     for _ in range(min(most, len(scores)) - ahead):
-        place = int(np.argmax(own + PART * (open_parts @ serves)))
+        place = int(np.argmax(left + PART * (unserved @ chances)))
         order.append(place)
-        open_parts = open_parts * (1 - serves[:, place])
-        own[place] = -np.inf
-    return [*order, *np.flatnonzero(np.isfinite(own)).tolist()]
+        unserved *= 1 - chances[:, place]
+        left[place] = -np.inf
+    return [*order, *np.flatnonzero(np.isfinite(left)).tolist()]

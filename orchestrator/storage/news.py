@@ -21,8 +21,9 @@ from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
 from orchestrator.storage.points import Definitions, Point, Servers, tool_id
 
-MOST_TOOLS, MOST_WRITES = 256, 64
-"""What the file tells at most; it is read whole, in a few milliseconds."""
+MOST_TOOLS, MOST_NAMED, MOST_WRITES = 256, 20_000, 64
+"""What the file tells at most: new tools, tools that the changed servers have, writes. It is read whole, in a few
+milliseconds."""
 _FILE = ".toolroute.news.json"
 
 
@@ -91,7 +92,7 @@ class News:
         now, told = self._read()
         known = [write for write in writes if write is not None]
         told = [*(told if now == before else []), (before, known)] if len(known) == len(writes) else []
-        while told and (len(told) > MOST_WRITES or _tools(told) > MOST_TOOLS):
+        while told and _is_too_much(told):
             del told[0]
         new = self._file.with_suffix(".new")
         with suppress(OSError):  # The write itself is done; without news the folder is opened.
@@ -127,5 +128,8 @@ def _unpacked(vector: str) -> NDArray[np.float32]:
     return np.frombuffer(base64.b64decode(vector), np.float32)
 
 
-def _tools(told: Sequence[_Told]) -> int:
-    return sum(len(write.points) for _, writes in told for write in writes)
+def _is_too_much(told: Sequence[_Told]) -> bool:
+    writes = [write for _, known in told for write in known]
+    new = sum(len(write.points) for write in writes)
+    named = sum(len(tools or ()) for write in writes for tools in write.servers.values())
+    return len(told) > MOST_WRITES or new > MOST_TOOLS or named > MOST_NAMED
