@@ -66,7 +66,14 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
 
 def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:
     """The candidates with the flagged tools beside them, which take no place in a coverage set."""
-    found = set_beside(outcome.index, outcome.request, outcome.explicit.unwanted, candidates, outcome.vector)
+    found = set_beside(
+        outcome.index,
+        candidates,
+        asked=outcome.understood.terms.keys(),
+        vector=outcome.vector,
+        filters=outcome.request.filters,
+        unwanted=outcome.explicit.unwanted,
+    )
     if outcome.covering is None:
         return found
     needed = candidates[: outcome.limit]

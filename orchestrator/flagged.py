@@ -1,12 +1,12 @@
 """Flagged tools beside the others: found by what is left of their texts, never first, and told."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index import Index
-from orchestrator.models import Match, RouteRequest, Tool
+from orchestrator.models import Match, Tool
 from orchestrator.text import terms
 
 MOST = 0.65
@@ -17,18 +17,22 @@ LEAST = 0.2
 
 def set_beside(
     index: Index,
-    request: RouteRequest,
-    unwanted: Container[str],
     matches: Sequence[Match],
+    *,
+    asked: Container[str],
     vector: NDArray[np.float32] | None,
+    filters: Mapping[str, str],
+    unwanted: Container[str],
 ) -> list[Match]:
-    """The matches, and behind the first of them the flagged tools that fit, by score; none of the others moves."""
+    """The matches, and behind the first of them the flagged tools that fit, by score; none of the others moves.
+
+    asked: the query's terms; vector: what is asked, None where only words were looked at; unwanted: servers left out.
+    """
     cosines = index.flagged_cosines(vector) if vector is not None else np.zeros(len(index.flagged))
-    asked = set(terms(request.query))
     placed = list(matches)
     for tool, cosine in zip(index.flagged, cosines.tolist(), strict=True):
         score = _score(tool, cosine, asked)
-        if score < LEAST or tool.server in unwanted or not _passes(tool, request.filters):
+        if score < LEAST or tool.server in unwanted or not _passes(tool, filters):
             continue
         why = f"flagged: {'; '.join(index.flags[tool.key])}"
         place = next((n for n, match in enumerate(placed) if n and match.score < score), len(placed))
@@ -38,15 +42,15 @@ def set_beside(
     return placed
 
 
-def _score(tool: Tool, cosine: float, asked: set[str]) -> float:
+def _score(tool: Tool, cosine: float, asked: Container[str]) -> float:
     """By meaning, and by the share of its name's words that were asked for; no word at all halves it."""
     name = set(terms(tool.name))
-    share = len(name & asked) / len(name) if name else 0.0
+    share = sum(word in asked for word in name) / len(name) if name else 0.0
     by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
     return min(MOST, max(by_meaning, MOST * share if share >= 0.5 else 0.0))
 
 
-def _passes(tool: Tool, filters: dict[str, str]) -> bool:
+def _passes(tool: Tool, filters: Mapping[str, str]) -> bool:
     labels = {**tool.labels, "kind": str(tool.kind), "server": tool.server, "name": tool.name}
     return all(labels.get(name) == value for name, value in filters.items())
 

@@ -218,6 +218,13 @@ async def test_a_flagged_tool_is_left_out_by_filters(poisoned: Router) -> None:
     assert {match.tool.server for match in only.matches} == {"weather"}
 
 
+async def test_a_flagged_tool_is_found_by_what_is_asked_and_not_by_what_is_forbidden(poisoned: Router) -> None:
+    wanted = await asked(poisoned, "add a note to the folder", RouteHint.KEYWORD)
+    forbidden = await asked(poisoned, "list my events but don't add notes", RouteHint.KEYWORD)
+    assert "evil:notes" in [match.tool.key for match in wanted.matches]
+    assert not [match.tool.key for match in forbidden.matches if match.tool.server == "evil"]
+
+
 async def test_a_server_of_flagged_tools_is_told_when_it_is_named(poisoned: Router) -> None:
     found = await asked(poisoned, "use the evil mcp server to get the weather")
     assert any("the tools of the server 'evil' are flagged" in warning for warning in found.warnings)

@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
@@ -101,4 +102,4 @@ def _weights(found: Sequence[str]) -> dict[str, float]:
 
 def _words(text: str) -> list[tuple[str, str]]:
     """The text's terms, each with its word. Where stop words are all there is ("who am i"), they are what was asked."""
-    return terms_and_words(text) or [(word, word) for word in list(split_words(text))[:MAX_STOP_WORDS]]
+    return terms_and_words(text) or [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]
