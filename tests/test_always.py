@@ -36,6 +36,7 @@ def hits(index: Index, clause: str) -> dict[str, AlwaysHit]:
         ("find a good restaurant online", "web_search"),
         ("what do you remember about my preferences", "memory_recall"),
         ("ask me before you go on", "ask_user"),
+        ("search the web for 'refund a charge in Stripe'", "web_search"),
     ],
 )
 def test_a_phrase_settles_the_task_in_any_form_and_with_gaps(index: Index, clause: str, name: str) -> None:
@@ -77,6 +78,7 @@ def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name(tools:
         "book a desk for Monday",
         "look at the picture that hangs up there",
         "the web has a spider that I search for",
+        "send Ana 'please look it up and search my documents'",
         "",
     ],
 )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.quoted import masked
 from orchestrator.text import STOP_WORDS, split_words, stem
 
 MAX_GAP = 2
@@ -110,9 +111,10 @@ class AlwaysIndex:
         self.tools = tuple(self._own)
 
     def match(self, clause: str) -> list[AlwaysHit]:
-        """The capabilities that this clause asks for, each once, by its longest phrase."""
+        """The capabilities that this clause asks for, each once, by its longest phrase; not by what it quotes."""
         if not self._by_first:
             return []
+        clause = masked(clause)
         words = _stems(clause)
         best: dict[int, tuple[_Phrase, frozenset[int]]] = {}
         for start, word in enumerate(words):
