@@ -43,9 +43,13 @@ _MODIFIER = re.compile(
 )
 """What a part begins with that says how, where or when, and so belongs to the part behind it."""
 _CONTEXT = re.compile(
-    r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|dear|thanks|the)\b",
+    r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|dear|thanks|the"
+    r"|until|unless)\b",
     re.IGNORECASE,
 )
+"""What a sentence begins with that tells how things are."""
+_ANNOUNCES = re.compile(r"(?:do|help|handle|complete|carry out)\b[^:]*:\Z", re.IGNORECASE)
+"""What says nothing but that tasks follow ("do the following for me:")."""
 _QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
 _OBJECT = re.compile(
     r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|him|me|us|all|any|some|each|every"
@@ -95,7 +99,8 @@ def _cut(sentence: str) -> Iterator[str]:
 
 def _lists_actions(sentence: str) -> bool:
     """Whether each of three parts or more begins with what may be an action: a list of tasks, and hardly of things."""
-    parts = JOINT.split(sentence)
+    first, *others = JOINT.split(sentence)
+    parts = [first.rpartition(": ")[2], *others]
     return len(parts) > 2 and all(may_act(first_word(part)) and _stands_alone(part) for part in parts)
 
 
@@ -130,9 +135,12 @@ def _bare(part: str) -> str:
 
 def _asks(sentence: str) -> bool:
     """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
-    if sentence.rstrip().endswith("?") or _bare(sentence).partition(" ")[0].lower() in _QUESTIONS:
+    bare = _bare(sentence)
+    if _ANNOUNCES.match(bare):
+        return False
+    if sentence.rstrip().endswith("?") or bare.partition(" ")[0].lower() in _QUESTIONS:
         return says(sentence, 1)
-    return not _CONTEXT.match(_bare(sentence)) and _stands_alone(sentence)
+    return not _CONTEXT.match(bare) and _stands_alone(sentence)
 
 
 def _stands_alone(part: str) -> bool:

@@ -36,8 +36,9 @@ _END = re.compile(
 )
 """Where a part ends: at a mark, or before a word that says what is wanted in its place."""
 _OPENING = re.compile(
-    r"(?i)(?:\A|(?P<mark>[,.;:!?(\"“]|\n\n)|\n|\b(?:and|but|please))\s*(?:(?:please|and|but|also|so|just)\s+)*\Z"
+    r"(?i)(?:\A|(?P<mark>[,.;:!?(\"“]|\n\n)|\n|\b(?:and|but|please))\s*(?:(?:please|and|but|also|so|just|no|ok|okay)\s+)*\Z"
 )
+_MARK = re.compile(r"[,.;:!?]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _DETERMINED = re.compile(
@@ -93,7 +94,7 @@ def _commands(head: re.Match[str]) -> bool:
     opening = _OPENING.search(before)
     if opening is None or opening["mark"] or head.group()[0].isupper():
         return opening is not None
-    sentence = re.split(r"[,.;:!?]", before[: opening.start()])[-1].strip()
+    sentence = _MARK.split(before[: opening.start()])[-1].strip()
     return not sentence or (may_act(first_word(sentence)) and not _RELATIVE.search(sentence))
 
 
@@ -109,12 +110,17 @@ def _end(head: re.Match[str]) -> int:
 
 
 def _before_what_stays(head: re.Match[str], end: int) -> int | None:
-    """Where the thing that is spared begins, if what follows means it: "don't stop the pod, restart it"."""
+    """Where the thing that is spared begins, if the words around it speak of it.
+
+    "Draft but don't send the mail", "don't stop the pod, restart it".
+    """
     said = head.string
-    back = _BACK.match(said, end)
-    if back is None or says(said[: head.start()], 1) or head.group().lower().endswith((" use", " using")):
+    if head.group().lower().endswith((" use", " using")):
         return None
-    made = _MADE.match(said, head.end())
-    if back["kind"]:
-        return made.end() if made else head.end()
-    return None if made else head.end()
+    before = _MARK.split(said[: head.start()])[-1]
+    if says(before, 1) and not says(before, 2):
+        return head.end()
+    back, made = _BACK.match(said, end), _MADE.match(said, head.end())
+    if back is None or says(said[: head.start()], 1) or (made and not back["kind"]):
+        return None
+    return made.end() if made else head.end()

@@ -2,7 +2,7 @@
 
 import re
 
-_MAY_QUOTE = re.compile(r"[\"'`“„‘«]|^(?:>|Traceback|\s*at |--)", re.MULTILINE)
+_MAY_QUOTE = re.compile(r"[\"'`“„‘«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
 # A quote that stands where a part begins is the task itself. Each kind ends at the next sign of its kind, so that one
 # without its pair costs no time.
 _QUOTED = re.compile(
@@ -12,7 +12,7 @@ _QUOTED = re.compile(
     r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
     r"|^>.*$|^[^\S\n]*at \S+ ?\(.*\)$"
     r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
-    r"|^--[^\S\n]*\n(?s:.*)\Z",
+    r"|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$",
     re.MULTILINE,
 )
 _OUTSIDE = re.compile(r"[^\WQ]")
