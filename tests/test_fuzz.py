@@ -16,6 +16,7 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.exports import check_arguments, export
 from orchestrator.models import Fusion, RouteHint, RouteRequest, Tool
+from orchestrator.quoted import masked
 from orchestrator.router import Router
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.select import LADDER
@@ -27,6 +28,7 @@ from tests.catalogues import sample, tool
 WORDS = (
     "use without not in via from the mcp server slack jira github and then , . ; ? @slack search look up google ask me"
     " document create issue refund weather send email 天气 погода الطقس createIssue don't ' _ - \x00 \ud800 \u202e 🚀 "
+    ' never instead of deleting nothing avoid it one " “ ” ‘ ’ ``` > -- \n 1) 2) : ('
 ).split(" ")
 any_text = st.text(max_size=30) | st.sampled_from(["\ud800", "a\udfffb", "\x00"])
 
@@ -123,6 +125,8 @@ def test_any_query_is_understood(batch: list[str]) -> None:
         assert 1 <= len(understood.clauses) <= MAX_CLAUSES
         assert set(understood.words) == set(understood.terms)
         assert all(weight > 0 for clause in understood.clauses for weight in clause.terms.values())
+        assert all(clause.text in understood.asked for clause in understood.clauses[: MAX_CLAUSES - 1])
+        assert len(masked(understood.text)) == len(understood.text)
 
 
 SERVERS = ("slack", "github", "jira", "google_calendar", "a/b-mcp-server", "天", "use", "@x")
