@@ -38,6 +38,7 @@ _END = re.compile(
 _OPENING = re.compile(
     r"(?i)(?:\A|(?P<mark>[,.;:!?(\"“]|\n\n)|\n|\b(?:and|but|please))\s*(?:(?:please|and|but|also|so|just|no|ok|okay)\s+)*\Z"
 )
+_JOINED = re.compile(r"(?i)(?:\s+(?:and|but))? *\Z")
 _MARK = re.compile(r"[,.;:!?]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
@@ -58,7 +59,7 @@ def without_negated(text: str) -> str:
         return text
     left, past = "", 0
     for start, end in _forbidden(masked(text)):
-        left += f"{text[past:start].rstrip(' ')} "
+        left += f"{_JOINED.sub('', text[past:start])} "
         past = end
     left = (left + text[past:]).lstrip(" ,.;:!?\n")
     return left if past and says(left, 1) else text

@@ -2,7 +2,7 @@
 
 import re
 
-_MAY_QUOTE = re.compile(r"[\"'`“„‘«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
+_MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
 # A quote that stands where a part begins is the task itself. Each kind ends at the next sign of its kind, so that one
 # without its pair costs no time.
 _QUOTED = re.compile(

@@ -17,7 +17,7 @@ from tests.catalogues import sample
         ("never delete files; archive what is old", "archive what is old"),
         ("don't use slack, send an email to Ana", "send an email to Ana"),
         ("don’t send an email but post a message", "but post a message"),
-        ("open an issue and don't assign it", "open an issue and "),
+        ("open an issue and don't assign it", "open an issue "),
         ("import the file without creating duplicates, then email Ana", "import the file , then email Ana"),
     ],
 )
@@ -69,7 +69,7 @@ def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -
         ("instead of creating a new page, update the old one", "page, update the old one"),
         ("don't send an email, post it in the chat", "post it in the chat"),
         ("don't use slack, post it in the chat", "post it in the chat"),
-        ("draft but do not send an email to Bob", "draft but an email to Bob"),
+        ("draft but do not send an email to Bob", "draft an email to Bob"),
         ("tell me rather than showing me the weather", "tell me me the weather"),
     ],
 )
