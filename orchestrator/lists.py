@@ -3,8 +3,10 @@
 import re
 
 _BULLET = re.compile(r"^[^\S\n]*(?:[-•*–][^\S\n]+(?:\[[ xX]?\][^\S\n]+)?|\[[ xX]?\][^\S\n]+)", re.MULTILINE)
-_NUMBER = re.compile(r"(?<!\S)\(?(?:(\d{1,2})(?:\)|\.(?=\s))|([a-h])\))\s*(?!and\b|or\b)(?=[\w\"'“@#$])")
-"""What may number an item, 1. or 1) or (1) or a), and no reference: "as in (1) and (2)"."""
+_NUMBER = re.compile(
+    r"(?i)(?<!\S)(?:step\s|task\s)?\(?(?:(\d{1,2})(?:\)|[.:/-](?=\s))|([a-h])\))\s*(?!and\b|or\b)(?=[\w\"'“@#$])"
+)
+"""What may number an item, 1. or 1) or (1) or 1- or a) or step 1:, and no reference: "as in (1) and (2)"."""
 
 
 def unlisted(text: str) -> str:
@@ -21,7 +23,7 @@ def unlisted(text: str) -> str:
 
 def _counted(mark: re.Match[str]) -> int:
     number, letter = mark.groups()
-    return int(number) if number else ord(letter) - ord("a") + 1
+    return int(number) if number else ord(letter.lower()) - ord("a") + 1
 
 
 def _opens(mark: re.Match[str]) -> bool:

@@ -65,6 +65,8 @@ def test_a_compound_task_is_cut_where_an_action_begins_anew(query: str, parts: l
         "1. list overdue invoices 2. search flights 3. email him",
         "Please do these: (1) list overdue invoices, (2) search flights, (3) email him",
         "a) list overdue invoices b) search flights c) email him",
+        "Step 1: list overdue invoices. Step 2: search flights. Step 3: email him",
+        "1- list overdue invoices\n2- search flights\n3- email him",
         "1. list overdue invoices\n2. search flights\n3. email him",
         "- list overdue invoices\n- search flights\n  * email him",
         "- [ ] list overdue invoices\n- [x] search flights\n[ ] email him",
@@ -72,7 +74,7 @@ def test_a_compound_task_is_cut_where_an_action_begins_anew(query: str, parts: l
 )
 def test_a_numbered_list_is_cut_at_its_marks_which_are_no_words(query: str) -> None:
     assert clauses(query) == ["list overdue invoices", "search flights", "email him"]
-    assert not {"1", "2", "3", "a", "b", "c", "x"} & understand(query).terms.keys()
+    assert not {"1", "2", "3", "a", "b", "c", "x", "step"} & understand(query).terms.keys()
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ def test_a_numbered_list_is_cut_at_its_marks_which_are_no_words(query: str) -> N
         ("explain the theorem in (1) and the proof in (2)", {"1", "2"}),
         ("Close issue 1. Reopen issue 2. Comment on issue 3.", {"1", "2", "3"}),
         ("the invoice of step 2) is missing", {"2"}),
+        ("mix 1: 2: 3 parts of sand", {"1", "2", "3"}),
     ],
 )
 def test_a_number_that_marks_no_item_stays_a_word(query: str, numbers: set[str]) -> None:
