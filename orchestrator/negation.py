@@ -52,17 +52,18 @@ _MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
 _DOING = frozenset(f"{stem}ing" for verb in ACTIONS for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
 
 
-def without_negated(text: str) -> str:
-    """The text without the actions that it forbids; the whole text where nothing else is left."""
+def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
+    """What a text asks for, and what it forbids; the whole text where it asks for nothing else."""
     lower = text.lower()
     if not any(cue in lower for cue in _CUES):
-        return text
-    left, past = "", 0
+        return text, ()
+    left, past, forbidden = "", 0, []
     for start, end in _forbidden(masked(text)):
         left += f"{_JOINED.sub('', text[past:start])} "
+        forbidden.append(text[start:end])
         past = end
     left = (left + text[past:]).lstrip(" ,.;:!?\n")
-    return left if past and says(left, 1) else text
+    return (left, tuple(forbidden)) if forbidden and says(left, 1) else (text, ())
 
 
 def _forbidden(said: str) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,7 @@ def rejected(
 def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match], costs: Costs) -> tuple[str, ...]:
     """How the query was read where that may surprise, and why there is less than was asked for."""
     warnings = [costs.note] if costs.note else []
+    warnings += [f'"{said}" is read as what not to do' for said in outcome.understood.forbidden]
     warnings += flag_warnings(outcome.index, kept)
     warnings += [
         f"{mention.said!r} is read as the server {mention.server!r}"

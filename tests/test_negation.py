@@ -2,9 +2,13 @@
 
 import pytest
 
-from orchestrator.negation import without_negated
+from orchestrator.negation import split_negated
 from orchestrator.router import Router
 from tests.catalogues import sample
+
+
+def without_negated(text: str) -> str:
+    return split_negated(text)[0]
 
 
 @pytest.mark.parametrize(
@@ -140,3 +144,13 @@ async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(qu
     async with Router(sample()) as router:
         decision = await router.route(query)
     assert decision.recommended == (first,)
+
+
+async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_left_out() -> None:
+    async with Router(sample()) as router:
+        forbidden = await router.route("list the s3 objects but don't delete any")
+        left_out = await router.route("don't use jira, create an issue")
+        neither = await router.route("post 'don't delete any' to the slack channel")
+    assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
+    assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
+    assert [*left_out.warnings, *neither.warnings] == []

@@ -9,7 +9,7 @@ from itertools import islice
 
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
-from orchestrator.negation import without_negated
+from orchestrator.negation import split_negated
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import split_words, terms_and_words
 
@@ -23,8 +23,8 @@ _BLANKS = re.compile(r"[^\S\n]{2,}")
 class Understood:
     """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
-    `text` is the whole query, `asked` leaves out the actions that it forbids and the marks of its lists, unless it is
-    too long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps
+    `text` is the whole query, `asked` leaves out what is `forbidden` in it and the marks of its lists, unless it is too
+    long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps
     it to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights.
     `slips` maps misspelt words to those that are meant, whose terms stand in place of theirs.
     """
@@ -36,6 +36,7 @@ class Understood:
     clauses: tuple["Clause", ...]
     earlier: tuple[tuple[str, float], ...] = ()
     slips: Mapping[str, str] = field(default_factory=dict)
+    forbidden: tuple[str, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -61,7 +62,7 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    asked = without_negated(unlisted(text)) if len(text) <= MAX_CUT else text
+    asked, forbidden = split_negated(unlisted(text)) if len(text) <= MAX_CUT else (text, ())
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
@@ -78,7 +79,14 @@ def understand(
     clauses = cut or (Clause(text=asked, terms=weighted),)
     shown = dict(reversed(words))
     return Understood(
-        text=text, asked=asked, terms=weighted, words=shown, clauses=clauses, earlier=earlier, slips=wrong
+        text=text,
+        asked=asked,
+        terms=weighted,
+        words=shown,
+        clauses=clauses,
+        earlier=earlier,
+        slips=wrong,
+        forbidden=forbidden,
     )
 
 
