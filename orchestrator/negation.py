@@ -36,9 +36,10 @@ _END = re.compile(
 )
 """Where a part ends: at a mark, or before a word that says what is wanted in its place."""
 _OPENING = re.compile(
-    r"(?i)(?:\A|(?P<mark>[,.;:!?(\"“]|\n\n)|\n|\b(?:and|but|please))\s*(?:(?:please|and|but|also|so|just|no|ok|okay)\s+)*\Z"
+    r"(?i)(?:\A|(?P<mark>[,.;:!?()\"“*•–-]|\n\n)|\n|\b(?:and|but|then|please))\s*"
+    r"(?:(?:please|and|but|then|also|so|just|no|ok|okay)\s+)*\Z"
 )
-_JOINED = re.compile(r"(?i)(?:\s+(?:and|but))? *\Z")
+_JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
@@ -58,21 +59,26 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
     if not any(cue in lower for cue in _CUES):
         return text, ()
     left, past, forbidden = "", 0, []
-    for start, end in _forbidden(masked(text)):
-        left += f"{_JOINED.sub('', text[past:start])} "
-        forbidden.append(text[start:end])
-        past = end
+    for head, end in _forbidden(masked(text)):
+        left += f"{_JOINED.sub('', text[past : head.start()])} "
+        past = _before_what_stays(head, end) or end
+        forbidden.append(text[head.start() : past])
     left = (left + text[past:]).lstrip(" ,.;:!?\n")
     return (left, tuple(forbidden)) if forbidden and says(left, 1) else (text, ())
 
 
-def _forbidden(said: str) -> Iterator[tuple[int, int]]:
-    """From where to where the text forbids an action."""
+def forbidden_places(text: str) -> list[tuple[int, int]]:
+    """From where to where a text forbids an action, with what it would be done to."""
+    return [(head.start(), end) for head, end in _forbidden(masked(text))]
+
+
+def _forbidden(said: str) -> Iterator[tuple[re.Match[str], int]]:
+    """What forbids an action, up to its verb, and where the forbidden ends."""
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
             past = _end(head)
-            yield head.start(), _before_what_stays(head, past) or past
+            yield head, past
 
 
 def _forbids(head: re.Match[str]) -> bool:

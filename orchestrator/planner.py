@@ -14,9 +14,11 @@ from typing import Any
 
 from orchestrator.decision import Decision
 from orchestrator.models import Match, Stage, Tool
+from orchestrator.negation import split_negated
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
+from orchestrator.quoted import masked
 from orchestrator.text import fields, terms
 from orchestrator.tokens import compact, count_tokens
 
@@ -54,6 +56,8 @@ def plan(request: PlanRequest) -> Plan:
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(decision, request.arguments)
+    if not bound:
+        return finish(request, (), ("the task says only what is not to be done; nothing is called",))
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -85,8 +89,8 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
 def _bind(decision: Decision, given: dict[str, Any]) -> list[_Bound]:
     parts = cut_task(decision.query)
     matches = [match for match in decision.matches if match.score > 0]
-    if len(parts) == 1:
-        return [_whole(decision, parts[0], given)]
+    if len(parts) < 2:
+        return [_whole(decision, part, given) for part in parts]
     bound: list[_Bound] = []
     for part in parts:
         best = _best(part, matches, given)
@@ -107,9 +111,11 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
     key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
     first = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
     if _lacks(first, part, given):
+        asked = _asked(part)
         for match in decision.matches:
             required = (match.tool.input_schema or {}).get("required")
-            if required and match.score >= CLOSE * first.score and not _lacks(match, part, given):
+            close = match.score >= CLOSE * first.score and _shared(asked, _term_weights(match))
+            if required and close and not _lacks(match, part, given):
                 return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
     return _Bound(part, first, first.why or "the best match")
 
@@ -151,19 +157,31 @@ def _best(part: Part, matches: Sequence[Match], given: dict[str, Any]) -> tuple[
 
     One whose required arguments all stand in the part counts double.
     """
-    wanted = list(dict.fromkeys(terms(part.text)))
+    asked = _asked(part)
     tables = [_term_weights(match) for match in matches]
     spread = Counter(term for table in tables for term in table)
     best: tuple[float, Match, str] | None = None
     for match, table in zip(matches, tables, strict=True):
-        shared = [term for term in wanted if term in table]
-        if not any(table[term] >= _WEIGHTS["server"] for term in shared) and len(shared) < 2:
+        shared = _shared(asked, table)
+        if not shared:
             continue
         score = sum(table[term] * math.log1p(len(tables) / spread[term]) for term in shared) * (0.5 + match.score / 2)
         score *= 2 if (match.tool.input_schema or {}).get("required") and not _lacks(match, part, given) else 1
         if best is None or score > best[0]:
             best = (score, match, f"shares {', '.join(map(repr, shared))}")
     return None if best is None else best[1:]
+
+
+def _asked(part: Part) -> list[str]:
+    """The terms of what a part asks for, each once; of what it quotes only where it says nothing else."""
+    text = split_negated(part.text)[0]
+    return list(dict.fromkeys(terms(masked(text)) or terms(text)))
+
+
+def _shared(asked: Sequence[str], table: Mapping[str, float]) -> list[str]:
+    """The terms that are also a tool's, by weight; none where they are too few to speak of it."""
+    shared = [term for term in asked if term in table]
+    return shared if len(shared) > 1 or any(table[term] >= _WEIGHTS["server"] for term in shared) else []
 
 
 def _term_weights(match: Match) -> dict[str, float]:

@@ -8,6 +8,8 @@ from orchestrator.planner import plan
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
+from orchestrator.router import Router
+from tests.catalogues import sample
 from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, TEXT, decision, schema
 
 
@@ -110,6 +112,39 @@ def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> N
     salted = plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other"))
     assert one == other
     assert salted.id != one.id
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "don't delete the s3 object, list the objects of the bucket",
+        "do not delete any object. List the s3 objects.",
+        "list the s3 objects and don't delete the object",
+        "list the s3 objects then do not delete the object",
+        "instead of deleting the object, list the s3 objects",
+        "don't create, copy or delete an object; only list the s3 objects",
+        "- don't delete the object\n- list the s3 objects",
+        "1. list the s3 objects 2. don't delete an object",
+    ],
+)
+async def test_a_forbidden_action_is_no_step(task: str) -> None:
+    async with Router(sample()) as router:
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.tool for step in made.steps] == ["s3:list_objects"]
+
+
+async def test_a_task_that_only_forbids_calls_nothing_and_says_why() -> None:
+    async with Router(sample()) as router:
+        made = plan(PlanRequest(decision=await router.route("don't delete the s3 object")))
+    assert made.steps == ()
+    assert made.reasons == ("the task says only what is not to be done; nothing is called",)
+
+
+async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_speaks_of_it() -> None:
+    async with Router(sample()) as router:
+        task = "post 'refund the charge and book a desk' to the slack channel"
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.tool for step in made.steps] == ["slack:post_message"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ side, and count only where the planner finds a different tool on each side. Quot
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.negation import forbidden_places
 from orchestrator.text import stem
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
@@ -20,6 +21,10 @@ _SEAM = re.compile(
     r")|(?P<weak>,?\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
     re.IGNORECASE,
 )
+_UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b)*", re.IGNORECASE)
+"""What stands besides in a part that only forbids."""
+_UNWANTED = "\0"
+"""Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
 _POLITE = re.compile(r"^(?:please|also|then|first|firstly|second|finally|next|kindly|now)\b[,\s]*", re.IGNORECASE)
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
@@ -55,20 +60,27 @@ class Part:
 
 
 def cut_task(task: str) -> list[Part]:
-    """The parts in order; one part, the whole, for a task without seams or too long to be a list of things to do."""
+    """The parts in order, without those that only forbid an action.
+
+    One part, the whole, for a task without seams or too long to be a list of things to do.
+    """
     whole = Part(text=task.strip())
     if len(task) > 4_000:
         return [whole]
     masked = _QUOTED.sub(lambda match: "x" * len(match.group()), task)
+    for begin, end in forbidden_places(task):
+        masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
     start, joint, written = 0, "", ""
     for seam in _SEAM.finditer(masked):
         if _starts_lower(masked, seam):
             continue
-        _add(parts, task[start : seam.start()], joint, written)
+        if not _UNSAID.fullmatch(masked, start, seam.start()):
+            _add(parts, task[start : seam.start()], joint, written)
         start, joint, written = seam.end(), "strong" if seam.group("strong") else "weak", seam.group()
-    _add(parts, task[start:], joint, written)
-    return parts or [whole]
+    if not _UNSAID.fullmatch(masked, start):
+        _add(parts, task[start:], joint, written)
+    return parts if parts or _UNWANTED in masked else [whole]
 
 
 def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
