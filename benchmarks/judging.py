@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, LogisticMap, most_by_words, top_features
+from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
 from orchestrator.models import Fusion
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import chances_of, in_turn
@@ -78,7 +78,8 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     chances, rows = by_both(_legs(maps), example)
     if not len(chances):
         return gate, 0.0
-    return gate, maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
+    sure = maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
+    return gate, min(sure, most_by_meaning(chances, rows, example.overlap))
 
 
 def _sure(asked: Example | Part, maps: Calibration) -> tuple[float, float]:

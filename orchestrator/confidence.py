@@ -142,3 +142,15 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
         return 0.0
     known = float(rows[int(np.argmax(probabilities)), _IN_TOOL])
     return min(1.0, 2 * known * (1 - query[_UNKNOWN]))
+
+
+def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_]) -> float:
+    """The most confidence that the best candidate's cosine supports; less where it shares no word with the query.
+
+    In a catalogue of five tools one is always far ahead of the others, also for a query that means nothing. On small
+    catalogues drawn from the development sets 8 % of the best tools without a shared word were right at a cosine of
+    .25, 56 % at .45; and of those with one, none below .1 ("good morning", and a tool's "in good standing").
+    """
+    best = int(np.argmax(probabilities))
+    cosine = float(rows[best, _COSINE])
+    return min(1.0, max(0.0, 10 * (cosine - 0.16) if overlap[best] else 2 * cosine - 0.2))

@@ -37,7 +37,7 @@ FLOORS = {
     "conceptual": 0.55,
     "multi-term": 0.83,
     "ambiguous": 0.44,
-    "no-tool": 0.61,
+    "no-tool": 0.66,
     "negated": 0.6,
     "forbidden": 0.75,
     "misspelt": 0.94,

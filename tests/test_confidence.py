@@ -7,7 +7,7 @@ from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, shipped
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.stages.semantic import SemanticIndex
 from tests.catalogues import sample, tool
 
@@ -38,3 +38,10 @@ async def test_a_tool_beside_its_like_is_less_surely_the_right_one() -> None:
         async with Router(Catalogue([*sample().tools, *tools])) as router:
             sure.append((await router.route(request)).confidence)
     assert sure[1] < sure[0]
+
+
+async def test_a_shared_word_without_any_meaning_in_common_is_no_answer() -> None:
+    async with Router(sample()) as router:
+        decision = await router.route("good morning")
+    assert decision.matches[0].words == {"description": ("good",)}
+    assert decision.stage is Stage.NONE
