@@ -19,7 +19,7 @@ _CUES = (
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|never)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
-    r"|i (?:don['’]?t|do not) want (?:you )?to|(?:there(?:['’]s| is)\s+)?no need to"
+    r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
 )
 _HEAD = re.compile(
@@ -31,7 +31,7 @@ _HEAD = re.compile(
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
 _END = re.compile(
-    r"(?i)(?=[,.;:!?](?:\s|$)|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
+    r"(?i)(?=[,.;:!?](?:\s|$)|\s\(|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
     r"|(?:can|could|would) you|i (?:want|need|would))\b)"
 )
 """Where a part ends: at a mark, or before a word that says what is wanted in its place."""

@@ -59,6 +59,7 @@ def test_a_forbidden_action_is_known_in_its_many_forms(text: str, asked: str) ->
         ("don't stop and delete the pod, show its logs", "show its logs"),
         ("do not stop until you have crawled www.example.com", "until you have crawled www.example.com"),
         ("don't open www.example.com, search the docs", "search the docs"),
+        ("print the plan without applying it (dry-run)", "print the plan (dry-run)"),
     ],
 )
 def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -> None:
@@ -114,6 +115,7 @@ def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says() -> None:
         "list nothing but the titles",
         "my filters match nothing",
         "how do I avoid paying fees",
+        "will it rain? I don't want to get wet",
         "don't forget to email Bob",
         "why don't my emails arrive",
         "I don't know how to create a chart",
