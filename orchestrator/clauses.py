@@ -19,13 +19,13 @@ MAX_CUT = 4_000
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
     r"[\s。！？；](?:(?<=[.!?;]\s)(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
-    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[-•*]\s+(?!\d))"
+    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[•*]\s+(?!\d))"
 )
 _ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"
 """What says "then" in other languages, whose actions are not known here: a part begins anew behind it."""
 JOINT = re.compile(
     rf"[\s,→，](?:(?:(?<=,)|(?<=\s),)\s*(?:(?:and|then|but|plus|also|{_ABROAD})\s+|(?<=\s))"
-    rf"|(?<=\s)(?:and|then|but|plus|after that|afterwards|&|[-=]>|→|{_ABROAD})\s+|(?<=→)\s*|(?<=，)(?:然后|再))",
+    rf"|(?<=\s)(?:and|then|but|plus|after that|afterwards|&|[-–]|[-=]>|→|{_ABROAD})\s+|(?<=→)\s*|(?<=，)(?:然后|再))",
     re.IGNORECASE,
 )
 _SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b|[-=]>|→", re.IGNORECASE)
@@ -48,8 +48,10 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 """What a sentence begins with that tells how things are."""
-_ANNOUNCES = re.compile(r"(?:do|help|handle|complete|carry out)\b[^:]*:\Z", re.IGNORECASE)
-"""What says nothing but that tasks follow ("do the following for me:")."""
+_ANNOUNCES = re.compile(
+    r"(?:do|help|handle|complete|carry out)\b[^:]*:\Z|with (?:this|these|those|the following)\b.{0,20}\Z", re.IGNORECASE
+)
+"""What says only that tasks stand beside it ("do the following for me:", "can you help me with these tasks?")."""
 _QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
 _OBJECT = re.compile(
     r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|him|me|us|all|any|some|each|every"
