@@ -40,7 +40,7 @@ _OPENING = re.compile(
     r"(?:(?:please|and|but|then|also|so|just|no|ok|okay)\s+)*\Z"
 )
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
-_MARK = re.compile(r"[,.;:!?]")
+_MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _DETERMINED = re.compile(

@@ -45,6 +45,7 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("list the rows (do not delete any).", "list the rows ( )."),
         ("don't create, edit or delete files; search the folder", "search the folder"),
         ("List the issues\nDon't close any", "List the issues\n "),
+        ("Pods\nDon't close the old pods", "Pods\n "),
     ],
 )
 def test_a_forbidden_action_is_known_in_its_many_forms(text: str, asked: str) -> None:
