@@ -48,7 +48,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         query=outcome.request.query,
         tenant=outcome.request.tenant,
         stage=stage,
-        confidence=ranked.confidence if kept else 0.0,
+        confidence=ranked.confidence if kept and not outcome.understood.only_forbids else 0.0,
         gate_confidence=outcome.gate_confidence,
         semantic_ran=outcome.semantic_ran,
         matches=tuple(kept),
@@ -111,7 +111,7 @@ def _in_conversation(outcome: Outcome, candidates: list[Match], *, nothing_fits:
 def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
     if not searched:
         return Stage.ALWAYS
-    if not ranked.positions or ranked.confidence < outcome.options.floor:
+    if not ranked.positions or ranked.confidence < outcome.options.floor or outcome.understood.only_forbids:
         return Stage.NONE
     first = ranked.evidence[ranked.positions[0]]
     if first.get("always") and ranked.scores[ranked.positions[0]] == 1.0:

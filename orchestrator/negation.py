@@ -54,7 +54,7 @@ _DOING = frozenset(f"{stem}ing" for verb in ACTIONS for stem in (verb, verb.remo
 
 
 def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
-    """What a text asks for, and what it forbids; the whole text where it asks for nothing else."""
+    """What a text asks for, and what it forbids; the whole text where it asks for nothing or forbids nothing."""
     lower = text.lower()
     if not any(cue in lower for cue in _CUES):
         return text, ()
@@ -64,7 +64,7 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
         past = _before_what_stays(head, end) or end
         forbidden.append(text[head.start() : past])
     left = (left + text[past:]).lstrip(" ,.;:!?\n")
-    return (left, tuple(forbidden)) if forbidden and says(left, 1) else (text, ())
+    return (left if forbidden and says(left, 1) else text), tuple(forbidden)
 
 
 def forbidden_places(text: str) -> list[tuple[int, int]]:

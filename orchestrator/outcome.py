@@ -56,7 +56,7 @@ class Outcome:
     def find_always(self) -> None:
         """Always-available capabilities, by clause: position to least score and phrase."""
         open_clauses = 0
-        for clause in self.understood.clauses:
+        for clause in () if self.understood.only_forbids else self.understood.clauses:
             hits = self.index.always.match(clause.text)
             open_clauses += not any(hit.settles for hit in hits)
             for hit in hits:

@@ -48,6 +48,9 @@ def plan(request: PlanRequest) -> Plan:
     if request.first is not None:
         return _plan_again(request, request.first)
     decision = request.decision
+    parts = cut_task(decision.query)
+    if not parts:
+        return finish(request, (), ("the task says only what is not to be done; nothing is called",))
     if decision.stage is Stage.NONE or not decision.matches:
         return finish(request, (), ("no tool is good enough for this task; nothing is called",))
     needed = _needed(request)
@@ -55,9 +58,7 @@ def plan(request: PlanRequest) -> Plan:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
-    bound = _bind(decision, request.arguments)
-    if not bound:
-        return finish(request, (), ("the task says only what is not to be done; nothing is called",))
+    bound = _bind(decision, parts, request.arguments)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -86,11 +87,10 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     return replace(first, steps=tuple(steps))
 
 
-def _bind(decision: Decision, given: dict[str, Any]) -> list[_Bound]:
-    parts = cut_task(decision.query)
+def _bind(decision: Decision, parts: Sequence[Part], given: dict[str, Any]) -> list[_Bound]:
     matches = [match for match in decision.matches if match.score > 0]
-    if len(parts) < 2:
-        return [_whole(decision, part, given) for part in parts]
+    if len(parts) == 1:
+        return [_whole(decision, parts[0], given)]
     bound: list[_Bound] = []
     for part in parts:
         best = _best(part, matches, given)

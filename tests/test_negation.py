@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator.models import Stage
 from orchestrator.negation import split_negated
 from orchestrator.router import Router
 from tests.catalogues import sample
@@ -157,3 +158,11 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
     assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
     assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
     assert [*left_out.warnings, *neither.warnings] == []
+
+
+@pytest.mark.parametrize("query", ["don't delete the s3 object", "Never send emails.", "don't search the web"])
+async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(query)
+    assert (decision.stage, decision.confidence, decision.recommended) == (Stage.NONE, 0.0, ())
+    assert decision.warnings[-1].startswith("the task says only what is not to be done")

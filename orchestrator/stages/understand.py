@@ -24,9 +24,10 @@ class Understood:
     """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
     `text` is the whole query, `asked` leaves out what is `forbidden` in it and the marks of its lists, unless it is too
-    long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps
-    it to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights.
-    `slips` maps misspelt words to those that are meant, whose terms stand in place of theirs.
+    long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
+    to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights. `slips`
+    maps misspelt words to those that are meant, whose terms stand in place of theirs. `only_forbids`: nothing is asked
+    for ("don't delete the bucket"), so `asked` is all of it.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Understood:
     earlier: tuple[tuple[str, float], ...] = ()
     slips: Mapping[str, str] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
+    only_forbids: bool = False
 
     @property
     def texts(self) -> list[str]:
@@ -62,7 +64,9 @@ def understand(
     catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
-    asked, forbidden = split_negated(unlisted(text)) if len(text) <= MAX_CUT else (text, ())
+    is_task = len(text) <= MAX_CUT
+    listed = unlisted(text) if is_task else text
+    asked, forbidden = split_negated(listed) if is_task else (listed, ())
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
@@ -87,6 +91,7 @@ def understand(
         earlier=earlier,
         slips=wrong,
         forbidden=forbidden,
+        only_forbids=bool(forbidden) and asked == listed,
     )
 
 
