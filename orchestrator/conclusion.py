@@ -22,6 +22,8 @@ from orchestrator.stages.keep import in_order
 def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) -> Decision:
     """The Decision. Without a search (an always-available capability settled the request) only those capabilities."""
     ranked = always_only(outcome) if search is None or found is None else rank(outcome, search, found)
+    if outcome.understood.only_forbids:
+        ranked.confidence = 0.0
     stage = _stage(outcome, ranked, searched=search is not None)
     if stage is Stage.NONE and not any(ranked.scores.values()):
         ranked = by_standing(outcome)
@@ -48,7 +50,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         query=outcome.request.query,
         tenant=outcome.request.tenant,
         stage=stage,
-        confidence=ranked.confidence if kept and not outcome.understood.only_forbids else 0.0,
+        confidence=ranked.confidence if kept else 0.0,
         gate_confidence=outcome.gate_confidence,
         semantic_ran=outcome.semantic_ran,
         matches=tuple(kept),
@@ -87,7 +89,7 @@ def _cover(outcome: Outcome, ranked: Ranked, most: int) -> CoverageSet | None:
     if wanted is None:
         return None
     scores = [ranked.scores[position] for position in ranked.positions]
-    if not any(scores) or ranked.confidence < outcome.options.floor:
+    if not any(scores) or _nothing_fits(outcome, ranked):
         return CoverageSet(count=min(most, outcome.request.limit), coverage=0.0)
     there = len(outcome.index.whole) if outcome.allowed is None else int(outcome.allowed.sum())
     legs: Legs = "both" if outcome.semantic_ran else "keyword"
@@ -108,10 +110,15 @@ def _in_conversation(outcome: Outcome, candidates: list[Match], *, nothing_fits:
     return sorted(found, key=lambda match: (match.tool.key not in needed, match.tool.key not in kept))
 
 
+def _nothing_fits(outcome: Outcome, ranked: Ranked) -> bool:
+    """Whether no tool is claimed; a task that only forbids has none, however low the floor."""
+    return outcome.understood.only_forbids or ranked.confidence < outcome.options.floor
+
+
 def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
     if not searched:
         return Stage.ALWAYS
-    if not ranked.positions or ranked.confidence < outcome.options.floor or outcome.understood.only_forbids:
+    if not ranked.positions or _nothing_fits(outcome, ranked):
         return Stage.NONE
     first = ranked.evidence[ranked.positions[0]]
     if first.get("always") and ranked.scores[ranked.positions[0]] == 1.0:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from orchestrator.models import Stage
+from orchestrator.models import RouteRequest, Stage
 from orchestrator.negation import split_negated
+from orchestrator.options import Options
 from orchestrator.router import Router
 from tests.catalogues import sample
 
@@ -162,7 +163,9 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
 
 @pytest.mark.parametrize("query", ["don't delete the s3 object", "Never send emails.", "don't search the web"])
 async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
-    async with Router(sample()) as router:
+    async with Router(sample(), options=Options(floor=0.0)) as router:
         decision = await router.route(query)
+        covering = await router.route(RouteRequest(query=query, tenant="local", coverage=0.9))
     assert (decision.stage, decision.confidence, decision.recommended) == (Stage.NONE, 0.0, ())
+    assert covering.coverage == 0.0
     assert decision.warnings[-1].startswith("the task says only what is not to be done")
