@@ -153,4 +153,5 @@ def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[n
     """
     best = int(np.argmax(probabilities))
     cosine = float(rows[best, _COSINE])
-    return min(1.0, max(0.0, 10 * (cosine - 0.16) if overlap[best] else 2 * cosine - 0.2))
+    supported = 10 * (cosine - 0.16)
+    return min(1.0, max(0.0, supported if overlap[best] else min(supported, 2 * cosine - 0.2)))

@@ -43,6 +43,8 @@ _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
+_GOES_ON = re.compile(r"(?i)(?:stop|cease|quit)\s+[a-z]+ing\b")
+"""What is asked to go on: "don't stop sending the reports"."""
 _DETERMINED = re.compile(
     r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|it|them|me|us|to)\b"
 )
@@ -88,6 +90,8 @@ def _forbids(head: re.Match[str]) -> bool:
     if avoided := head["avoided"]:
         return _is_action(avoided, head) and _commands(head)
     verb = head["action"] or head["idle"]
+    if _GOES_ON.match(head.string, head.start("action")):
+        return False
     return may_act(verb.lower()) and not _ONLY.match(head.string, head.end()) and _commands(head)
 
 
@@ -103,7 +107,9 @@ def _commands(head: re.Match[str]) -> bool:
     if opening is None or opening["mark"] or head.group()[0].isupper():
         return opening is not None
     sentence = _MARK.split(before[: opening.start()])[-1].strip()
-    return not sentence or (may_act(first_word(sentence)) and not _RELATIVE.search(sentence))
+    if not sentence or _HEAD.match(sentence):
+        return True
+    return may_act(first_word(sentence)) and not _RELATIVE.search(sentence)
 
 
 def _end(head: re.Match[str]) -> int:

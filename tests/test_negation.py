@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.models import RouteRequest, Stage
+from orchestrator.models import RouteRequest, Stage, Turn
 from orchestrator.negation import split_negated
 from orchestrator.options import Options
 from orchestrator.router import Router
@@ -161,7 +161,18 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
     assert [*left_out.warnings, *neither.warnings] == []
 
 
-@pytest.mark.parametrize("query", ["don't delete the s3 object", "Never send emails.", "don't search the web"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "don't delete the s3 object",
+        "Never send emails.",
+        "don't search the web",
+        "refrain from searching the web",
+        "- don't delete the s3 object",
+        "don't delete the s3 object\ndon't send emails",
+        "1. don't delete the s3 object 2. never send emails",
+    ],
+)
 async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
     async with Router(sample(), options=Options(floor=0.0)) as router:
         decision = await router.route(query)
@@ -169,3 +180,15 @@ async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
     assert (decision.stage, decision.confidence, decision.recommended) == (Stage.NONE, 0.0, ())
     assert covering.coverage == 0.0
     assert decision.warnings[-1].startswith("the task says only what is not to be done")
+
+
+async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
+    earlier = (Turn(text="list the open pull requests", tools=("github:list_pull_requests",)),)
+    async with Router(sample()) as router:
+        decision = await router.route("don't show the closed ones", conversation=earlier)
+    assert decision.stage is not Stage.NONE
+    assert decision.matches[0].tool.key == "github:list_pull_requests"
+
+
+def test_what_is_to_go_on_is_not_forbidden() -> None:
+    assert split_negated("don't stop sending the reports") == ("don't stop sending the reports", ())

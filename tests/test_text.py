@@ -17,6 +17,7 @@ from tests.catalogues import taking, tool
         ("send_message_v2", ["send", "message", "v2"]),
         ("s3", ["s3"]),
         ("2FA", ["2fa"]),
+        ("3DModel", ["3d", "model", "3dmodel"]),
         ("convertMP3ToWAV", ["convert", "mp3", "to", "wav", "convertmp3towav"]),
     ],
 )

@@ -27,7 +27,7 @@ class Understood:
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
     to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights. `slips`
     maps misspelt words to those that are meant, whose terms stand in place of theirs. `only_forbids`: nothing is asked
-    for ("don't delete the bucket"), so `asked` is all of it.
+    for ("don't delete the bucket"), here or before, so `asked` is all of it.
     """
 
     text: str
@@ -91,7 +91,7 @@ def understand(
         earlier=earlier,
         slips=wrong,
         forbidden=forbidden,
-        only_forbids=bool(forbidden) and asked == listed,
+        only_forbids=bool(forbidden) and asked == listed and not earlier,
     )
 
 
