@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from orchestrator.clauses import JOINT, begins_anew, first_word
 from orchestrator.everyday import ACTIONS, may_act
-from orchestrator.quoted import masked
+from orchestrator.quoted import masked, unquoted
 from orchestrator.text import says
 
 _CUES = (
@@ -60,12 +60,12 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
     lower = text.lower()
     if not any(cue in lower for cue in _CUES):
         return text, ()
-    left, past, forbidden = "", 0, []
-    for head, end in _forbidden(masked(text)):
-        left += f"{_JOINED.sub('', text[past : head.start()])} "
+    left, past, forbidden, task = "", 0, [], unquoted(text)
+    for head, end in _forbidden(masked(task)):
+        left += f"{_JOINED.sub('', task[past : head.start()])} "
         past = _before_what_stays(head, end) or end
-        forbidden.append(text[head.start() : past])
-    left = (left + text[past:]).lstrip(" ,.;:!?\n")
+        forbidden.append(task[head.start() : past])
+    left = (left + task[past:]).lstrip(" ,.;:!?\n")
     return (left if forbidden and says(left, 1) else text), tuple(forbidden)
 
 

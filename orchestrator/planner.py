@@ -18,7 +18,7 @@ from orchestrator.negation import split_negated
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
-from orchestrator.quoted import masked
+from orchestrator.quoted import masked, unquoted
 from orchestrator.text import fields, terms
 from orchestrator.tokens import compact, count_tokens
 
@@ -102,7 +102,7 @@ def _bind(decision: Decision, parts: Sequence[Part], given: dict[str, Any]) -> l
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
     bound = _merge_weak(bound)
     if len(bound) == 1 or all(item.match is None for item in bound):
-        return [_whole(decision, Part(decision.query), given)]
+        return [_whole(decision, Part(unquoted(decision.query)), given)]
     return bound
 
 

@@ -1,4 +1,7 @@
-"""Quoted text: what a task cites or pastes (a message, code, another's mail) asks for nothing and forbids nothing."""
+"""Quoted text: what a task cites or pastes (a message, code, another's mail) asks for nothing and forbids nothing.
+
+A task that is quoted as a whole cites nothing.
+"""
 
 import re
 
@@ -16,6 +19,15 @@ _QUOTED = re.compile(
     re.MULTILINE,
 )
 _OUTSIDE = re.compile(r"[^\WQ]")
+_WHOLE = re.compile(
+    r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)[^`]+(?P=ticks)"
+    r"|'(?:[^']|(?<=\w)'(?=\w))+'|‘(?:[^‘’]|(?<=\w)’(?=\w))+’)[.!?]?"
+)
+
+
+def unquoted(text: str) -> str:
+    """The text without the marks around it, where one pair of them holds all of it: that is the task itself."""
+    return text.rstrip(".!?")[1:-1].strip("`").strip() if _WHOLE.fullmatch(text) else text
 
 
 def masked(text: str) -> str:

@@ -99,8 +99,17 @@ def test_a_quoted_text_forbids_nothing(text: str) -> None:
     assert without_negated(text) == text
 
 
-def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says() -> None:
-    assert without_negated('"Delete nothing, just list the pods"') == '" , just list the pods"'
+@pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "„{}“", "‘{}’", "«{}»", "`{}`", '"{}".', "```\n{}\n```"])
+def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says(quoted: str) -> None:
+    task = "list the pods and don't delete the user's pods"
+    assert split_negated(quoted.format(task)) == ("list the pods ", ("don't delete the user's pods",))
+    alone = quoted.format("don't delete the bucket")
+    assert split_negated(alone) == (alone, ("don't delete the bucket",))
+
+
+def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
+    text = "'list the pods' and 'don't delete them'"
+    assert split_negated(text) == (text, ())
 
 
 @pytest.mark.parametrize(
@@ -171,6 +180,7 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
         "- don't delete the s3 object",
         "don't delete the s3 object\ndon't send emails",
         "1. don't delete the s3 object 2. never send emails",
+        '"don\'t delete the s3 object"',
     ],
 )
 async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:

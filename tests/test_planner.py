@@ -140,6 +140,15 @@ async def test_a_task_that_only_forbids_calls_nothing_and_says_why() -> None:
     assert made.reasons == ("the task says only what is not to be done; nothing is called",)
 
 
+async def test_a_task_in_quotation_marks_is_planned_as_without_them() -> None:
+    async with Router(sample()) as router:
+        made = plan(PlanRequest(decision=await router.route('"list the s3 objects, don\'t delete any"')))
+        none = plan(PlanRequest(decision=await router.route('"don\'t delete the s3 object"')))
+    assert told(made) == [("s3:list_objects", {}, ())]  # The task was called with as the name of a bucket.
+    assert made.steps[0].task == "list the s3 objects"
+    assert none.reasons == ("the task says only what is not to be done; nothing is called",)
+
+
 async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_speaks_of_it() -> None:
     async with Router(sample()) as router:
         task = "post 'refund the charge and book a desk' to the slack channel"

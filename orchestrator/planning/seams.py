@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.negation import forbidden_places
+from orchestrator.quoted import unquoted
 from orchestrator.text import stem
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
@@ -64,7 +65,8 @@ def cut_task(task: str) -> list[Part]:
 
     One part, the whole, for a task without seams or too long to be a list of things to do.
     """
-    whole = Part(text=task.strip())
+    task = unquoted(task.strip())
+    whole = Part(text=task)
     if len(task) > 4_000:
         return [whole]
     masked = _QUOTED.sub(lambda match: "x" * len(match.group()), task)
