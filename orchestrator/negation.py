@@ -14,7 +14,7 @@ from orchestrator.text import says
 
 _CUES = (
     *("n't", "n’t", "dont", "do not", "must not", "should not", "not to", "to not", "never", "nothing", "no need"),
-    *("without", "instead of", "rather than", "avoid", "refrain from"),
+    *("without", "instead of", "rather than", "avoid", "refrain from", "no "),
 )
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|never)"
@@ -22,12 +22,20 @@ _NOT = (
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
 )
+_INSTEAD = r",?\s(?:just|only)\b"
+_DEED = (
+    r"no\s+(?:(?!(?:need|longer|one|to|do|dont|not|never)\b)[a-z]+\s+)?(?P<deed>search|email|mail|message|sms|call"
+    r"|notification|post|tweet|commit|push|edit|delete|restart|invite)(?:es|s)?"
+    rf"(?=(?:\s+please)?\s*(?:[.!;\n]|\Z)|,\sno\s|{_INSTEAD})"
+)
+"""A part that is nothing but "no web search": what a tool does, and hardly ever a trait of a thing ("no onions")."""
 _HEAD = re.compile(
     r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
     rf"(?:(?:{_NOT})\s+(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
     r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
-    r"|(?:without|instead of|rather than)\s+(?P<without>[a-z]+ing))\b"
+    r"|(?:without|instead of|rather than)\s+(?P<without>[a-z]+ing)"
+    rf"|{_DEED})\b"
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
 _END = re.compile(
@@ -42,6 +50,9 @@ _OPENING = re.compile(
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
+_SENTENCE, _JUST = re.compile(r"[.;!?\n]"), re.compile(f"(?i){_INSTEAD}")
+_APART = re.compile(r"(?:[,.;!]\s+|\n\s*|\s[-–—]\s+)\Z")
+_DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were)\b|{_RELATIVE.pattern[4:]}")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _GOES_ON = re.compile(r"(?i)(?:stop|cease|quit)\s+[a-z]+ing\b")
 """What is asked to go on: "don't stop sending the reports"."""
@@ -85,6 +96,8 @@ def _forbidden(said: str) -> Iterator[tuple[re.Match[str], int]]:
 
 def _forbids(head: re.Match[str]) -> bool:
     """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
+    if head["deed"]:
+        return _beside_a_task(head)
     if without := head["without"]:
         return _is_action(without, head)
     if avoided := head["avoided"]:
@@ -98,6 +111,15 @@ def _forbids(head: re.Match[str]) -> bool:
 def _is_action(doing: str, head: re.Match[str]) -> bool:
     """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
     return doing.lower() in _DOING or (not doing.endswith("thing") and bool(_DETERMINED.match(head.string, head.end())))
+
+
+def _beside_a_task(head: re.Match[str]) -> bool:
+    """Whether a task stands beside "no email", not one that describes a thing ("users with a phone, no email")."""
+    before = head.string[: head.start()]
+    if not before.strip():
+        return bool(_JUST.match(head.string, head.end()))
+    task = _SENTENCE.split(before.rstrip(" \n.;!"))[-1].strip()
+    return bool(_APART.search(before)) and may_act(first_word(task)) and not _DESCRIBES.search(task)
 
 
 def _commands(head: re.Match[str]) -> bool:

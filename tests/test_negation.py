@@ -72,6 +72,49 @@ def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
+        ("summarise this text, no web search", "summarise this text,"),
+        ("Summarise this text. No web search.", "Summarise this text. ."),
+        ("can you reply to Ana - no emails please", "can you reply to Ana - please"),
+        ("list the events, no emails, no slack messages", "list the events, ,"),
+        ("list the events\nno notifications", "list the events"),
+        ("no emails, just list the invoices", "just list the invoices"),
+    ],
+)
+def test_what_is_not_to_be_used_is_left_out_where_it_is_a_part_beside_a_task(text: str, asked: str) -> None:
+    assert without_negated(text).split() == asked.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no web search",
+        "no results found, search again",
+        "book it, no later than Monday",
+        "clients that we list, no longer search",
+        "list the users, no one to call",
+        "build a no-code app",
+        "create a yes-no search",
+        "list customers with no email",
+        "find customers with a phone, no email",
+        "tell Ana that her phone is new, no email",
+        "open an issue: the page is blank, no search",
+        "my phone rings, no call",
+        "list the issues, no search results",
+        "there is no email",
+        "send it to Ana, no rush",
+        "order a pizza, no onions",
+        "book a hotel, no fees",
+        "find a game, no download",
+        "post 'show the list, no search' to #ops",
+    ],
+)
+def test_what_is_not_there_forbids_nothing(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
         ("never delete files; archive them", "files; archive them"),
         ("don't stop the container; restart it", "the container; restart it"),
         ("instead of creating a new page, update the old one", "page, update the old one"),
@@ -151,6 +194,7 @@ def test_other_negations_and_a_task_of_nothing_else_stay_whole(text: str) -> Non
         ("without using the web, search my documents", "builtin:workspace_rag_query"),
         ("avoid sending emails; create a jira issue instead", "jira:create_issue"),
         ("instead of creating a jira issue, post a message to the channel", "slack:post_message"),
+        ("list the events, no web search", "google_calendar:list_events"),
         ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
     ],
 )
@@ -181,6 +225,7 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
         "don't delete the s3 object\ndon't send emails",
         "1. don't delete the s3 object 2. never send emails",
         '"don\'t delete the s3 object"',
+        "* never send emails\n* never refund the charge",
     ],
 )
 async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
