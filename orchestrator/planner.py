@@ -19,7 +19,7 @@ from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
 from orchestrator.quoted import masked, unquoted
-from orchestrator.text import fields, terms
+from orchestrator.text import field_terms, fields, terms
 from orchestrator.tokens import compact, count_tokens
 
 MAX_STEPS = 20
@@ -187,7 +187,7 @@ def _shared(asked: Sequence[str], table: Mapping[str, float]) -> list[str]:
 def _term_weights(match: Match) -> dict[str, float]:
     weights: dict[str, float] = {}
     for name, text in fields(match.tool):
-        for term in terms(text):
+        for term in field_terms(name, text):
             weights[term] = max(weights.get(term, 0.0), _WEIGHTS.get(name, 1.0))
     return weights
 

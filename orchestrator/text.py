@@ -50,6 +50,9 @@ MAX_PARTS = 8
 MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
 """Characters of a word whose terms are remembered, and how many words are."""
 
+NAMING = frozenset(("server", "name", "keywords"))
+"""The fields that call a tool something; the others tell what it does."""
+
 Field = tuple[str, str]
 """A field's name (server, name, keywords, description, parameters) and its text."""
 
@@ -157,6 +160,12 @@ def fields(tool: Tool) -> list[Field]:
         ("description", tool.description),
         ("parameters", parameter_text(tool.input_schema)),
     ]
+
+
+def field_terms(field: str, text: str) -> list[str]:
+    """The field's terms; a number is one where it is part of a name ("office 365"), not in prose ("at most 50")."""
+    found = terms(text)
+    return found if field in NAMING else [term for term in found if not term.isdigit()]
 
 
 def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
+from orchestrator.models import Tool
 from orchestrator.postings import Counts, PositiveBM25, Postings
 from orchestrator.stages.keyword import FIELDS, KeywordIndex
 from tests.catalogues import sample, taking, tool
@@ -74,8 +75,15 @@ def test_each_field_that_holds_a_term_is_known() -> None:
     assert postings.columns(["nowhere"]).held.tolist() == []
 
 
-def test_a_number_in_prose_is_no_evidence_and_one_in_a_name_is() -> None:
-    office = tool("office-365:read", "Read a calendar.")
+@pytest.mark.parametrize(
+    "office",
+    [
+        tool("office-365:read", "Read a calendar."),
+        tool("office:read_365", "Read a calendar."),
+        tool("office:read", "Read a calendar.", keywords=("365",)),
+    ],
+)
+def test_a_number_in_prose_is_no_evidence_and_one_in_a_name_or_keyword_is(office: Tool) -> None:
     pages = tool("wiki:list", "At most 365 pages.", input_schema=taking(limit="Up to 365"))
     named, told = KeywordIndex([office, pages]).score({"365": 1.0}).parts[0]
     assert named > told == 0

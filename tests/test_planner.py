@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.models import Match, Stage
+from orchestrator.models import Match, Stage, Tool
 from orchestrator.planner import plan
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import cut_task
@@ -57,6 +57,15 @@ def test_a_part_that_no_match_fits_says_so() -> None:
     made = planned("get the current time in UTC, then book a flight to Rome")
     assert [step.tool for step in made.steps] == ["time:get_current_time", ""]
     assert [step.task for step in made.unbound] == ["book a flight to Rome"]
+
+
+def test_numbers_in_a_description_bind_no_step_and_one_in_a_name_does() -> None:
+    rows = Tool(server="sheet", name="list_rows", description="At most 50 rows, on 2 pages")
+    rules = Tool(server="rules", name="rule_50", description="Tell a rule")
+    made = plan(PlanRequest(decision=decision("get the current time in UTC, then multiply 50 by 2", [NOW, rows])))
+    assert [step.tool for step in made.steps] == ["time:get_current_time", ""]
+    made = plan(PlanRequest(decision=decision("get the current time in UTC, then explain number 50", [NOW, rules])))
+    assert [step.tool for step in made.steps] == ["time:get_current_time", "rules:rule_50"]
 
 
 def test_a_further_decision_binds_what_was_left() -> None:

@@ -18,6 +18,12 @@ from tests.catalogues import taking, tool
         ("s3", ["s3"]),
         ("2FA", ["2fa"]),
         ("3DModel", ["3d", "model", "3dmodel"]),
+        ("2FAToken", ["2fa", "token", "2fatoken"]),
+        ("4KVideo", ["4k", "video", "4kvideo"]),
+        ("12AMTime", ["12am", "time", "12amtime"]),
+        ("10kReport", ["10k", "report", "10kreport"]),
+        ("1Password", ["1password"]),
+        ("H2O", ["h2o"]),
         ("convertMP3ToWAV", ["convert", "mp3", "to", "wav", "convertmp3towav"]),
     ],
 )

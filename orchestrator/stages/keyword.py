@@ -13,14 +13,12 @@ from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
 from orchestrator.postings import Columns, Counts, Postings, each
 from orchestrator.steps import Step
-from orchestrator.text import fields, terms
+from orchestrator.text import field_terms, fields, terms
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
 """In the order of the bits of `Columns.held`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
-NAMING = frozenset(("server", "name", "keywords"))
-"""The fields that call a tool something; the others tell what it does."""
 NAME_OF_SERVER = 3.0
 """Times that a server's name counts in the document of the server."""
 
@@ -139,14 +137,8 @@ class ServerNames:
 
 def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> BothCounts:
     """What the tools say, field by field, and what their servers do."""
-    counts = Counts.of([(_said(field, text), FIELD_WEIGHTS[field]) for field, text in fields(tool)] for tool in tools)
+    counts = Counts.of([(field_terms(*field), FIELD_WEIGHTS[field[0]]) for field in fields(tool)] for tool in tools)
     return BothCounts(tools=counts, servers=_by_server(counts, _server_of(places), len(places)))
-
-
-def _said(field: str, text: str) -> list[str]:
-    """The field's terms; a number is one where it is part of a name ("office 365"), not in prose ("at most 50")."""
-    found = terms(text)
-    return found if field in NAMING else [term for term in found if not term.isdigit()]
 
 
 def _server_of(places: Mapping[str, slice]) -> NDArray[np.int64]:
