@@ -115,7 +115,7 @@ def _is_action(doing: str, head: re.Match[str]) -> bool:
 
 def _beside_a_task(head: re.Match[str]) -> bool:
     """Whether a task stands beside "no email", not one that describes a thing ("users with a phone, no email")."""
-    before = head.string[: head.start()]
+    before = head.string[max(0, head.start() - 300) : head.start()]
     if not before.strip():
         return bool(_JUST.match(head.string, head.end()))
     task = _SENTENCE.split(before.rstrip(" \n.;!"))[-1].strip()

@@ -1,5 +1,7 @@
 """What a task forbids: those words are nobody's to read, and no tool is found by them."""
 
+import time
+
 import pytest
 
 from orchestrator.models import RouteRequest, Stage, Turn
@@ -247,3 +249,13 @@ async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
 
 def test_what_is_to_go_on_is_not_forbidden() -> None:
     assert split_negated("don't stop sending the reports") == ("don't stop sending the reports", ())
+
+
+def test_a_part_that_is_repeated_all_over_a_text_costs_no_time() -> None:
+    text = f"list it{', no email' * 390}"
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        assert split_negated(text)[1]
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.1  # A look at all that stands before each one took .35 s.
