@@ -44,12 +44,14 @@ SEMANTIC = (
 )
 
 
-def query_features(index: KeywordIndex, weighted: Mapping[str, float]) -> list[float]:
-    """ASKED: how much was asked, of how large a catalogue, the share of its weight in words nobody uses, and how much
-    the others say: their summed inverse document frequency, in tens."""
-    total = sum(weighted.values()) or 1.0
-    known, says = index.postings.says(weighted)
-    return [math.log1p(len(weighted)), math.log1p(len(index.tools)), 1 - known / total, says / 10]
+def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) -> list[list[float]]:
+    """ASKED of each part: how much was asked, of how large a catalogue, the share of its weight in words nobody uses,
+    and how much the others say: their summed inverse document frequency, in tens."""
+    size = math.log1p(scores.tools)
+    return [
+        [math.log1p(len(weighted)), size, 1 - known / (sum(weighted.values()) or 1.0), says / 10]
+        for weighted, (known, says) in zip(parts, scores.says, strict=True)
+    ]
 
 
 class Chosen:
@@ -107,17 +109,20 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
     return rows
 
 
-def semantic_features(index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen) -> Rows:
-    """SEMANTIC, for the chosen candidates. cosines: [parts, tools]."""
+def semantic_features(
+    index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen, among: NDArray[np.bool_] | None = None
+) -> Rows:
+    """SEMANTIC, for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools]."""
     if not len(chosen):
         return np.zeros((0, len(SEMANTIC)))
     positions = chosen.positions
     exact = cosines.astype(np.float64)
     own = chosen.at(exact, positions)
     best, margins, ranks = _standing(own, chosen)
-    mean = exact.sum(axis=1) / exact.shape[1]
-    spread = np.sqrt(np.maximum((exact * exact).sum(axis=1) / exact.shape[1] - mean * mean, 1e-12))
-    servers = chosen.at(index.server_scores(exact), index.server_of[positions])
+    there = exact if among is None else exact[:, among]
+    mean = there.sum(axis=1) / there.shape[1]
+    spread = np.sqrt(np.maximum((there * there).sum(axis=1) / there.shape[1] - mean * mean, 1e-12))
+    servers = chosen.at(index.server_scores(exact, among), index.server_of[positions])
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own
     rows[:, 1] = rows[:, 5] = own - chosen.own(best)

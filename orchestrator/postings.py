@@ -5,7 +5,7 @@ A few documents can be replaced without counting the others again; the scores ar
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -153,6 +153,26 @@ class Columns:
     fields: NDArray[np.uint8]
     size: int
 
+    def among(self, kept: NDArray[np.bool_]) -> "Columns":
+        """The same if these documents [documents] were all there are; what a word weighs stays."""
+        there = kept[self.documents]
+        lengths = np.bincount(self.word[there], minlength=len(self.words))
+        held = lengths > 0
+        return Columns(
+            words=list(compress(self.words, held.tolist())),
+            idf=self.idf[held],
+            lengths=lengths[held],
+            documents=self.documents[there],
+            impact=self.impact[there],
+            fields=self.fields[there],
+            size=self.size,
+        )
+
+    @property
+    def word(self) -> NDArray[np.int64]:
+        """The number of each pair's word."""
+        return np.arange(len(self.words)).repeat(self.lengths)
+
     def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """What each part of a query asks of each word [parts, words]; 0 where it does not say the word."""
         return np.array([[weighted.get(word, 0.0) for word in self.words] for weighted in parts])
@@ -181,9 +201,8 @@ class Postings:
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
         self.idf: NDArray[np.float64] = model.idf_by_number
         """Of each term, by its number."""
-        norm = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
-        frequency = counts.frequency.astype(np.float64)
-        impact = frequency * (model.k1 + 1) / (frequency + norm[counts.documents])
+        self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
+        impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (np.repeat(self.idf, np.diff(counts.starts)) * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()
         self._idf: list[float] = self.idf.tolist()
@@ -202,6 +221,14 @@ class Postings:
                 impact.append(self._impact[span] if weight == 1 else self._impact[span] * np.float32(weight))
         return np.bincount(np.concatenate(documents), np.concatenate(impact), self.size).astype(np.float32)
 
+    def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> Scores:
+        """The same if the documents said these words so often [words, documents], and nothing else had changed."""
+        weights = [self.says({word: weight}, self.counts.ids)[1] for word, weight in words.items()]
+        return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
+
+    def _saturated(self, frequency: NDArray[np.float64], norm: NDArray[np.float64]) -> NDArray[np.float64]:
+        return frequency * (self.k1 + 1) / (frequency + norm)
+
     def columns(self, words: Iterable[str]) -> "Columns":
         """The columns of those of these words that are known."""
         ids, starts = self.counts.ids, self._starts
@@ -219,14 +246,14 @@ class Postings:
             size=self.size,
         )
 
-    def says(self, weighted: Mapping[str, float]) -> tuple[float, float]:
+    def says(self, weighted: Mapping[str, float], known: Container[str]) -> tuple[float, float]:
         """How much of these weights is of known terms, and their summed inverse document frequency by weight."""
         ids, idf = self.counts.ids, self._idf
-        known = [(idf[ids[term]], weight) for term, weight in weighted.items() if term in ids]
-        return sum([weight for _, weight in known]), sum([own * weight for own, weight in known])
+        found = [(idf[ids[term]], weight) for term, weight in weighted.items() if term in known]
+        return sum([weight for _, weight in found]), sum([own * weight for own, weight in found])
 
-    def ceiling(self, weighted: Mapping[str, float]) -> float:
-        """What a document would score that held every term without end; unknown terms count as the rarest would."""
-        known, says = self.says(weighted)
+    def ceiling(self, says: float, unknown: float) -> float:
+        """What a document would score that held every term without end: known ones by their summed inverse document
+        frequency, unknown ones by their weight, as the rarest would."""
         rarest = math.log1p((self.size + 0.5) / 0.5)
-        return (self.k1 + 1) * (says + rarest * (sum(weighted.values()) - known))
+        return (self.k1 + 1) * (says + rarest * unknown)

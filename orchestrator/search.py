@@ -1,6 +1,6 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +88,8 @@ def opening_of(found: Candidates) -> Opening:
 class Search:
     """One query against one Index.
 
-    `allowed` [tools] leaves out what filters or negations exclude; of the tools at `named`, those of servers that the
-    query names, the best are candidates even where others score higher.
+    `allowed` [tools] leaves out what filters or negations exclude, as if it were not there; of the tools at `named`,
+    those of servers that the query names, the best are candidates even where others score higher.
     """
 
     def __init__(
@@ -106,10 +106,9 @@ class Search:
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
         clauses = [clause.terms for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        scores = index.keyword.score(understood.terms, *clauses)
-        self._keyword = scores if allowed is None else replace(scores, parts=scores.parts * allowed)
+        self._keyword = index.keyword.score(understood.terms, *clauses, among=allowed)
         self._semantic: SemanticIndex | None = None
-        self._query = [query_features(index.keyword, terms) for terms in (understood.terms, *clauses)]
+        self._query = query_features(self._keyword, (understood.terms, *clauses))
         self._queries = np.array(self._query)
         self._words = self._candidates(self._keyword.parts)
 
@@ -119,9 +118,7 @@ class Search:
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
         """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
-        cosines = semantic.score(vectors)
-        if self._allowed is not None:
-            cosines = np.where(self._allowed, cosines, np.float32(-1))
+        cosines = semantic.score(vectors, self._allowed)
         self._semantic = semantic
         near = self._candidates(cosines)
         chosen = [union(cosines.shape[1], *both) for both in zip(self._words, near, strict=True)]
@@ -180,7 +177,7 @@ class Search:
         keyword = chances = self._calibration.keyword(rows, query) * overlap
         semantic = None
         if cosines is not None and self._semantic is not None:
-            meaning = semantic_features(self._semantic, cosines, chosen)
+            meaning = semantic_features(self._semantic, cosines, chosen, self._allowed)
             rows = np.concatenate([rows, meaning], axis=1)
             semantic = self._calibration.semantic(meaning, query)
             chances = blend(keyword, semantic, self._calibration.merged(rows, query))

@@ -41,6 +41,10 @@ class KeywordScores:
     ceilings: NDArray[np.float64]
     named: NDArray[np.float64]
     """[parts, servers]"""
+    says: list[tuple[float, float]]
+    """For each part the weight of its known words, and their summed inverse document frequency."""
+    tools: int
+    """How many tools were searched."""
 
 
 class BothCounts(NamedTuple):
@@ -92,19 +96,49 @@ class KeywordIndex:
         found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
         return found
 
-    def score(self, *parts: Mapping[str, float]) -> KeywordScores:
-        """The leg: weighted terms of the query, and of its clauses where it has several, against every tool."""
+    def score(self, *parts: Mapping[str, float], among: NDArray[np.bool_] | None = None) -> KeywordScores:
+        """The leg: weighted terms of the query, and of its clauses where it has several, against every tool.
+
+        among: the tools that count [tools]; the others are as if they were not there.
+        """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
-        servers = self.server_postings.scores(parts[0]) if self.server_postings else np.zeros(1, np.float32)
+        known: Container[str] = self.terms
+        if among is not None:
+            columns = columns.among(among)
+            known = frozenset(columns.words)
+        servers = self._servers(parts[0], None if among is None else columns)
         asked = columns.asked(parts)
+        says = [self.postings.says(weighted, known) for weighted in parts]
         return KeywordScores(
             parts=columns.scores(asked),
             servers=servers / max(float(servers.max(initial=0)), 1e-9),
             columns=columns,
             asked=asked,
-            ceilings=np.array([self.postings.ceiling(weighted) for weighted in parts]),
+            ceilings=np.array(
+                [
+                    self.postings.ceiling(idf, sum(weighted.values()) - own)
+                    for weighted, (own, idf) in zip(parts, says, strict=True)
+                ]
+            ),
             named=np.array([self.names.said_by(weighted) for weighted in parts]),
+            says=says,
+            tools=len(self.tools) if among is None else int(among.sum()),
         )
+
+    def _servers(self, weighted: Mapping[str, float], left: Columns | None) -> NDArray[np.float32]:
+        """The score of every server, or what it is by the tools that are left of it in these columns."""
+        if self.server_postings is None:
+            return np.zeros(1, np.float32)
+        if left is None:
+            return self.server_postings.scores(weighted)
+        shape = len(left.words), len(self.servers)
+        place = left.word * shape[1] + self.server_of[left.documents]
+        in_text, in_name = (
+            np.bincount(place, (left.fields & bits) > 0, shape[0] * shape[1]).reshape(shape)
+            for bits in (NAME_BIT | DESCRIPTION_BIT, SERVER_BIT)
+        )
+        asked = {word: weighted.get(word, 0.0) for word in left.words}
+        return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * (in_name > 0))
 
 
 class ServerNames:

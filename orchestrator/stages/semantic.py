@@ -34,8 +34,8 @@ class SemanticIndex:
         self.server_of = np.arange(len(places)).repeat(sizes)
         # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
         self._apart = 4.0 * self.server_of
-        taken = np.minimum(_NTH, sizes)
-        self._best, self._shares = ends - taken, (sizes >= _NTH) / taken[-1]
+        self._ends = ends
+        self._best, self._shares = self._nearest_of(sizes)
 
     def check(self, queries: NDArray[np.float32]) -> None:
         """Raises EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
@@ -45,25 +45,46 @@ class SemanticIndex:
                 f"{self.vectors.shape[1]}: name another model, or import the tools again"
             )
 
-    def score(self, queries: NDArray[np.float32]) -> Cosines:
-        """The leg: the query's vector in row 0 and its clauses' below, [parts, dimension], against every tool."""
+    def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:
+        """The leg: the query's vector in row 0 and its clauses' below, [parts, dimension], against every tool.
+
+        among: the tools that count [tools]; the others are as far as can be.
+        """
         asked = np.zeros((queries.shape[1], max(len(queries), 2)), np.float32)
         asked[:, : len(queries)] = queries.T
         cosines = np.empty((len(self.vectors), asked.shape[1]), np.float32)
         rows = max(1, ONE_THREAD // asked.size)
         for start in range(0, len(cosines), rows):
             np.matmul(self.vectors[start : start + rows], asked, out=cosines[start : start + rows])
-        return np.ascontiguousarray(cosines.T[: len(queries)])
+        found = np.ascontiguousarray(cosines.T[: len(queries)])
+        return found if among is None else np.where(among, found, np.float32(-1))
 
     def nearest(self, tool: int, among: NDArray[np.int64]) -> float:
         """The largest cosine of a tool with another one of these; 0 where there is none, or none is positive."""
         cosines = self.vectors[among] @ self.vectors[tool]
         return float(cosines[among != tool].max(initial=0))
 
-    def server_scores(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each server the mean of the best cosines [parts, tools] within it; [parts, servers]."""
-        best = np.sort(cosines + self._apart)[:, self._best]
-        return np.asarray((best * self._shares).sum(axis=1) - self._apart[self._best[0]])
+    def server_scores(
+        self, cosines: NDArray[np.float64], among: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
+        """For each server the mean of the best cosines [parts, tools] within it; [parts, servers].
+
+        among: the tools that count [tools].
+        """
+        places, shares = self._best, self._shares
+        if among is not None:
+            places, shares = self._nearest_of(np.bincount(self.server_of[among], minlength=len(self._ends)))
+        best = np.sort(cosines + self._apart)[:, places]
+        return np.asarray((best * shares).sum(axis=1) - self._apart[self._ends - 1])
+
+    def _nearest_of(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Where each server's nearest tools stand, ordered by cosine within it, and their shares in its score.
+
+        sizes: how many tools of each server count [servers]. The answers are [3, servers].
+        """
+        sizes = np.maximum(sizes, 1)
+        taken = np.minimum(_NTH, sizes)
+        return self._ends - taken, (sizes >= _NTH) / taken[-1]
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
