@@ -5,7 +5,7 @@ A few documents can be replaced without counting the others again; the scores ar
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -110,6 +110,11 @@ def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> ND
     return np.asarray(sum_up.reduceat(values, first)) if len(first) else values[:0]
 
 
+def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Lucene's inverse document frequency of terms that so many of the documents hold."""
+    return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
+
+
 class PositiveBM25(BM25Okapi):  # type: ignore[misc]
     """BM25Okapi with Lucene's inverse document frequency, log(1 + (N - n + .5) / (n + .5)), which is never negative.
 
@@ -130,7 +135,7 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
 
     def _calc_idf(self, counts: Counts) -> None:
         holders = np.diff(counts.starts)
-        self.idf_by_number = np.log1p((self.corpus_size - holders + 0.5) / (holders + 0.5))
+        self.idf_by_number = inverse_frequency(holders, self.corpus_size)
         if self.doc_freqs:
             self.idf = dict(zip(counts.ids, self.idf_by_number.tolist(), strict=True))
 
@@ -154,16 +159,17 @@ class Columns:
     size: int
 
     def among(self, kept: NDArray[np.bool_]) -> "Columns":
-        """The same if these documents [documents] were all there are; what a word weighs stays."""
+        """The same if these documents [documents] were all there are."""
         there = kept[self.documents]
-        lengths = np.bincount(self.word[there], minlength=len(self.words))
-        held = lengths > 0
+        word = self.word[there]
+        lengths = np.bincount(word, minlength=len(self.words))
+        held, idf = lengths > 0, inverse_frequency(lengths, int(kept.sum()))
         return Columns(
             words=list(compress(self.words, held.tolist())),
-            idf=self.idf[held],
+            idf=idf[held],
             lengths=lengths[held],
             documents=self.documents[there],
-            impact=self.impact[there],
+            impact=self.impact[there] * (idf / self.idf)[word].astype(np.float32),
             fields=self.fields[there],
             size=self.size,
         )
@@ -172,6 +178,16 @@ class Columns:
     def word(self) -> NDArray[np.int64]:
         """The number of each pair's word."""
         return np.arange(len(self.words)).repeat(self.lengths)
+
+    def says(self, weighted: Mapping[str, float]) -> tuple[float, float]:
+        """How much of these weights is of these words, and their summed inverse document frequency by weight."""
+        idf = self.idf_of
+        known = [(idf[word], weight) for word, weight in weighted.items() if word in idf]
+        return sum([weight for _, weight in known]), sum([own * weight for own, weight in known])
+
+    @cached_property
+    def idf_of(self) -> Mapping[str, float]:
+        return dict(zip(self.words, self.idf.tolist(), strict=True))
 
     def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """What each part of a query asks of each word [parts, words]; 0 where it does not say the word."""
@@ -223,7 +239,8 @@ class Postings:
 
     def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> Scores:
         """The same if the documents said these words so often [words, documents], and nothing else had changed."""
-        weights = [self.says({word: weight}, self.counts.ids)[1] for word, weight in words.items()]
+        ids, idf = self.counts.ids, self._idf
+        weights = [weight * idf[ids[word]] if word in ids else 0.0 for word, weight in words.items()]
         return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
 
     def _saturated(self, frequency: NDArray[np.float64], norm: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -246,14 +263,7 @@ class Postings:
             size=self.size,
         )
 
-    def says(self, weighted: Mapping[str, float], known: Container[str]) -> tuple[float, float]:
-        """How much of these weights is of known terms, and their summed inverse document frequency by weight."""
-        ids, idf = self.counts.ids, self._idf
-        found = [(idf[ids[term]], weight) for term, weight in weighted.items() if term in known]
-        return sum([weight for _, weight in found]), sum([own * weight for own, weight in found])
-
-    def ceiling(self, says: float, unknown: float) -> float:
+    def ceiling(self, says: float, unknown: float, size: int) -> float:
         """What a document would score that held every term without end: known ones by their summed inverse document
-        frequency, unknown ones by their weight, as the rarest would."""
-        rarest = math.log1p((self.size + 0.5) / 0.5)
-        return (self.k1 + 1) * (says + rarest * unknown)
+        frequency, unknown ones by their weight, as the rarest of so many documents would."""
+        return (self.k1 + 1) * (says + math.log1p((size + 0.5) / 0.5) * unknown)

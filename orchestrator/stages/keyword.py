@@ -102,27 +102,23 @@ class KeywordIndex:
         among: the tools that count [tools]; the others are as if they were not there.
         """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
-        known: Container[str] = self.terms
-        if among is not None:
-            columns = columns.among(among)
-            known = frozenset(columns.words)
+        columns = columns if among is None else columns.among(among)
         servers = self._servers(parts[0], None if among is None else columns)
         asked = columns.asked(parts)
-        says = [self.postings.says(weighted, known) for weighted in parts]
+        says = [columns.says(weighted) for weighted in parts]
+        unknown = [sum(weighted.values()) - known for weighted, (known, _) in zip(parts, says, strict=True)]
+        tools = len(self.tools) if among is None else int(among.sum())
         return KeywordScores(
             parts=columns.scores(asked),
             servers=servers / max(float(servers.max(initial=0)), 1e-9),
             columns=columns,
             asked=asked,
             ceilings=np.array(
-                [
-                    self.postings.ceiling(idf, sum(weighted.values()) - own)
-                    for weighted, (own, idf) in zip(parts, says, strict=True)
-                ]
+                [self.postings.ceiling(idf, lost, tools) for (_, idf), lost in zip(says, unknown, strict=True)]
             ),
             named=np.array([self.names.said_by(weighted) for weighted in parts]),
             says=says,
-            tools=len(self.tools) if among is None else int(among.sum()),
+            tools=tools,
         )
 
     def _servers(self, weighted: Mapping[str, float], left: Columns | None) -> NDArray[np.float32]:
