@@ -30,6 +30,11 @@ def unquoted(text: str) -> str:
     return text.rstrip(".!?")[1:-1].strip("`").strip() if _WHOLE.fullmatch(text) else text
 
 
+def outside(text: str) -> str:
+    """The text without what it quotes, pastes or is signed with."""
+    return _QUOTED.sub(" ", text) if _MAY_QUOTE.search(text) else text
+
+
 def masked(text: str) -> str:
     """The text with a letter for each sign that it quotes, pastes or is signed with; the text where that is all of it.
 

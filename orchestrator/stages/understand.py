@@ -10,10 +10,15 @@ from itertools import islice
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
 from orchestrator.negation import split_negated
+from orchestrator.quoted import outside
 from orchestrator.slips import may_be_slip, respelt, slips
-from orchestrator.text import split_words, terms_and_words
+from orchestrator.text import says, split_words, terms, terms_and_words
 
 MAX_STOP_WORDS = 20
+QUOTED = 0.5
+"""What a word counts that only a quote has: in "post 'cancel the call' to #ops" nothing is to be cancelled."""
+LEAST_SAID = 2
+"""Terms beside its quotes that make a text a task."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
@@ -42,9 +47,11 @@ class Understood:
 
     @property
     def texts(self) -> list[str]:
-        """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant."""
+        """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
+        without what they quote."""
         clauses = [clause.text for clause in self.clauses] if len(self.clauses) > 1 else []
-        return [respelt(text, self.slips) for text in (self.asked, *clauses, *(text for text, _ in self.earlier))]
+        read = (self.asked, *clauses, *(text for text, _ in self.earlier))
+        return [respelt(_unquoted(text), self.slips) for text in read]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +79,12 @@ def understand(
     wrong = slips(asked, known) if known is not None and odd else {}
     if wrong:
         words = _words(respelt(asked, wrong))
-    weighted = _weights([term for term, _ in words])
+    weighted = _weights(respelt(asked, wrong), words)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
         words = [*words, *before]
-        weighted = {**{term: weight * own for term, own in _weights([term for term, _ in before]).items()}, **weighted}
+        weighted = {**{term: weight * own for term, own in _weights(said, before).items()}, **weighted}
     parts = split_clauses(asked)
     cut = tuple(Clause(text=part, terms=weigh(respelt(part, wrong))) for part in parts) if len(parts) > 1 else ()
     clauses = cut or (Clause(text=asked, terms=weighted),)
@@ -105,12 +112,25 @@ def clean(query: str) -> str:
 
 
 def weigh(text: str) -> dict[str, float]:
-    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full."""
-    return _weights([term for term, _ in _words(text)])
+    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
+    where only what the text quotes has it."""
+    return _weights(text, _words(text))
 
 
-def _weights(found: Sequence[str]) -> dict[str, float]:
-    return {term: count**0.5 for term, count in Counter(found).items()}
+def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
+    weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
+    if (said := _unquoted(text)) == text:
+        return weighted
+    asked = set(terms(said))
+    return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
+
+
+def _unquoted(text: str) -> str:
+    """The text without what it quotes, where enough is left to be a task."""
+    if len(text) > MAX_CUT:
+        return text
+    said = outside(text)
+    return said if says(said, LEAST_SAID) else text
 
 
 def _words(text: str) -> list[tuple[str, str]]:

@@ -1,0 +1,41 @@
+"""What a task quotes: its words count less, and meaning is read from what stands around them."""
+
+import pytest
+
+from orchestrator import Router
+from orchestrator.stages.understand import QUOTED, understand
+from tests.catalogues import sample
+
+
+@pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "«{}»", "`{}`"])
+def test_words_that_only_a_quote_has_count_half(quoted: str) -> None:
+    terms = understand(f"send the team a mail saying {quoted.format('cancel the mail order')}").terms
+    assert terms["cancel"] == terms["order"] == QUOTED * terms["team"]
+    assert terms["mail"] == 2**0.5
+
+
+def test_an_embedder_reads_what_stands_around_a_quote_in_every_part() -> None:
+    read = understand('post "the build is red" to the ops channel, then mail "please look" to the whole team').texts
+    assert len(read) == 3
+    assert not any("red" in text or "look" in text for text in read)
+    assert all(any(word in text for text in read) for word in ("channel", "mail", "team"))
+
+
+@pytest.mark.parametrize("query", ["define 'recursive function'", "'cancel the subscription'", "print 'a'"])
+def test_a_quote_with_hardly_a_word_around_it_is_read_in_full(query: str) -> None:
+    understood = understand(query)
+    assert set(understood.terms.values()) == {1.0}
+    assert understood.texts == [query]
+
+
+@pytest.mark.parametrize(
+    ("query", "tool"),
+    [
+        ("send Ana an email saying 'cancel the subscription'", "gmail:send_email"),
+        ('email Bo the text "roll back the release and restart the pods"', "gmail:send_email"),
+        ("translate 'the invoice was refunded' into German", "translate:translate_text"),
+    ],
+)
+async def test_the_tool_is_for_what_is_asked_and_not_for_what_is_quoted(query: str, tool: str) -> None:
+    async with Router(sample()) as router:
+        assert (await router.route(query)).matches[0].tool.key == tool
