@@ -171,7 +171,7 @@ def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
     share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
     fields = columns.held.take(chosen.positions, axis=1)
     held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
-    said = columns.idf * (scores.asked > 0)
+    said = columns.idf_of_all * (scores.asked > 0)  # As the names' weights are.
     return chosen.beside(share @ held), chosen.beside(share @ named), chosen.beside(said @ named)
 
 

@@ -147,11 +147,13 @@ _NO_DOCUMENTS, _NO_IMPACT = np.zeros(0, np.int64), np.zeros(0, np.float32)
 class Columns:
     """The postings of a query's words, gathered once: what is asked of the query is answered from them.
 
-    Words and `idf` [words]; `lengths` [words] says how many of the pairs, [pairs], are each word's.
+    Words, `idf` and `idf_of_all` [words], by these documents and by all; `lengths` [words] says how many of the pairs,
+    [pairs], are each word's.
     """
 
     words: Sequence[str]
     idf: NDArray[np.float64]
+    idf_of_all: NDArray[np.float64]
     lengths: NDArray[np.int64]
     documents: NDArray[np.int64]
     impact: NDArray[np.float32]
@@ -167,6 +169,7 @@ class Columns:
         return Columns(
             words=list(compress(self.words, held.tolist())),
             idf=idf[held],
+            idf_of_all=self.idf_of_all[held],
             lengths=lengths[held],
             documents=self.documents[there],
             impact=self.impact[there] * (idf / self.idf)[word].astype(np.float32),
@@ -253,9 +256,11 @@ class Postings:
         numbers = known.values()
         spans = [slice(starts[number], starts[number + 1]) for number in numbers] or [slice(0)]
         documents, impact, fields = self.counts.documents, self._impact, self.counts.fields
+        idf = np.array([self._idf[number] for number in numbers])
         return Columns(
             words=list(known),
-            idf=np.array([self._idf[number] for number in numbers]),
+            idf=idf,
+            idf_of_all=idf,
             lengths=np.array([starts[number + 1] - starts[number] for number in numbers], np.int64),
             documents=np.concatenate([documents[span] for span in spans]),
             impact=np.concatenate([impact[span] for span in spans]),

@@ -6,33 +6,44 @@ A task that is quoted as a whole cites nothing.
 import re
 
 _MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
-# A quote that stands where a part begins is the task itself. Each kind ends at the next sign of its kind, so that one
-# without its pair costs no time.
-_QUOTED = re.compile(
-    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))(?:"
-    r"\"[^\"]*[^\"\s]\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
+# Each kind ends at the next sign of its kind, so that one without its pair costs no time.
+_INLINE = (
+    r"(?:\"[^\"]*[^\"\s]\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
     r"|'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’)"
-    r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
+)
+# A quote that stands where a part begins is the task itself.
+_QUOTED = re.compile(
+    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))"
+    + _INLINE
+    + r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
     r"|^>.*$|^[^\S\n]*at \S+ ?\(.*\)$"
     r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
     r"|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$",
     re.MULTILINE,
 )
+_MESSAGE = re.compile(
+    r"(?i)\b(saying|titled|entitled|translate|post|text|subject|title|body|comment|caption"
+    r"|(?<!error )(?<!user )message|(?:reply|respond) with)\s" + _INLINE
+)
+"""What is written, posted or translated. Other quotes may be the task itself ("the user asked 'what is due'")."""
 _OUTSIDE = re.compile(r"[^\WQ]")
 _WHOLE = re.compile(
-    r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)[^`]+(?P=ticks)"
+    r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
     r"|'(?:[^']|(?<=\w)'(?=\w))+'|‘(?:[^‘’]|(?<=\w)’(?=\w))+’)[.!?]?"
 )
 
 
 def unquoted(text: str) -> str:
-    """The text without the marks around it, where one pair of them holds all of it: that is the task itself."""
+    """The text without the marks around it, where one pair of them holds all of it: that is the task itself.
+
+    A fence that names its language holds code.
+    """
     return text.rstrip(".!?")[1:-1].strip("`").strip() if _WHOLE.fullmatch(text) else text
 
 
-def outside(text: str) -> str:
-    """The text without what it quotes, pastes or is signed with."""
-    return _QUOTED.sub(" ", text) if _MAY_QUOTE.search(text) else text
+def without_messages(text: str) -> str:
+    """The text without the quotes that it says are messages, titles and the like."""
+    return _MESSAGE.sub(r"\1 ", text) if _MAY_QUOTE.search(text) else text
 
 
 def masked(text: str) -> str:

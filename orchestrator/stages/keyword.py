@@ -103,7 +103,7 @@ class KeywordIndex:
         """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
         columns = columns if among is None else columns.among(among)
-        servers = self._servers(parts[0], None if among is None else columns)
+        servers = self._servers(parts[0], columns, among)
         asked = columns.asked(parts)
         says = [columns.says(weighted) for weighted in parts]
         unknown = [sum(weighted.values()) - known for weighted, (known, _) in zip(parts, says, strict=True)]
@@ -121,12 +121,17 @@ class KeywordIndex:
             tools=tools,
         )
 
-    def _servers(self, weighted: Mapping[str, float], left: Columns | None) -> NDArray[np.float32]:
-        """The score of every server, or what it is by the tools that are left of it in these columns."""
+    def _servers(
+        self, weighted: Mapping[str, float], left: Columns, among: NDArray[np.bool_] | None
+    ) -> NDArray[np.float32]:
+        """The score of every server, by the tools that are left of it in these columns; of a single one 0."""
         if self.server_postings is None:
             return np.zeros(1, np.float32)
-        if left is None:
+        if among is None:
             return self.server_postings.scores(weighted)
+        there = self.server_of[among]
+        if not len(there) or there[0] == there[-1]:
+            return np.zeros(len(self.servers), np.float32)
         shape = len(left.words), len(self.servers)
         place = left.word * shape[1] + self.server_of[left.documents]
         in_text, in_name = (

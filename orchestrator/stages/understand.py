@@ -10,13 +10,13 @@ from itertools import islice
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
 from orchestrator.negation import split_negated
-from orchestrator.quoted import outside
+from orchestrator.quoted import without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import says, split_words, terms, terms_and_words
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
-"""What a word counts that only a quote has: in "post 'cancel the call' to #ops" nothing is to be cancelled."""
+"""What a word counts that only a quoted message has: "a mail saying 'cancel the call'" cancels nothing."""
 LEAST_SAID = 2
 """Terms beside its quotes that make a text a task."""
 
@@ -48,7 +48,7 @@ class Understood:
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
-        without what they quote."""
+        without quoted messages."""
         clauses = [clause.text for clause in self.clauses] if len(self.clauses) > 1 else []
         read = (self.asked, *clauses, *(text for text, _ in self.earlier))
         return [respelt(_unquoted(text), self.slips) for text in read]
@@ -113,7 +113,7 @@ def clean(query: str) -> str:
 
 def weigh(text: str) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
-    where only what the text quotes has it."""
+    where only a quoted message or title has it."""
     return _weights(text, _words(text))
 
 
@@ -126,10 +126,10 @@ def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def _unquoted(text: str) -> str:
-    """The text without what it quotes, where enough is left to be a task."""
+    """The text without the messages and titles that it quotes, where enough is left to be a task."""
     if len(text) > MAX_CUT:
         return text
-    said = outside(text)
+    said = without_messages(text)
     return said if says(said, LEAST_SAID) else text
 
 
