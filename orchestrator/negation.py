@@ -49,10 +49,11 @@ _OPENING = re.compile(
 )
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
-_RELATIVE = re.compile(r"(?i)\b(?:who|that|which|whose|why|how|when|where|if)\b")
+_RELATING = r"who|that|which|whose|why|how|when|where|if"
+_RELATIVE = re.compile(rf"(?i)\b(?:{_RELATING})\b")
 _SENTENCE, _JUST = re.compile(r"[.;!?\n]"), re.compile(f"(?i){_INSTEAD}")
 _APART = re.compile(r"(?:[,.;!]\s+|\n\s*|\s[-–—]\s+)\Z")
-_DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were)\b|{_RELATIVE.pattern[4:]}")
+_DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were|{_RELATING})\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _GOES_ON = re.compile(r"(?i)(?:stop|cease|quit)\s+[a-z]+ing\b")
 """What is asked to go on: "don't stop sending the reports"."""

@@ -20,9 +20,8 @@ from orchestrator.stages.merge import blend
 from training.examples import SETS, Collected, Example, Part, Rows, collect, collect_small
 
 REMOVED = 0.1
-"""How much a query without its relevant tools weighs beside the real one (docs/decisions.md)."""
-STRAY = 1.0
-"""The same of one that no tool answers at all."""
+"""How much a query without its relevant tools weighs beside the real one; one that no tool answers weighs in full
+(docs/decisions.md)."""
 RIDGE = 1.0
 CARE = 0.15
 """Taken off the gate's fitted log-odds: where it opens wrongly the other leg is not heard (docs/decisions.md)."""
@@ -131,7 +130,7 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
             rows.append(top_features(probabilities, own, asked.query, nearest))
             seen = asked.relevant[asked.overlap] if by_words else asked.relevant
             target.append(float(seen[int(np.argmax(probabilities))]))
-            counts = (REMOVED if example.gold else STRAY) if removed else 1.0
+            counts = REMOVED if removed and example.gold else 1.0
             weight.append(counts * collected.weight / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 

@@ -77,9 +77,10 @@ def understand(
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
+    meant = respelt(asked, wrong)
     if wrong:
-        words = _words(respelt(asked, wrong))
-    weighted = _weights(respelt(asked, wrong), words)
+        words = _words(meant)
+    weighted = _weights(meant, words)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
