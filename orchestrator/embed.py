@@ -174,6 +174,12 @@ class OpenAIEmbedder:
         cut = [text[:_REMOTE_CHARS].strip() or "-" for text in texts]  # An empty text is refused.
         return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
+    def close(self) -> None:
+        """Closes the client; a later call opens it again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
     def _request(self, texts: Sequence[str]) -> Vectors:
         import openai
 

@@ -207,6 +207,7 @@ class RunRequest:
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
     whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`.
     `steps_per_run` makes the workflow continue as new after so many steps (else when the server suggests it).
+    What RouteRequest has, too, means the same.
     """
 
     task: str
@@ -225,6 +226,7 @@ class RunRequest:
     heartbeat_s: float = 10.0
     steps_per_run: int | None = None
     checkpoint: Checkpoint | None = None
+    coverage: float | None = None
 
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""

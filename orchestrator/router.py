@@ -15,7 +15,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.conclusion import conclude
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
-from orchestrator.embed import Embedder, embedder_for
+from orchestrator.embed import Embedder, OpenAIEmbedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.fit import Fit
 from orchestrator.index import Index
@@ -53,6 +53,7 @@ class Router:
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
         options = options or Options()
+        self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
@@ -83,8 +84,11 @@ class Router:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Forgets all indexes and closes the store, unless it was given as a Store: then it is its owner's."""
+        """Forgets all indexes and closes the store and the embedder, unless they were given: then they are their
+        owner's."""
         self._indexes.clear()
+        if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
+            self._given_embedder.close()
         if self.store is not None and self._owns_store:
             await asyncio.to_thread(self.store.close)
 

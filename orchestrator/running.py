@@ -144,6 +144,7 @@ class Run:
             conversation=request.conversation,
             filters=request.filters,
             route_hint=request.route_hint,
+            coverage=request.coverage,
         )
 
     async def _carry_out(self, step: Step) -> None:

@@ -1,5 +1,6 @@
 """Embedders: the static model, and a real HTTP endpoint that answers well, badly, late or not at all."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from orchestrator import Router
+from orchestrator.catalogue import Catalogue
 from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for, unit
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import RouteHint, RouteRequest
@@ -249,3 +251,29 @@ def test_a_failing_endpoint_changes_nothing_in_the_store(server: ScriptedModel, 
         bad.replace_servers("local", {"files": FILES, "mail": [tool("mail:send_email", "Changed")]})
     after = bad.load("local")
     assert (after.tools, after.version) == (before.tools, before.version)
+
+
+async def test_a_router_that_closes_hangs_up_on_the_endpoint_that_it_opened(server: ScriptedModel) -> None:
+    def lines() -> int:
+        return len(server._server.server_state.connections)
+
+    options = Options(embedder="openai:good", model_url=server.url)
+    async with Router(Catalogue([*MAIL, *FILES]), options=options) as router:
+        assert (await router.route(ASK)).semantic_ran
+        assert lines() == 1
+    for _ in range(100):
+        if not lines():
+            break
+        await asyncio.sleep(0.02)
+    assert lines() == 0
+    assert (await router.route(ASK)).semantic_ran  # A later call opens it again.
+    await router.aclose()
+
+
+async def test_a_router_leaves_the_embedder_that_it_was_given_to_its_owner(server: ScriptedModel) -> None:
+    embedder = _embedder(server)
+    async with Router(Catalogue([*MAIL, *FILES]), embedder=embedder) as router:
+        assert (await router.route(ASK)).semantic_ran
+    await asyncio.sleep(0.1)
+    assert len(server._server.server_state.connections) == 1
+    embedder.close()

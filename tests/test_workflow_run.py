@@ -87,6 +87,14 @@ async def test_steps_follow_one_another_from_one_search(runner: Runner) -> None:
     assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
 
 
+async def test_a_run_may_ask_for_a_coverage_instead_of_a_number_of_tools(runner: Runner) -> None:
+    task = "What is the current time in Europe/Berlin?"
+    result, _ = await runner.run(task, coverage=0.5)
+    assert result.decision.coverage == 0.5
+    assert len(result.decision.matches) < len((await runner.run(task))[0].decision.matches)
+    assert statuses(result) == ["done"]
+
+
 async def test_independent_steps_run_side_by_side_and_the_progress_shows_them(runner: Runner) -> None:
     runner.desk.release.clear()
     handle = await runner.start("Read the file a.txt and read the file b.txt")
