@@ -5,10 +5,11 @@ another question: `stages/explicit.py`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from orchestrator.clauses import JOINT, begins_anew, first_word
-from orchestrator.everyday import ACTIONS, may_act
+from orchestrator.deeds import DEED, RELATING, does_without
+from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.quoted import masked, unquoted
 from orchestrator.text import says
 
@@ -22,20 +23,13 @@ _NOT = (
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
 )
-_INSTEAD = r",?\s(?:just|only)\b"
-_DEED = (
-    r"no\s+(?:(?!(?:need|longer|one|to|do|dont|not|never)\b)[a-z]+\s+)?(?P<deed>search|email|mail|message|sms|call"
-    r"|notification|post|tweet|commit|push|edit|delete|restart|invite)(?:es|s)?"
-    rf"(?=(?:\s+please)?\s*(?:[.!;\n]|\Z)|,\sno\s|{_INSTEAD})"
-)
-"""A part that is nothing but "no web search": what a tool does, and hardly ever a trait of a thing ("no onions")."""
 _HEAD = re.compile(
     r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
     rf"(?:(?:{_NOT})\s+(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
     r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
-    r"|(?:without|instead of|rather than)\s+(?P<without>[a-z]+ing)"
-    rf"|{_DEED})\b"
+    r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing)"
+    rf"|{DEED})\b"
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
 _END = re.compile(
@@ -49,11 +43,7 @@ _OPENING = re.compile(
 )
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
-_RELATING = r"who|that|which|whose|why|how|when|where|if"
-_RELATIVE = re.compile(rf"(?i)\b(?:{_RELATING})\b")
-_SENTENCE, _JUST = re.compile(r"[.;!?\n]"), re.compile(f"(?i){_INSTEAD}")
-_APART = re.compile(r"(?:[,.;!]\s+|\n\s*|\s[-–—]\s+)\Z")
-_DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were|{_RELATING})\b")
+_RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _GOES_ON = re.compile(r"(?i)(?:stop|cease|quit)\s+[a-z]+ing\b")
 """What is asked to go on: "don't stop sending the reports"."""
@@ -64,7 +54,15 @@ _BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:it|them)\b|(?P<kind>ones?)(?=[,.;:!
 """What means a thing said before, or another of its kind."""
 _MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
 """Before what an action makes anew ("an issue"): that is not there to be meant."""
-_DOING = frozenset(f"{stem}ing" for verb in ACTIONS for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
+_ALONE = re.compile(r"\s*(?:[,.;:!?)\n]|\Z|[A-Z])")
+
+
+def _doing(verbs: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"{stem}ing" for verb in verbs for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
+
+
+_DOING, _DEALING = _doing(ACTIONS), _doing(ACTIONS_OR_THINGS)
+"""Only the first are clearly no things ("shipping address")."""
 
 
 def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
@@ -98,7 +96,7 @@ def _forbidden(said: str) -> Iterator[tuple[re.Match[str], int]]:
 def _forbids(head: re.Match[str]) -> bool:
     """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
     if head["deed"]:
-        return _beside_a_task(head)
+        return does_without(head)
     if without := head["without"]:
         return _is_action(without, head)
     if avoided := head["avoided"]:
@@ -111,16 +109,11 @@ def _forbids(head: re.Match[str]) -> bool:
 
 def _is_action(doing: str, head: re.Match[str]) -> bool:
     """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
-    return doing.lower() in _DOING or (not doing.endswith("thing") and bool(_DETERMINED.match(head.string, head.end())))
-
-
-def _beside_a_task(head: re.Match[str]) -> bool:
-    """Whether a task stands beside "no email", not one that describes a thing ("users with a phone, no email")."""
-    before = head.string[max(0, head.start() - 300) : head.start()]
-    if not before.strip():
-        return bool(_JUST.match(head.string, head.end()))
-    task = _SENTENCE.split(before.rstrip(" \n.;!"))[-1].strip()
-    return bool(_APART.search(before)) and may_act(first_word(task)) and not _DESCRIBES.search(task)
+    if doing.lower() in _DOING or (
+        head["instead"] and doing.lower() in _DEALING and _ALONE.match(head.string, head.end())
+    ):
+        return True
+    return not doing.endswith("thing") and bool(_DETERMINED.match(head.string, head.end()))
 
 
 def _commands(head: re.Match[str]) -> bool:
