@@ -8,9 +8,11 @@ import re
 _MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
 # Each kind ends at the next sign of its kind, so that one without its pair costs no time.
 _INLINE = (
-    r"(?:\"[^\"]*[^\"\s]\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
-    r"|'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|(?<=\w)’(?=\w))+’)"
+    r"(?:(?<!\w)\"[^\"]+\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
+    r"|(?<!\w)'(?=\S)(?:[^'\n]|\n(?!\n)|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|\n(?!\n)|(?<=\w)’(?=\w))+’)"
 )
+QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
+"""Any quoted text with its marks, one sign at each end."""
 # A quote that stands where a part begins is the task itself.
 _QUOTED = re.compile(
     r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))"

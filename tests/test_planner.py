@@ -170,6 +170,9 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
     [
         ("list my files", ["list my files"]),
         ('say "one and two, then three"', ['say "one and two, then three"']),
+        ("post 'Ana's part, then Bo's' to all", ["post 'Ana's part, then Bo's' to all"]),
+        ("name it „eins, dann zwei“", ["name it „eins, dann zwei“"]),
+        ("say 'one\ntwo, then three' to all", ["say 'one\ntwo, then three' to all"]),
         ("a long list e.g. this one", ["a long list e.g. this one"]),
         ("Read it. Then send it.", ["Read it", "send it."]),
         ("fetch it; afterwards please delete it", ["fetch it", "delete it"]),
@@ -191,6 +194,9 @@ def test_seams(task: str, parts: list[str]) -> None:
         ({"to": {"type": "string", "format": "email"}}, "write to ann@example.org", {"to": "ann@example.org"}),
         ({"due": {"type": "string", "format": "date"}}, "due 2026-02-03", {"due": "2026-02-03"}),
         ({"query": TEXT}, 'search for "durable execution"', {"query": "durable execution"}),
+        ({"query": TEXT}, "search for 'the user's guide'", {"query": "the user's guide"}),
+        ({"query": TEXT}, "search for ‘durable execution’", {"query": "durable execution"}),
+        ({"path": TEXT}, "read './a.txt'", {"path": "./a.txt"}),
         ({"query": TEXT}, "search for durable execution", {}),
         ({"first": TEXT, "second": TEXT}, 'compare "a" with "b"', {}),
         ({"paths": {"type": "array", "items": TEXT}}, "read a.txt and b.txt", {"paths": ["a.txt", "b.txt"]}),
@@ -214,6 +220,6 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
 
 def test_a_hostile_text_takes_no_time() -> None:
     began = time.perf_counter()
-    for text in ("a.b" * 30_000, "a/" * 50_000, '"' * 100_000, "and then " * 10_000, "1:2-" * 25_000):
+    for text in ("a.b" * 30_000, "a/" * 50_000, '"' * 100_000, " '" * 50_000, "and then " * 10_000, "1:2-" * 25_000):
         planned(text)
     assert time.perf_counter() - began < 5

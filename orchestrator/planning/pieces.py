@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-_QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
+from orchestrator.quoted import QUOTE
+
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),
     "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
@@ -36,8 +37,8 @@ def pieces(text: str) -> list[Piece]:
     """Typed pieces of the text; a quoted piece is of the kind that it is wholly made of, else plain `quoted`."""
     found: list[Piece] = []
     rest = text
-    for match in _QUOTED.finditer(text):
-        value = next(group for group in match.groups() if group is not None)
+    for match in QUOTE.finditer(text):
+        value = match.group()[1:-1]
         kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
         found.append(Piece("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start())))
         rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]

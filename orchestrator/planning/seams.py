@@ -8,10 +8,9 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.negation import forbidden_places
-from orchestrator.quoted import unquoted
+from orchestrator.quoted import QUOTE, unquoted
 from orchestrator.text import stem
 
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _SEAM = re.compile(
     r"(?P<strong>"
     r"[,;.]?\s+and\s+(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
@@ -69,7 +68,7 @@ def cut_task(task: str) -> list[Part]:
     whole = Part(text=task)
     if len(task) > 4_000:
         return [whole]
-    masked = _QUOTED.sub(lambda match: "x" * len(match.group()), task)
+    masked = QUOTE.sub(lambda match: "x" * len(match.group()), task)
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
