@@ -5,6 +5,11 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
+from orchestrator.text import says
+
+LEAST_SAID = 2
+"""Terms beside its messages that make a text a task."""
+
 _MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
 # Each kind ends at the next sign of its kind, so that one without its pair costs no time.
 _INLINE = (
@@ -13,21 +18,30 @@ _INLINE = (
 )
 QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
 """Any quoted text with its marks, one sign at each end."""
+_TRACE = (
+    r"^[^\S\n]*at \S+ ?\(.*\)$"
+    r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
+)
 # A quote that stands where a part begins is the task itself.
 _QUOTED = re.compile(
     r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))"
     + _INLINE
     + r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
-    r"|^>.*$|^[^\S\n]*at \S+ ?\(.*\)$"
-    r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
-    r"|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$",
+    rf"|{_TRACE}|^>.*$|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$",
     re.MULTILINE,
 )
 _MESSAGE = re.compile(
-    r"(?i)\b(saying|titled|entitled|translate|post|text|subject|title|body|comment|caption"
-    r"|(?<!error )(?<!user )message|(?:reply|respond) with)\s" + _INLINE
+    r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
+    r"|(?<!error )(?<!user )message|(?:reply|respond) with)\s"
+    r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
+    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment)(?!\sme\b)"
+    r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
+    r"\b[^.!?;\n\"'“„«‘`]{0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
+    rf"{_INLINE}|{_TRACE}",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""What is written, posted or translated. Other quotes may be the task itself ("the user asked 'what is due'")."""
+"""What is written, posted or translated, what a new thing is called, and a stack trace. Other quotes may be the task
+itself ("the user asked 'what is due'")."""
 _OUTSIDE = re.compile(r"[^\WQ]")
 _WHOLE = re.compile(
     r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
@@ -44,8 +58,19 @@ def unquoted(text: str) -> str:
 
 
 def without_messages(text: str) -> str:
-    """The text without the quotes that it says are messages, titles and the like."""
-    return _MESSAGE.sub(r"\1 ", text) if _MAY_QUOTE.search(text) else text
+    """The text without stack traces and the quotes that it says are messages, titles and the like; all of it where too
+    little is left to be a task."""
+    if not _MAY_QUOTE.search(text):
+        return text
+    left = _MESSAGE.sub(lambda found: found["lead"] or "", text)
+    return left if says(left, LEAST_SAID) else text
+
+
+def with_messages_masked(text: str) -> str:
+    """The text with a letter for each sign of those quotes, so that every other sign stays in its place."""
+    if without_messages(text) == text:
+        return text
+    return _MESSAGE.sub(lambda found: (found["lead"] or "").ljust(len(found.group()), "Q"), text)
 
 
 def masked(text: str) -> str:

@@ -3,8 +3,11 @@
 import pytest
 
 from orchestrator import Router
+from orchestrator.models import Stage
 from orchestrator.stages.understand import QUOTED, understand
 from tests.catalogues import sample
+
+TRACE = 'Traceback (most recent call last):\n  File "send_email.py", line 3\nSMTPError: connection refused'
 
 
 @pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "«{}»"])
@@ -32,6 +35,9 @@ def test_an_embedder_reads_what_stands_around_a_quote_in_every_part() -> None:
         "my boss said 'book a desk for Monday'",
         "call the tool 'book desk' for me",
         "show the sales report 'profit and loss'",
+        "create a 'profit and loss' report",
+        "tell me 'the weather in Oslo' for tomorrow",
+        "send me the report 'profit and loss'",
         "what does the error message 'permission denied' mean",
     ],
 )
@@ -50,8 +56,23 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ('The user asked: "what is the weather in Oslo tomorrow?"', "weather:get_forecast"),
         ("My boss said: 'book a desk in the Berlin office for Monday'", "facilities:book_desk"),
         ("use 'refund_charge' for ch_123", "stripe:refund_charge"),
+        ("send bob an email: 'please refund order 4411 and cancel the subscription'", "gmail:send_email"),
+        ('sms the customer: "your refund is on its way"', "twilio:send_sms"),
+        ('open a github issue called "Merge pull request button missing"', "github:create_issue"),
+        ('make a notion page "Onboarding checklist"', "notion:create-page"),
+        ("open a bug in jira with the summary 'cannot delete event from calendar'", "jira:create_issue"),
+        ('create a calendar event "Refund review with Stripe" for tomorrow', "google_calendar:create_event"),
+        (f"{TRACE}\n\nopen a github issue for this", "github:create_issue"),
     ],
 )
 async def test_the_tool_is_for_what_is_asked_and_not_for_what_is_quoted(query: str, tool: str) -> None:
     async with Router(sample()) as router:
         assert (await router.route(query)).matches[0].tool.key == tool
+
+
+async def test_a_server_that_only_a_message_names_is_not_asked_for() -> None:
+    async with Router(sample()) as router:
+        quoted = await router.route('post "please create tickets with jira" in the team channel')
+        asked = await router.route('the user asked: "create a ticket with jira"')
+    assert quoted.stage is not Stage.EXPLICIT
+    assert asked.stage is Stage.EXPLICIT

@@ -16,7 +16,7 @@ from typing import Self
 
 from orchestrator.everyday import EVERYDAY
 from orchestrator.models import Tool
-from orchestrator.quoted import masked
+from orchestrator.quoted import masked, with_messages_masked
 from orchestrator.spelling import Speller
 from orchestrator.text import STOP_WORDS, spaced
 from orchestrator.wording import PLACES, VERBS, Wording
@@ -144,7 +144,7 @@ class ServerIndex:
 
     def find(self, text: str) -> Explicit:
         """Every server that the text names, and the unknown ones it names in the strong form."""
-        query = Wording(text[:MAX_READ])
+        query = Wording(with_messages_masked(text[:MAX_READ]))
         mentions: list[Mention] = []
         unknown: dict[str, tuple[str, ...]] = {}
         past = 0

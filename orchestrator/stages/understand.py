@@ -12,13 +12,11 @@ from orchestrator.lists import unlisted
 from orchestrator.negation import split_negated
 from orchestrator.quoted import without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
-from orchestrator.text import says, split_words, terms, terms_and_words
+from orchestrator.text import split_words, terms, terms_and_words
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
 """What a word counts that only a quoted message has: "a mail saying 'cancel the call'" cancels nothing."""
-LEAST_SAID = 2
-"""Terms beside its quotes that make a text a task."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
@@ -127,11 +125,8 @@ def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def _unquoted(text: str) -> str:
-    """The text without the messages and titles that it quotes, where enough is left to be a task."""
-    if len(text) > MAX_CUT:
-        return text
-    said = without_messages(text)
-    return said if says(said, LEAST_SAID) else text
+    """The text without the messages and titles that it quotes."""
+    return text if len(text) > MAX_CUT else without_messages(text)
 
 
 def _words(text: str) -> list[tuple[str, str]]:
