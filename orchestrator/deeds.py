@@ -10,7 +10,7 @@ DEED = (
     r"no\s+(?:(?!(?:need|longer|one|to|do|dont|not|never)\b)(?P<which>[a-z]+)\s+)?"
     r"(?P<deed>(?P<had>email|mail|message|sms|call|notification|post|tweet|commit|invite)"
     r"|search|push|edit|delete|restart)(?P<many>es|s)?"
-    r"(?=(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;:!?()\n]{0,40}?)?(?P<please>\s+please)?"
+    r"(?=(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;:!?()\n]{0,40}?)?(?P<please>\s+(?:please|needed|necessary|required))?"
     rf"(?:\s*(?:[,.;!)\n]|[-–—]\s|\Z)|{_INSTEAD}))"
 )
 """What tools do, and hardly ever a trait of a thing ("no onions"); `had` may be one ("contacts, no email")."""

@@ -25,7 +25,7 @@ _NOT = (
 )
 _HEAD = re.compile(
     r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
-    rf"(?:(?:{_NOT})\s+(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
+    rf"(?:(?:{_NOT})\s+(?!bother\b)(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
     r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
     r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing)"
@@ -109,11 +109,10 @@ def _forbids(head: re.Match[str]) -> bool:
 
 def _is_action(doing: str, head: re.Match[str]) -> bool:
     """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
-    if doing.lower() in _DOING or (
-        head["instead"] and doing.lower() in _DEALING and _ALONE.match(head.string, head.end())
-    ):
+    if doing.lower() in _DOING or (not doing.endswith("thing") and _DETERMINED.match(head.string, head.end())):
         return True
-    return not doing.endswith("thing") and bool(_DETERMINED.match(head.string, head.end()))
+    dealt = bool(head["instead"] or head["avoided"]) and doing.lower() in _DEALING
+    return dealt and bool(_ALONE.match(head.string, head.end()))
 
 
 def _commands(head: re.Match[str]) -> bool:

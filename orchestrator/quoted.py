@@ -32,16 +32,20 @@ _QUOTED = re.compile(
 )
 _MESSAGE = re.compile(
     r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
-    r"|(?<!error )(?<!user )message|(?:reply|respond) with)\s"
+    r"|mention(?:s|ing)?|contain(?:s|ing)?"
+    r"|(?<!error )(?<!user )message|(?:reply|respond) with|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
     r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
-    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment)(?!\sme\b)"
+    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase)"
+    r"(?!\sme\b)"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
-    r"\b[^.!?;\n\"'“„«‘`]{0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
+    r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
     rf"{_INLINE}|{_TRACE}",
     re.IGNORECASE | re.MULTILINE,
 )
 """What is written, posted or translated, what a new thing is called, and a stack trace. Other quotes may be the task
 itself ("the user asked 'what is due'")."""
+_TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
+"""What says of any quote behind it that it is no task."""
 _OUTSIDE = re.compile(r"[^\WQ]")
 _WHOLE = re.compile(
     r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
@@ -57,13 +61,13 @@ def unquoted(text: str) -> str:
     return text.rstrip(".!?")[1:-1].strip("`").strip() if _WHOLE.fullmatch(text) else text
 
 
-def without_messages(text: str) -> str:
+def without_messages(text: str, least: int = LEAST_SAID) -> str:
     """The text without stack traces and the quotes that it says are messages, titles and the like; all of it where too
-    little is left to be a task."""
+    little is left to be a task, which `least` terms are."""
     if not _MAY_QUOTE.search(text):
         return text
     left = _MESSAGE.sub(lambda found: found["lead"] or "", text)
-    return left if says(left, LEAST_SAID) else text
+    return left if says(left, 1 if _TRANSLATE.match(text) else least) else text
 
 
 def with_messages_masked(text: str) -> str:

@@ -74,6 +74,11 @@ class Wording:
         """Whether the words before leave this name out: "without X", "don't use X", "not in X", "instead of X"."""
         return self._negation(start) < start
 
+    def is_left_out(self, start: int, end: int) -> bool:
+        """The same for words[start:end], also by a part that is nothing but "no X": "no slack, email Ana"."""
+        alone = self.word(start - 1) == "no" and self.word(start - 2) in ("", ",", "please")
+        return self.is_negated(start) or (alone and (self.ends(end) or self.word(end) == "please"))
+
     def left_out(self, start: int, end: int) -> tuple[int, int]:
         """Where the text leaves words[start:end] out, in characters: from the negation to the name's end."""
         while self.word(end) in _CUES:

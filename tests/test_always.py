@@ -74,6 +74,7 @@ def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name(tools:
     [
         "answer without searching the web",
         "don't google it",
+        "search everywhere except the web",
         "do not search my documents",
         "book a desk for Monday",
         "look at the picture that hangs up there",

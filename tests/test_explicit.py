@@ -131,6 +131,8 @@ def test_a_list_of_three_is_read_whole_with_everyday_names_in_it() -> None:
         ("write it down, no memory mcp please", ("memory",)),
         ("tell the team, but don't post it to slack", ("slack",)),
         ("use neither slack nor jira to say so", ("slack", "jira")),
+        ("no slack please, email Ana", ("slack",)),
+        ("say so to the team, no slack", ("slack",)),
         ("use neither trello nor jira to say so", ("jira",)),
     ],
 )
@@ -150,6 +152,8 @@ def test_one_server_may_be_wanted_in_place_of_another() -> None:
         "list the issues that are not in Jira",
         "if not in Jira, add it",
         "there are no jira issues",
+        "list the people with no slack",
+        "no slack channels were found, say so",
         "sort it without using memory twice",
         "say 'the team must not use slack' to everybody",
         'close the issue "search fails without github"',

@@ -27,6 +27,15 @@ def test_an_embedder_reads_what_stands_around_a_quote_in_every_part() -> None:
 
 
 @pytest.mark.parametrize(
+    "query", ["email bob@acme.com: “refund it”", "find who is on call and text her 'please refund it'"]
+)
+def test_no_part_with_a_verb_of_writing_is_read_for_its_message(query: str) -> None:
+    understood = understand(query)
+    assert not any("refund" in text for text in understood.texts)
+    assert {clause.terms.get("refund", QUOTED) for clause in understood.clauses} == {QUOTED}
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "post 'cancel the subscription'",
@@ -56,6 +65,8 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ('The user asked: "what is the weather in Oslo tomorrow?"', "weather:get_forecast"),
         ("My boss said: 'book a desk in the Berlin office for Monday'", "facilities:book_desk"),
         ("use 'refund_charge' for ch_123", "stripe:refund_charge"),
+        ('translate: "please cancel my order"', "translate:translate_text"),
+        ('search gmail for "book a desk"', "gmail:search_messages"),
         ("send bob an email: 'please refund order 4411 and cancel the subscription'", "gmail:send_email"),
         ('sms the customer: "your refund is on its way"', "twilio:send_sms"),
         ('open a github issue called "Merge pull request button missing"', "github:create_issue"),

@@ -10,7 +10,7 @@ from orchestrator.text import STOP_WORDS, split_words, stem
 MAX_GAP = 2
 """Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
 
-_NEGATIONS = frozenset("not don without never avoid".split())
+_NEGATIONS = frozenset("not don without never avoid except".split())
 _PARTICLES = frozenset("up out in on for from with".split())
 _NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
@@ -182,7 +182,7 @@ def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]
     """The places of the phrase's words, in order from `start` and with small gaps; None if they are not there."""
     places, gap = [start], 0
     for place in range(start + 1, len(words)):
-        if len(places) == len(phrase.stems) or gap > MAX_GAP:
+        if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _NEGATIONS:
             break
         if words[place] == phrase.stems[len(places)]:
             places.append(place)

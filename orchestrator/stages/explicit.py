@@ -202,7 +202,7 @@ class ServerIndex:
         said = " ".join(query.words[name.start : name.end]).lstrip("@")
         # "No X mcp" leaves X out; "no X issues" speaks of issues.
         no = form is Form.STRONG and query.word(listed[0].start - 1) == "no"
-        negated = no or query.is_negated(listed[0].start)
+        negated = no or query.is_left_out(listed[0].start, listed[-1].end)
         span = query.left_out(listed[0].start, listed[-1].end) if negated else (0, 0)
         return [
             Mention(server=server, said=said, form=form, negated=negated, corrected=name.corrected, span=span)
@@ -215,7 +215,7 @@ class ServerIndex:
         ordinary = name.alias in self._ordinary
         if query.is_strong(name.start, name.end, ordinary=ordinary) or query.is_strong(start, end, ordinary=ordinary):
             return Form.STRONG
-        negated = query.is_negated(start)
+        negated = query.is_left_out(start, end)
         if ordinary and not (negated and query.ends(end) and not EVERYDAY.issuperset(name.alias.split())):
             return None
         if name.corrected or len(name.alias) < 3:

@@ -10,7 +10,7 @@ from itertools import islice
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
 from orchestrator.negation import split_negated
-from orchestrator.quoted import without_messages
+from orchestrator.quoted import LEAST_SAID, without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import split_words, terms, terms_and_words
 
@@ -47,9 +47,9 @@ class Understood:
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
         without quoted messages."""
-        clauses = [clause.text for clause in self.clauses] if len(self.clauses) > 1 else []
-        read = (self.asked, *clauses, *(text for text, _ in self.earlier))
-        return [respelt(_unquoted(text), self.slips) for text in read]
+        clauses = [_unquoted(clause.text, 1) for clause in self.clauses] if len(self.clauses) > 1 else []
+        read = (_unquoted(self.asked), *clauses, *(_unquoted(text) for text, _ in self.earlier))
+        return [respelt(text, self.slips) for text in read]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,20 +113,20 @@ def clean(query: str) -> str:
 def weigh(text: str) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
     where only a quoted message or title has it."""
-    return _weights(text, _words(text))
+    return _weights(text, _words(text), 1)
 
 
-def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
+def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
     weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
-    if (said := _unquoted(text)) == text:
+    if (said := _unquoted(text, least)) == text:
         return weighted
     asked = set(terms(said))
     return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
 
 
-def _unquoted(text: str) -> str:
-    """The text without the messages and titles that it quotes."""
-    return text if len(text) > MAX_CUT else without_messages(text)
+def _unquoted(text: str, least: int = LEAST_SAID) -> str:
+    """The text without the messages and titles that it quotes, where `least` terms are left."""
+    return text if len(text) > MAX_CUT else without_messages(text, least)
 
 
 def _words(text: str) -> list[tuple[str, str]]:
