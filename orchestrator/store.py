@@ -18,32 +18,18 @@ from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
 from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
-from orchestrator.storage.news import write_after
-from orchestrator.storage.points import (
-    SHARED,
-    Changes,
-    Definitions,
-    Servers,
-    changes_between,
-    stored_tool,
-    tool_id,
-)
+from orchestrator.storage.points import SHARED, Changes, stored_tool, tool_id
 from orchestrator.storage.qdrant import Busy, Qdrant
 from orchestrator.storage.shelf import Shelf
 from orchestrator.storage.stored import Stored, following_news, read_stored
+from orchestrator.storage.writing import Progress, Writer
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
-_BATCH = 256
-_PAUSE_S = 0.1
-"""Between two chunks of a long write, so that a process that waits for the folder gets its turn."""
 _ATTEMPTS = 5
-_DRAFT_S = 3600
-"""Points that nothing names may be another writer's, about to be named, until they are this old."""
+_SPARE = 256
+"""Points that a search finds in vain: another writer's drafts, and shared tools behind the tenant's own."""
 _REMEMBERED = 10_000
-
-Progress = Callable[[int, int], None]
-"""Called with the tools written so far and the tools to write."""
 
 
 class Store:
@@ -59,6 +45,7 @@ class Store:
         self.location = "" if location is None else str(location)
         self._qdrant = Qdrant(self.location, timeout_s)
         self._shelf = Shelf(self._qdrant, embedder)
+        self._writer = Writer(self._qdrant, self._shelf)
         self._versions: dict[str, tuple[str, str]] = {}
 
     @property
@@ -179,8 +166,7 @@ class Store:
             ids = {point: name for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()}
             if not ids:
                 return []
-            # A few points may be no tool of the catalogue: a writer's drafts, shared tools behind the tenant's own.
-            found = points.nearest(COLLECTION, vector, {"tenant": [tenant, SHARED]}, limit + _BATCH)
+            found = points.nearest(COLLECTION, vector, {"tenant": [tenant, SHARED]}, limit + _SPARE)
         named = [(":".join(ids[point]), score) for point, score in found if point in ids]
         return named[:limit]
 
@@ -204,87 +190,16 @@ class Store:
             for tool in tools
             if now[server][tool.name] == tool.hash
         }
-        return self._write(tenant, now, wanted, on_progress)
+        return self._writer.write(tenant, now, wanted, on_progress)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Takes a server and all its tools away."""
         _check_tenant(tenant)
-        return self._write(tenant, {server: None}, {}, None)[server]
+        return self._writer.write(tenant, {server: None}, {}, None)[server]
 
     def close(self) -> None:
         """Closes the client; a later call opens it again (and an in-memory store is then empty)."""
         self._qdrant.close()
-
-    # --- inside
-
-    def _write(
-        self,
-        tenant: str,
-        now: Mapping[str, Definitions | None],
-        wanted: Mapping[str, Tool],
-        on_progress: Progress | None,
-    ) -> dict[str, Changes]:
-        with self._qdrant.opened() as points:
-            if points.target(COLLECTION) in (None, self._shelf.collection):
-                missing = points.missing(COLLECTION, list(wanted))
-                if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
-                    return self._finish(points, tenant, now, wanted)
-        self._shelf.follow_embedder()
-        self._add_missing(tenant, wanted, on_progress)
-        with self._qdrant.opened() as points:
-            return self._finish(points, tenant, now, wanted)
-
-    def _finish(
-        self, points: Points, tenant: str, now: Mapping[str, Definitions | None], wanted: Mapping[str, Tool]
-    ) -> dict[str, Changes]:
-        """Adds the few points that are not there, flips, and sweeps."""
-        ledger.prepare(points)
-        before = ledger.owned(points, [tenant])[tenant]
-        died = ledger.has_draft(points, tenant)
-        if missing := points.missing(COLLECTION, list(wanted)):
-            ledger.mark_draft(points, tenant)
-            tools = {point: wanted[point] for point in missing}
-            self._shelf.add(points, tenant, tools, self._shelf.embed(list(tools.values())))
-        if before.pending or any(before.tools.get(server) != tools for server, tools in now.items()):
-            version = ledger.versions(points, [tenant])[tenant]
-            ledger.flip(points, before, {**before.pending, **now})
-            self._qdrant.wrote(write_after(points, before, version, now) if self._qdrant.folder else None)
-        self._sweep(points, before, scan=died)
-        return {server: changes_between(before.tools.get(server, {}), tools or {}) for server, tools in now.items()}
-
-    def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
-        """Writes the points that are not there, chunk by chunk, so that others get their turn in between."""
-        with self._qdrant.opened() as points:
-            missing = points.missing(COLLECTION, list(wanted))
-            if missing:
-                ledger.prepare(points)
-                ledger.mark_draft(points, tenant)
-        done = 0
-        for first in range(0, len(missing), self._shelf.chunk):
-            ids = missing[first : first + self._shelf.chunk]
-            vectors = self._shelf.embed([wanted[point] for point in ids])
-            with self._qdrant.opened() as points:
-                for start in range(0, len(ids), _BATCH):
-                    part = {point: wanted[point] for point in ids[start : start + _BATCH]}
-                    self._shelf.add(points, tenant, part, vectors[start : start + _BATCH])
-                    done += len(part)
-                    if on_progress is not None:
-                        on_progress(done, len(missing))
-            if done < len(missing) and self._qdrant.folder:
-                time.sleep(_PAUSE_S)
-
-    def _sweep(self, points: Points, before: Servers, *, scan: bool) -> None:
-        """Removes the points that were named and are no more; after a writer's death also those that never were."""
-        named = ledger.owned(points, [before.tenant])[before.tenant].ids
-        points.delete(COLLECTION, [point for point in before.ids if point not in named])
-        if scan and points.has(COLLECTION):
-            found = points.find(COLLECTION, {"tenant": before.tenant})
-            unnamed = [record for record in found if str(record.id) not in named]
-            old = [str(r.id) for r in unnamed if r.payload["written"] <= time.time() - _DRAFT_S]
-            points.delete(COLLECTION, old)
-            if len(old) < len(unnamed):
-                return
-        ledger.clear_draft(points, before.tenant)
 
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:

@@ -178,7 +178,7 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
     assert store.load("org:1").tools == Catalogue(MAIL).tools
     store.replace_server("org:1", "mail", MAIL)
     assert _points(store) == 5
-    monkeypatch.setattr("orchestrator.store._DRAFT_S", -1)
+    monkeypatch.setattr("orchestrator.storage.writing._DRAFT_S", -1)
     store.replace_server("org:1", "mail", MAIL)
     assert _points(store) == 2
     assert store.load("org:1").tools == Catalogue(MAIL).tools
