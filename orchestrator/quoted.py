@@ -22,12 +22,12 @@ _TRACE = (
     r"^[^\S\n]*at \S+ ?\(.*\)$"
     r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
 )
+_PASTED = rf"```(?s:.*?)(?:```|\Z)|{_TRACE}|^>.*$|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$"
+PASTED = re.compile(rf"\A(?:(?:{_PASTED})\s{{0,9}})+|(?:\s{{0,9}}(?:{_PASTED}))+", re.MULTILINE)
+"""What is pasted, with the space between it and what stands before; at the beginning, and what stands behind."""
 # A quote that stands where a part begins is the task itself.
 _QUOTED = re.compile(
-    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))"
-    + _INLINE
-    + r"|```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
-    rf"|{_TRACE}|^>.*$|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$",
+    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{_PASTED}|`[^`\n]+`",
     re.MULTILINE,
 )
 _MESSAGE = re.compile(

@@ -177,6 +177,20 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
         ("Read it. Then send it.", ["Read it", "send it."]),
         ("fetch it; afterwards please delete it", ["fetch it", "delete it"]),
         ("- buy milk\n- buy bread", ["buy milk", "buy bread"]),
+        (
+            "Lee wrote:\n> Cancel it. Then refund it.\nDraft a reply",
+            ["Lee wrote:\n> Cancel it. Then refund it.", "Draft a reply"],
+        ),
+        (
+            "why does it fail?\n```\nsend()\n\nstop()\n```\nreview it",
+            ["why does it fail?\n```\nsend()\n\nstop()\n```", "review it"],
+        ),
+        (
+            "at a.B(C.java:4)\nat a.D(C.java:5)\n\nopen an issue",
+            ["at a.B(C.java:4)\nat a.D(C.java:5)\n\nopen an issue"],
+        ),
+        ("List the pods. Email Bo\n--\nAna. Sales", ["List the pods", "Email Bo\n--\nAna. Sales"]),
+        ("find contacts - no email, no phone, then count them", ["find contacts - no email, no phone", "count them"]),
     ],
 )
 def test_seams(task: str, parts: list[str]) -> None:

@@ -1,14 +1,15 @@
 """Where a task falls into parts. More careful than the clauses that routing reads: each part may become a call.
 
 Strong seams ("then", a numbered list, a new sentence) order the parts; weak ones ("and", a comma) leave them side by
-side, and count only where the planner finds a different tool on each side. Quoted text is never cut.
+side, and count only where the planner finds a different tool on each side. Quoted and pasted text is never cut, and
+pasted text is no part of its own.
 """
 
 import re
 from dataclasses import dataclass, replace
 
 from orchestrator.negation import forbidden_places
-from orchestrator.quoted import QUOTE, unquoted
+from orchestrator.quoted import PASTED, QUOTE, unquoted
 from orchestrator.text import stem
 
 _SEAM = re.compile(
@@ -23,6 +24,8 @@ _SEAM = re.compile(
 )
 _UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b)*", re.IGNORECASE)
 """What stands besides in a part that only forbids."""
+_LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
+"""A part that only says what the part before lacks: "find contacts - no email"."""
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
@@ -68,7 +71,9 @@ def cut_task(task: str) -> list[Part]:
     whole = Part(text=task)
     if len(task) > 4_000:
         return [whole]
-    masked = QUOTE.sub(lambda match: "x" * len(match.group()), task)
+    masked = task
+    for kind in (PASTED, QUOTE):
+        masked = kind.sub(lambda match: "x" * len(match.group()), masked)
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
@@ -91,5 +96,7 @@ def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
 
 def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:
     cleaned = _POLITE.sub("", text.strip(" \t\n,;")).strip()
-    if cleaned:
+    if parts and _LACKING.fullmatch(cleaned):
+        parts[-1] = parts[-1].joined(Part(cleaned, joint, seam))
+    elif cleaned:
         parts.append(Part(cleaned, joint, seam) if parts else Part(cleaned))
