@@ -14,11 +14,12 @@ from orchestrator.quoted import masked, unquoted
 from orchestrator.text import says
 
 _CUES = (
-    *("n't", "n’t", "dont", "do not", "must not", "should not", "not to", "to not", "never", "nothing", "no need"),
+    *("n't", "n’t", "dont", "do not", "must not", "should not", "may not", "not to", "to not", "never", "nothing"),
     *("without", "instead of", "rather than", "avoid", "refrain from", "no "),
 )
 _NOT = (
-    r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|never)"
+    r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
+    r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"

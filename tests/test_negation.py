@@ -37,6 +37,9 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
     ("text", "asked"),
     [
         ("You must not delete rows. Query the orders.", "Query the orders."),
+        ("Query the orders. You may not delete any.", "Query the orders. ."),
+        ("Query the orders. You must never delete rows.", "Query the orders. ."),
+        ("show the locks, under no circumstances restart anything", "show the locks, "),
         ("dont delete anything, only list the objects", "only list the objects"),
         ("make sure not to send any email, only list the invoices", "only list the invoices"),
         ("I don't want you to send an email, post to the chat", "post to the chat"),
@@ -196,6 +199,7 @@ def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
         "don't send anything but the summary",
         "list nothing but the titles",
         "my filters match nothing",
+        "the orders may not show up, check them",
         "how do I avoid paying fees",
         "will it rain? I don't want to get wet",
         "don't forget to email Bob",
