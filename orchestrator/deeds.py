@@ -36,7 +36,7 @@ def does_without(head: re.Match[str]) -> bool:
     if head["to"] and may_act(head["whom"].lower()):  # "no message to show"
         return False
     just = bool(_JUST.match(behind))
-    if _PARTS.fullmatch(before):
+    if _PARTS.fullmatch(before.lstrip(" ,.;")):
         return just or _begins_a_task(head, behind)
     beside = _BESIDE.match(behind)
     ends = just or (beside is not None and (beside["stop"] is not None or beside["no"]))

@@ -83,7 +83,10 @@ class Wording:
         """Where the text leaves words[start:end] out, in characters: from the negation to the name's end."""
         while self.word(end) in _CUES:
             end += 1
-        return self._spans[self._negation(start)][0], self._spans[end - 1][1]
+        begin = self._negation(start)
+        if begin == start and self.word(start - 1) == "no":
+            begin -= 1
+        return self._spans[begin][0], self._spans[end - 1][1]
 
     def _negation(self, start: int) -> int:
         """The place where the words begin that leave this name out; `start` where none do."""

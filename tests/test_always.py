@@ -69,6 +69,10 @@ def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name(tools:
     assert not found["web_search"].settles
 
 
+def test_no_phrase_goes_on_behind_a_negation(index: Index) -> None:
+    assert set(hits(index, "search the docs, no web")) == {"workspace_rag_query"}
+
+
 @pytest.mark.parametrize(
     "clause",
     [

@@ -229,6 +229,7 @@ def test_other_negations_and_a_task_of_nothing_else_stay_whole(text: str) -> Non
         ("No web search, look in the handbook", "builtin:workspace_rag_query"),
         ("no emails, place a call to Bob", "twilio:place_call"),
         ("reply to the ticket (no email)", "zendesk:reply_to_ticket"),
+        ("no slack, no email - just book a desk", "facilities:book_desk"),
         ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
     ],
 )
@@ -243,6 +244,8 @@ async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_lef
         forbidden = await router.route("list the s3 objects but don't delete any")
         left_out = await router.route("don't use jira, create an issue")
         neither = await router.route("post 'don't delete any' to the slack channel")
+        both = await router.route("no slack, no email - just book a desk")
+    assert both.warnings == ('"no email" is read as what not to do',)
     assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
     assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
     assert [*left_out.warnings, *neither.warnings] == []

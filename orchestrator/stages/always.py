@@ -11,6 +11,8 @@ MAX_GAP = 2
 """Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
 
 _NEGATIONS = frozenset("not don without never avoid except".split())
+_ENDS = _NEGATIONS | {"no"}
+"""Behind such a word a phrase does not go on: "search the docs, no web"."""
 _PARTICLES = frozenset("up out in on for from with".split())
 _NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
@@ -182,7 +184,7 @@ def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]
     """The places of the phrase's words, in order from `start` and with small gaps; None if they are not there."""
     places, gap = [start], 0
     for place in range(start + 1, len(words)):
-        if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _NEGATIONS:
+        if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _ENDS:
             break
         if words[place] == phrase.stems[len(places)]:
             places.append(place)
