@@ -43,6 +43,7 @@ WAYS = {
 """Levers whose absence is another way of ranking with the same maps."""
 FEATURES = {
     "the server as evidence": ("kw_server", "cos_server"),
+    "words side by side": ("kw_pairs",),
     "what clauses find": ("kw_best_clause", "kw_clause_rank", "cos_best_clause", "cos_clause_rank"),
 }
 

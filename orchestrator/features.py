@@ -31,6 +31,7 @@ KEYWORD = (
     "query_in_tool",
     "server_in_query",
     "kw_clause_rank",
+    "kw_pairs",
 )
 SEMANTIC = (
     "cos",
@@ -101,6 +102,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
     rows[:, 7] = named
     rows[:, 8] = held
     rows[:, 9] = chosen.at(scores.named, servers)
+    rows[:, 11] = chosen.at(scores.pairs, positions) / 10
     if len(scores.parts) > 1:
         clauses, whole = scores.parts[1:], chosen.rows[0]
         shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)

@@ -4,7 +4,7 @@ A few documents can be replaced without counting the others again; the scores ar
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
+from orchestrator.said import Said
 from orchestrator.steps import Moves
 
 Scores = NDArray[np.float32]
 """Shape [documents]; 0 where no term overlaps."""
-
-Said = Sequence[tuple[Sequence[str], float]]
-"""A document: the terms of each of its fields, and how much one of them counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,31 +38,21 @@ class Counts:
     size: int
 
     @classmethod
-    def of(cls, documents: Iterable[Said]) -> Self:
+    def of(cls, said: Said) -> Self:
         """Counted anew; within a term the documents are in order."""
-        ids: defaultdict[str, int] = defaultdict()
-        ids.default_factory = ids.__len__
-        said: list[int] = []
-        runs: list[tuple[int, int, int, float]] = []
-        size = 0
-        for size, document in enumerate(documents, start=1):
-            for bit, (terms, weight) in enumerate(document):
-                said += map(ids.__getitem__, terms)
-                runs.append((len(terms), size - 1, 1 << bit, weight))
-        ids.default_factory = None
-        lengths, places, bits, weights = (np.array(column) for column in zip(*runs, strict=True)) if runs else _NONE
-        key = np.array(said, np.int64) * max(size, 1) + np.repeat(places, lengths)
+        many = max(said.size, 1)
+        key = said.words * many + said.documents.repeat(said.lengths)
         order = np.argsort(key, kind="stable")
         key = key[order]
         first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.zeros(0, np.int64)
-        term, place = np.divmod(key[first], max(size, 1))
+        term, place = np.divmod(key[first], many)
         return cls(
-            ids=dict(ids),
-            starts=_starts(term, len(ids)),
+            ids=said.ids,
+            starts=_starts(term, len(said.ids)),
             documents=place,
-            frequency=each(np.add, np.repeat(weights, lengths)[order], first).astype(np.float32),
-            fields=each(np.bitwise_or, np.repeat(bits, lengths)[order], first).astype(np.uint8),
-            size=size,
+            frequency=each(np.add, said.weights.repeat(said.lengths)[order], first).astype(np.float32),
+            fields=each(np.bitwise_or, said.bits.repeat(said.lengths)[order], first).astype(np.uint8),
+            size=said.size,
         )
 
     @property
@@ -98,9 +86,6 @@ class Counts:
         )
 
 
-_NONE = (np.zeros(0, np.int64),) * 4
-
-
 def _starts(term: NDArray[np.int64], terms: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.bincount(term, minlength=terms))]).astype(np.int64)
 
@@ -126,7 +111,7 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
         if isinstance(corpus, Counts):
             counts = corpus
         else:
-            counts = Counts.of([[(words, 1.0)] for words in corpus])
+            counts = Counts.of(Said.of([(words, 1.0)] for words in corpus))
             self.doc_freqs = [Counter(words) for words in corpus]
         self.corpus_size = counts.size
         self.doc_len = np.bincount(counts.documents, counts.frequency, minlength=counts.size)

@@ -105,10 +105,11 @@ class Search:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
-        clauses = [clause.terms for clause in understood.clauses] if len(understood.clauses) > 1 else []
-        self._keyword = index.keyword.score(understood.terms, *clauses, among=allowed)
+        parts = (understood, *(understood.clauses if len(understood.clauses) > 1 else ()))
+        terms = [part.terms for part in parts]
+        self._keyword = index.keyword.score(*terms, pairs=[part.pairs for part in parts], among=allowed)
         self._semantic: SemanticIndex | None = None
-        self._query = query_features(self._keyword, (understood.terms, *clauses))
+        self._query = query_features(self._keyword, terms)
         self._queries = np.array(self._query)
         self._words = self._candidates(self._keyword.parts)
 

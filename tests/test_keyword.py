@@ -6,6 +6,7 @@ from rank_bm25 import BM25Okapi
 
 from orchestrator.models import Tool
 from orchestrator.postings import Counts, PositiveBM25, Postings
+from orchestrator.said import Said
 from orchestrator.stages.keyword import FIELDS, KeywordIndex
 from tests.catalogues import sample, taking, tool
 
@@ -18,7 +19,7 @@ def corpus(documents: int, seed: int) -> list[list[str]]:
 
 def counted(documents: list[list[str]]) -> Counts:
     """Documents of one field."""
-    return Counts.of([(words, 1.0)] for words in documents)
+    return Counts.of(Said.of([(words, 1.0)] for words in documents))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50, 400])

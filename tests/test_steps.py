@@ -11,6 +11,7 @@ from orchestrator.models import Tool
 from orchestrator.postings import Postings
 from orchestrator.stages.always import DEFAULT_CAPABILITIES
 from orchestrator.steps import step_between
+from orchestrator.wordpairs import side_by_side
 from tests.catalogues import taking, tool
 from tests.stores import shipped
 
@@ -87,8 +88,10 @@ def assert_same(stepped: Index, fresh: Index) -> None:
     assert cosines.tolist() == [whole[tool.key] for tool in stepped.catalogue]
     for query in QUERIES:
         weighted = dict.fromkeys(query.split(), 1.0)
-        one, other = ours.score(weighted), theirs.score(weighted)
+        pairs = [side_by_side(query.split(), weighted)]
+        one, other = ours.score(weighted, pairs=pairs), theirs.score(weighted, pairs=pairs)
         np.testing.assert_array_equal(one.parts, other.parts)
+        np.testing.assert_array_equal(one.pairs, other.pairs)
         np.testing.assert_array_equal(one.servers, other.servers)
         np.testing.assert_array_equal(one.columns.held, other.columns.held)
         assert stepped.servers.find(query) == fresh.servers.find(query)

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
 from orchestrator.postings import Columns, Counts, Postings, each
+from orchestrator.said import Said
 from orchestrator.steps import Step
 from orchestrator.text import field_terms, fields, terms
+from orchestrator.wordpairs import Pair, WordPairs
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
 """In the order of the bits of `Columns.held`."""
@@ -29,7 +31,7 @@ class KeywordScores:
 
     `servers` are the whole's scores of every server, as shares of the best one's. `columns` are the postings of the
     query's words; `asked` is what each part asks of these, `ceilings` the most that a tool could score for it, and
-    `named` the share of each server's name that it says.
+    `named` the share of each server's name that it says; `pairs` is what a tool holds of its word pairs.
     """
 
     parts: NDArray[np.float32]
@@ -41,17 +43,20 @@ class KeywordScores:
     ceilings: NDArray[np.float64]
     named: NDArray[np.float64]
     """[parts, servers]"""
+    pairs: NDArray[np.float64]
+    """[parts, tools]"""
     says: list[tuple[float, float]]
     """For each part the weight of its known words, and their summed inverse document frequency."""
     tools: int
     """How many tools were searched."""
 
 
-class BothCounts(NamedTuple):
-    """A document a tool, and a document a server."""
+class Counted(NamedTuple):
+    """What is said: a document a tool, and a document a server; and the tools' word pairs."""
 
     tools: Counts
     servers: Counts
+    pairs: WordPairs
 
 
 class KeywordIndex:
@@ -61,7 +66,7 @@ class KeywordIndex:
         self,
         tools: Sequence[Tool],
         places: Mapping[str, slice] | None = None,
-        counts: BothCounts | None = None,
+        counts: Counted | None = None,
         names: "ServerNames | None" = None,
     ) -> None:
         """counts and names: those that are known already."""
@@ -79,9 +84,10 @@ class KeywordIndex:
     def changed(self, catalogue: Catalogue, step: Step) -> "KeywordIndex":
         """The index of the catalogue that this step leads to."""
         come = count(step.come, places_of_servers(step.come))
-        counts = BothCounts(
+        counts = Counted(
             tools=self._counts.tools.changed(step.tools, come.tools),
             servers=self._counts.servers.changed(step.servers, come.servers),
+            pairs=self._counts.pairs.changed(step.tools, come.pairs),
         )
         return KeywordIndex(catalogue.tools, catalogue.places, counts, self.names.changed(list(catalogue.places)))
 
@@ -96,10 +102,16 @@ class KeywordIndex:
         found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
         return found
 
-    def score(self, *parts: Mapping[str, float], among: NDArray[np.bool_] | None = None) -> KeywordScores:
+    def score(
+        self,
+        *parts: Mapping[str, float],
+        pairs: Sequence[Mapping[Pair, float]] = (),
+        among: NDArray[np.bool_] | None = None,
+    ) -> KeywordScores:
         """The leg: weighted terms of the query, and of its clauses where it has several, against every tool.
 
-        among: the tools that count [tools]; the others are as if they were not there.
+        pairs: each part's weighted word pairs. among: the tools that count [tools]; the others are as if they were not
+        there.
         """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
         columns = columns if among is None else columns.among(among)
@@ -117,6 +129,7 @@ class KeywordIndex:
                 [self.postings.ceiling(idf, lost, tools) for (_, idf), lost in zip(says, unknown, strict=True)]
             ),
             named=np.array([self.names.said_by(weighted) for weighted in parts]),
+            pairs=self._counts.pairs.scores(pairs or [{}] * len(parts), among),
             says=says,
             tools=tools,
         )
@@ -170,10 +183,11 @@ class ServerNames:
         return said / self._sizes
 
 
-def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> BothCounts:
+def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> Counted:
     """What the tools say, field by field, and what their servers do."""
-    counts = Counts.of([(field_terms(*field), FIELD_WEIGHTS[field[0]]) for field in fields(tool)] for tool in tools)
-    return BothCounts(tools=counts, servers=_by_server(counts, _server_of(places), len(places)))
+    said = Said.of([(field_terms(*field), FIELD_WEIGHTS[field[0]]) for field in fields(tool)] for tool in tools)
+    counts = Counts.of(said)
+    return Counted(tools=counts, servers=_by_server(counts, _server_of(places), len(places)), pairs=WordPairs.of(said))
 
 
 def _server_of(places: Mapping[str, slice]) -> NDArray[np.int64]:

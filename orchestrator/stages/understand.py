@@ -13,6 +13,7 @@ from orchestrator.negation import split_negated
 from orchestrator.quoted import LEAST_SAID, without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import split_words, terms, terms_and_words
+from orchestrator.wordpairs import Pair, side_by_side
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
@@ -28,15 +29,17 @@ class Understood:
 
     `text` is the whole query, `asked` leaves out what is `forbidden` in it and the marks of its lists, unless it is too
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
-    to the word that a person is shown. `earlier` holds the earlier texts that it leans on, with their weights. `slips`
-    maps misspelt words to those that are meant, whose terms stand in place of theirs. `only_forbids`: nothing is asked
-    for ("don't delete the bucket"), here or before, so `asked` is all of it.
+    to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
+    texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
+    in place of theirs. `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is
+    all of it.
     """
 
     text: str
     asked: str
     terms: Mapping[str, float]
     words: Mapping[str, str]
+    pairs: Mapping[Pair, float]
     clauses: tuple["Clause", ...]
     earlier: tuple[tuple[str, float], ...] = ()
     slips: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class Clause:
 
     text: str
     terms: Mapping[str, float]
+    pairs: Mapping[Pair, float]
 
 
 def understand(
@@ -79,20 +83,23 @@ def understand(
     if wrong:
         words = _words(meant)
     weighted = _weights(meant, words)
+    pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
         words = [*words, *before]
         weighted = {**{term: weight * own for term, own in _weights(said, before).items()}, **weighted}
+        pairs = {**_pairs(before, weighted), **pairs}
     parts = split_clauses(asked)
-    cut = tuple(Clause(text=part, terms=weigh(respelt(part, wrong))) for part in parts) if len(parts) > 1 else ()
-    clauses = cut or (Clause(text=asked, terms=weighted),)
+    cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
+    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs),)
     shown = dict(reversed(words))
     return Understood(
         text=text,
         asked=asked,
         terms=weighted,
         words=shown,
+        pairs=pairs,
         clauses=clauses,
         earlier=earlier,
         slips=wrong,
@@ -110,18 +117,25 @@ def clean(query: str) -> str:
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
-def weigh(text: str) -> dict[str, float]:
-    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
-    where only a quoted message or title has it."""
-    return _weights(text, _words(text), 1)
+def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
+    meant = respelt(text, wrong)
+    words = _words(meant)
+    weighted = _weights(meant, words, 1)
+    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted))
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
+    """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
+    where only a quoted message or title has it."""
     weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
     if (said := _unquoted(text, least)) == text:
         return weighted
     asked = set(terms(said))
     return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
+
+
+def _pairs(words: Sequence[tuple[str, str]], weighted: Mapping[str, float]) -> dict[Pair, float]:
+    return side_by_side((term for term, _ in words), weighted)
 
 
 def _unquoted(text: str, least: int = LEAST_SAID) -> str:
