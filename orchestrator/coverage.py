@@ -72,13 +72,15 @@ class Coverage:
 
 
 def conformities(scores: Sequence[float]) -> list[float]:
-    """Of each candidate, in order: its score as a share of the best's, divided by its place; they fall.
+    """Of each candidate, in order: its score as a share of the best's, divided by its rank by score; they fall.
 
-    In an order that is not by score, one counts as likely as the likeliest at or behind its place.
+    In an order that is not by score, one conforms as well as any behind it: all that would belong by score, belong.
     """
-    likeliest = list(accumulate(reversed(scores), max))[::-1]
     best = max(max(scores, default=0.0), 1e-12)
-    return [score / best / place for place, score in enumerate(likeliest, start=1)]
+    own = [0.0] * len(scores)
+    for rank, place in enumerate(sorted(range(len(scores)), key=scores.__getitem__, reverse=True), start=1):
+        own[place] = scores[place] / best / rank
+    return list(accumulate(reversed(own), max))[::-1]
 
 
 def conformity(scores: Sequence[float], needed: Sequence[bool], gold: int) -> float:
