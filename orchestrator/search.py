@@ -105,9 +105,10 @@ class Search:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
-        parts = (understood, *(understood.clauses if len(understood.clauses) > 1 else ()))
-        terms = [part.terms for part in parts]
-        self._keyword = index.keyword.score(*terms, pairs=[part.pairs for part in parts], among=allowed)
+        clauses = understood.clauses if len(understood.clauses) > 1 else ()
+        terms = [understood.terms, *(clause.terms for clause in clauses)]
+        pairs = [understood.pairs, *(clause.pairs for clause in clauses)]
+        self._keyword = index.keyword.score(*terms, pairs=pairs, among=allowed)
         self._semantic: SemanticIndex | None = None
         self._query = query_features(self._keyword, terms)
         self._queries = np.array(self._query)
