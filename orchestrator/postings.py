@@ -206,6 +206,8 @@ class Postings:
         self.idf: NDArray[np.float64] = model.idf_by_number
         """Of each term, by its number."""
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
+        self.one = self._saturated(np.ones(1), self._norm)
+        """What saying something once counts in each document, by its length; [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (np.repeat(self.idf, np.diff(counts.starts)) * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()

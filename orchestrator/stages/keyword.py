@@ -129,7 +129,7 @@ class KeywordIndex:
                 [self.postings.ceiling(idf, lost, tools) for (_, idf), lost in zip(says, unknown, strict=True)]
             ),
             named=np.array([self.names.said_by(weighted) for weighted in parts]),
-            pairs=self._counts.pairs.scores(pairs or [{}] * len(parts), among),
+            pairs=self._counts.pairs.scores(pairs or [{}] * len(parts), among) * self.postings.one,
             says=says,
             tools=tools,
         )
