@@ -1,8 +1,8 @@
 """Coverage sets: how many of the best tools hold all that are needed, with a wanted probability.
 
-Split conformal prediction. A tool conforms by its score as a share of the best tool's, divided by its place; a query by
-the last tool that it needs, and not at all where one is not among the best 50. The threshold of a coverage is what so
-many queries reach, every set of queries counting the same: `python -m training.coverage`, shipped in
+Split conformal prediction. A tool conforms by its score as a share of the best tool's, divided by its rank by score; a
+query by the last tool that it needs, and not at all where one is not among the best 50. The threshold of a coverage is
+what so many queries reach, every set of queries counting the same: `python -m training.coverage`, shipped in
 `orchestrator/data/coverage.json`.
 """
 

@@ -7,7 +7,6 @@
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Self
 
@@ -87,7 +86,6 @@ class WordPairs:
         return np.array([np.bincount(documents, of_part[pair], self.size) for of_part in weights])
 
 
-@lru_cache(maxsize=100_000)
 def _code(term: str) -> int:
     """A number of 32 bits, the same in every process; two terms that share one cost a pair too many."""
-    return zlib.crc32(term.encode(errors="surrogatepass"))
+    return zlib.crc32(term.encode())

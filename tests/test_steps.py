@@ -1,5 +1,7 @@
 """A step from one catalogue to the next: what an Index takes over is what a fresh one would hold."""
 
+from itertools import permutations
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from orchestrator.models import Tool
 from orchestrator.postings import Postings
 from orchestrator.stages.always import DEFAULT_CAPABILITIES
 from orchestrator.steps import step_between
-from orchestrator.wordpairs import side_by_side
+from orchestrator.text import terms
 from tests.catalogues import taking, tool
 from tests.stores import shipped
 
@@ -25,6 +27,8 @@ SERVERS = st.dictionaries(
     max_size=6,
 )
 QUERIES = ["search the web", "use slack to send mail", "look up weather", "read notes and then write a page", "list"]
+PAIRS = dict.fromkeys(permutations(terms(" ".join(WORDS)), 2), 1.0)
+"""All that may be said side by side."""
 
 
 def catalogue_of(servers: dict[str, dict[str, str]]) -> Catalogue:
@@ -88,8 +92,7 @@ def assert_same(stepped: Index, fresh: Index) -> None:
     assert cosines.tolist() == [whole[tool.key] for tool in stepped.catalogue]
     for query in QUERIES:
         weighted = dict.fromkeys(query.split(), 1.0)
-        pairs = [side_by_side(query.split(), weighted)]
-        one, other = ours.score(weighted, pairs=pairs), theirs.score(weighted, pairs=pairs)
+        one, other = ours.score(weighted, pairs=[PAIRS]), theirs.score(weighted, pairs=[PAIRS])
         np.testing.assert_array_equal(one.parts, other.parts)
         np.testing.assert_array_equal(one.pairs, other.pairs)
         np.testing.assert_array_equal(one.servers, other.servers)

@@ -11,6 +11,7 @@ from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.said import Document, Said
 from orchestrator.stages.understand import understand
+from orchestrator.text import terms
 from orchestrator.wordpairs import WordPairs, side_by_side
 from tests.catalogues import tool
 
@@ -67,6 +68,31 @@ def test_a_task_and_its_parts_have_their_own_pairs_without_stop_words_and_as_sli
         {("merg", "pull"), ("pull", "request")},
         {("list", "open"), ("open", "issu")},
     ]
+
+
+def test_pairs_of_earlier_texts_weigh_as_those_texts_even_where_the_task_says_their_words_apart() -> None:
+    pairs = understand("merge the request or pull it", earlier=[("open pull request", 0.5), ("pull merge", 0.25)]).pairs
+    assert pairs == {
+        ("merg", "request"): 1.0,
+        ("request", "pull"): 1.0,
+        ("open", "pull"): 0.5,
+        ("pull", "request"): 0.5,
+        ("pull", "merg"): 0.25,
+    }
+
+
+def test_pairs_that_only_a_quoted_message_says_weigh_half() -> None:
+    pairs = understand("send Bob a mail saying 'cancel the call'").pairs
+    assert pairs["bob", "mail"] == 1.0
+    assert pairs["cancel", "call"] == 0.5
+
+
+def test_pairs_are_found_in_scripts_without_spaces_and_beside_signs_that_no_encoding_holds() -> None:
+    texts = ["合并拉取请求", "请求合并拉取", "\ud800pull\udfff request"]
+    pairs = pairs_of([[(terms(text), 1.0)] for text in texts])
+    for place, text in enumerate(texts):
+        read = terms(text)
+        assert pairs.scores([side_by_side(read, dict.fromkeys(read, 1.0))])[0].argmax() == place
 
 
 async def test_of_tools_with_the_same_words_the_one_that_says_them_side_by_side_is_first() -> None:

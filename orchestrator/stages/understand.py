@@ -69,8 +69,8 @@ def understand(
 ) -> Understood:
     """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at.
 
-    Terms of `earlier` texts count with those texts' weights, where the query does not have them itself. `known`: the
-    catalogue's stemmed terms, by which misspelt words are read.
+    Terms and pairs of `earlier` texts count with those texts' weights, where the query does not have them itself.
+    `known`: the catalogue's stemmed terms, by which misspelt words are read.
     """
     text = clean(query)
     is_task = len(text) <= MAX_CUT
@@ -87,9 +87,10 @@ def understand(
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
         before = _words(said)
+        own = {term: weight * count for term, count in _weights(said, before).items()}
         words = [*words, *before]
-        weighted = {**{term: weight * own for term, own in _weights(said, before).items()}, **weighted}
-        pairs = {**_pairs(before, weighted), **pairs}
+        weighted = {**own, **weighted}
+        pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs),)
