@@ -75,6 +75,22 @@ def test_a_word_of_left_out_tools_alone_is_an_unknown_one() -> None:
     assert index.score(asked, among=np.array([False, True])).says[0][0] == 1
 
 
+def test_word_pairs_are_as_rare_as_among_the_tools_that_pass() -> None:
+    tools = [
+        tool("a:merge", "Merge a pull request"),
+        tool("b:open", "Open a pull request"),
+        tool("c:send", "Send mail"),
+    ]
+    index, asked = KeywordIndex(tools), {"pull": 1.0, "request": 1.0}
+    whole, passing = (
+        index.score(asked, pairs=[{("pull", "request"): 1.0}], among=among).pairs[0]
+        for among in (None, np.array([True, False, True]))
+    )
+    assert (whole > 0).tolist() == [True, True, False]
+    assert (passing > 0).tolist() == [True, False, False]
+    assert passing[0] / whole[0] == pytest.approx(np.log1p(1.5 / 1.5) / np.log1p(1.5 / 2.5))
+
+
 def test_a_server_is_as_near_as_its_tools_that_pass() -> None:
     vectors = np.array([[1, 0], [0.6, 0.8], [0, 1], [0, 1]], np.float32)
     index = SemanticIndex([tool(key) for key in ("a:one", "a:two", "b:three", "b:four")], vectors)

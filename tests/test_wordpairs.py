@@ -10,6 +10,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.said import Document, Said
+from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.understand import understand
 from orchestrator.text import terms
 from orchestrator.wordpairs import WordPairs, side_by_side
@@ -93,6 +94,13 @@ def test_pairs_are_found_in_scripts_without_spaces_and_beside_signs_that_no_enco
     for place, text in enumerate(texts):
         read = terms(text)
         assert pairs.scores([side_by_side(read, dict.fromkeys(read, 1.0))])[0].argmax() == place
+
+
+def test_a_pair_counts_less_in_a_tool_that_says_much() -> None:
+    long = "Merge a pull request " + " ".join(f"or thing{number}" for number in range(60))
+    index = KeywordIndex([tool("a:one", long), tool("b:two", "Merge a pull request")])
+    told, plain = index.score({"pull": 1.0}, pairs=[PULL_REQUEST]).pairs[0]
+    assert 0 < told < plain / 2
 
 
 async def test_of_tools_with_the_same_words_the_one_that_says_them_side_by_side_is_first() -> None:
