@@ -9,6 +9,8 @@ from orchestrator.text import says
 
 LEAST_SAID = 2
 """Terms beside its messages that make a text a task."""
+LEAST_OF_PART = 1
+"""The same of a part: beside it stands the rest of the task."""
 
 _MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
 # Each kind ends at the next sign of its kind, so that one without its pair costs no time.

@@ -30,6 +30,7 @@ class Said:
 
     @classmethod
     def of(cls, documents: Iterable[Document]) -> Self:
+        """Numbered in the order in which terms come up."""
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
         words: list[int] = []

@@ -10,7 +10,7 @@ from itertools import islice
 from orchestrator.clauses import MAX_CUT, split_clauses
 from orchestrator.lists import unlisted
 from orchestrator.negation import split_negated
-from orchestrator.quoted import LEAST_SAID, without_messages
+from orchestrator.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import split_words, terms, terms_and_words
 from orchestrator.wordpairs import Pair, side_by_side
@@ -50,7 +50,7 @@ class Understood:
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
         without quoted messages."""
-        clauses = [_unquoted(clause.text, 1) for clause in self.clauses] if len(self.clauses) > 1 else []
+        clauses = [_unquoted(part.text, LEAST_OF_PART) for part in self.clauses] if len(self.clauses) > 1 else []
         read = (_unquoted(self.asked), *clauses, *(_unquoted(text) for text, _ in self.earlier))
         return [respelt(text, self.slips) for text in read]
 
@@ -121,7 +121,7 @@ def clean(query: str) -> str:
 def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     meant = respelt(text, wrong)
     words = _words(meant)
-    weighted = _weights(meant, words, 1)
+    weighted = _weights(meant, words, LEAST_OF_PART)
     return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted))
 
 
