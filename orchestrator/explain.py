@@ -66,5 +66,5 @@ def beyond_limit(tool: Tool, score: float, limit: int, lacks: Sequence[str] = ()
 
 
 def left_out(tools: Sequence[Tool], said: str) -> list[Rejected]:
-    """The tools of a server that the query wants left out."""
+    """The tools that the query wants left out."""
     return [Rejected(tool=tool.key, why=f"the query leaves out {said!r}") for tool in tools]

@@ -75,7 +75,7 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
     for head, end in _forbidden(masked(task)):
         left += f"{_JOINED.sub('', task[past : head.start()])} "
         past = _before_what_stays(head, end) or end
-        forbidden.append(task[head.start() : past].rstrip(" –—-"))
+        forbidden.append(task[head.start() : end].rstrip(" –—-"))
     left = (left + task[past:]).lstrip(" ,.;:!?\n")
     return (left if forbidden and says(left, 1) else text), tuple(forbidden)
 

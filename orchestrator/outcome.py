@@ -1,6 +1,6 @@
 """What the stages of one request find before and beside the legs: what was said outright, and which tools it leaves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from orchestrator.index import Index
 from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.stages.explicit import Explicit
+from orchestrator.stages.forbidden import forbidden_tools
 from orchestrator.stages.understand import Understood, clean, understand
 
 ASKED_CLEARLY = 0.75
@@ -30,6 +31,8 @@ class Outcome:
     understood: Understood
     options: Options
     explicit: Explicit = field(default_factory=Explicit)
+    forbidden: Mapping[int, str] = field(default_factory=dict)
+    """Tools that do what the task forbids, each with the words that forbid it."""
     always: dict[int, tuple[float, str]] = field(default_factory=dict)
     settled: bool = False
     allowed: NDArray[np.bool_] | None = None
@@ -66,11 +69,13 @@ class Outcome:
         self.settled = bool(self.always) and not open_clauses
 
     def find_explicit(self) -> None:
-        """Servers that the query names, and which tools filters and negations leave."""
+        """Servers that the query names, the tools that it forbids, and which tools are left."""
         self.explicit = self.index.servers.find(self.understood.text)
         if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
             self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
-        if self.explicit.wanted or self.explicit.unwanted or self.request.filters:
+        keyword, understood = self.index.keyword, self.understood
+        self.forbidden = forbidden_tools(understood.forbidden, understood.terms, keyword.tools, keyword.named)
+        if self.explicit.wanted or self.explicit.unwanted or self.forbidden or self.request.filters:
             self.settled = False
             self.allowed = allowed = self._allowed()
             if allowed is not None:
@@ -84,9 +89,10 @@ class Outcome:
 
     def _allowed(self) -> NDArray[np.bool_] | None:
         unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)
-        if not unwanted and not self.request.filters:
+        if not unwanted and not self.forbidden and not self.request.filters:
             return None
         allowed = np.ones(len(self.index.catalogue), np.bool_)
+        allowed[list(self.forbidden)] = False
         for label in self.request.filters.items():
             having = np.zeros_like(allowed)
             having[self.index.labelled.get(label, [])] = True

@@ -18,6 +18,8 @@ def rejected(
     for server in set(outcome.explicit.unwanted) - set(outcome.explicit.wanted):
         said = next(m.said for m in outcome.explicit.mentions if m.server == server)
         reasons += explain.left_out([tool for tool in tools if tool.server == server], said)
+    for position, said in outcome.forbidden.items():
+        reasons += explain.left_out([tools[position]], said)
     flagged = [match for match in candidates[limit:] if match.tool.key in outcome.index.flags]
     reasons += [explain.beyond_limit(match.tool, match.score, limit) for match in flagged]
     told = {outcome.index.catalogue.positions.get(key) for key in (*kept, *(match.tool.key for match in costs.dropped))}
