@@ -23,13 +23,18 @@ _SENTENCE = re.compile(
 )
 _ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"
 """What says "then" in other languages, whose actions are not known here: a part begins anew behind it."""
-JOINT = re.compile(
+_JOINT = re.compile(
     rf"[\s,→，](?:(?:(?<=,)|(?<=\s),)\s*(?:(?:and|then|but|plus|also|{_ABROAD})\s+|(?<=\s))"
     rf"|(?<=\s)(?:and|then|but|plus|after that|afterwards|&|[-–]|[-=]>|→|{_ABROAD})\s+|(?<=→)\s*|(?<=，)(?:然后|再))",
     re.IGNORECASE,
 )
 _SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b|[-=]>|→", re.IGNORECASE)
 _ANEW = re.compile(rf"\b(?:{_ABROAD})\b|然后|再", re.IGNORECASE)
+_END = re.compile(
+    r"(?i)(?=[,.;:!?](?:\s|$)|\s\(|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
+    r"|(?:can|could|would) you|i (?:want|need|would))\b)"
+)
+"""Where a part ends: at a mark, or before a word that says what is wanted in its place."""
 _FILLER = re.compile(
     r"(?:(?:and|then|after that|afterwards|finally|lastly|next|first(?:ly)?|second(?:ly)?|third(?:ly)?|also|please"
     r"|kindly|just|now|so|can you|could you|would you|will you|you should|help me|let's|let me"
@@ -67,7 +72,7 @@ def split_clauses(text: str) -> list[str]:
         return [text]
     said = masked(text)
     sentences = [part for part in _SENTENCE.split(said) if part]
-    if len(sentences) == 1 and not JOINT.search(said):
+    if len(sentences) == 1 and not _JOINT.search(said):
         return [text]
     asking = [part for part in sentences if _asks(part)]
     clauses = [clause for sentence in asking for clause in _cut(sentence)]
@@ -76,6 +81,16 @@ def split_clauses(text: str) -> list[str]:
     if len(clauses) > MAX_CLAUSES:
         clauses[MAX_CLAUSES - 1 :] = [" ".join(clauses[MAX_CLAUSES - 1 :])]
     return clauses
+
+
+def end_of_part(said: str, start: int) -> int:
+    """Where the part that holds this place ends: with its words, or before another action ("... and send me it")."""
+    mark = _END.search(said, start)
+    end = mark.start() if mark else len(said)
+    for joint in _JOINT.finditer(said, start + 1, end):
+        if _begins_anew(joint.group(), said[joint.end() : end]):
+            return joint.start()
+    return end
 
 
 def _unmasked(parts: Iterable[str], said: str, text: str) -> Iterator[str]:
@@ -90,9 +105,9 @@ def _unmasked(parts: Iterable[str], said: str, text: str) -> Iterator[str]:
 def _cut(sentence: str) -> Iterator[str]:
     """The sentence cut before each part that begins an action or a question."""
     start, actions = 0, _lists_actions(sentence)
-    for joint in JOINT.finditer(sentence):
+    for joint in _JOINT.finditer(sentence):
         before, after = sentence[start : joint.start()], sentence[joint.end() :]
-        anew = begins_anew(joint.group(), after, actions=actions)
+        anew = _begins_anew(joint.group(), after, actions=actions)
         if anew and not _MODIFIER.match(_bare(before)) and (start or _stands_alone(before)):
             yield before.strip(" ,.;")
             start = joint.end()
@@ -101,17 +116,17 @@ def _cut(sentence: str) -> Iterator[str]:
 
 def _lists_actions(sentence: str) -> bool:
     """Whether each of three parts or more begins with what may be an action: a list of tasks, and hardly of things."""
-    first, *others = JOINT.split(sentence)
+    first, *others = _JOINT.split(sentence)
     parts = [first.rpartition(": ")[2], *others]
     return len(parts) > 2 and all(may_act(first_word(part)) and _stands_alone(part) for part in parts)
 
 
-def begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
+def _begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
     """Whether an action or a question begins here.
 
     A word that may be a thing, too, needs an object behind it, "then" before it, or nothing but actions beside it.
     """
-    own = JOINT.split(part, maxsplit=1)[0]
+    own = _JOINT.split(part, maxsplit=1)[0]
     if "&" in joint and part[:1].isupper():  # a name: "Pack & Send"
         return False
     if _ANEW.search(joint):

@@ -7,15 +7,15 @@ another question: `stages/explicit.py`.
 import re
 from collections.abc import Iterable, Iterator
 
-from orchestrator.clauses import JOINT, begins_anew, first_word
-from orchestrator.deeds import DEED, RELATING, does_without
+from orchestrator.clauses import end_of_part, first_word
+from orchestrator.deeds import RELATING, Span, done_without
 from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.quoted import masked, unquoted
 from orchestrator.text import says
 
 _CUES = (
-    *("n't", "n’t", "dont", "do not", "must not", "should not", "may not", "not to", "to not", "never", "nothing"),
-    *("without", "instead of", "rather than", "avoid", "refrain from", "no "),
+    *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "without", "instead of", "rather than", "avoid"),
+    "refrain from",
 )
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
@@ -26,18 +26,13 @@ _NOT = (
 )
 _HEAD = re.compile(
     r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
-    rf"(?:(?:{_NOT})\s+(?!bother\b)(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
+    rf"(?:(?:{_NOT})\s+(?!bother\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
+    r"(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
     r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
-    r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing)"
-    rf"|{DEED})\b"
+    r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing))\b"
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
-_END = re.compile(
-    r"(?i)(?=[,.;:!?](?:\s|$)|\s\(|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
-    r"|(?:can|could|would) you|i (?:want|need|would))\b)"
-)
-"""Where a part ends: at a mark, or before a word that says what is wanted in its place."""
 _OPENING = re.compile(
     r"(?i)(?:\A|(?P<mark>[,.;:!?()\"“*•–-]|\n\n)|\n|\b(?:and|but|then|please))\s*"
     r"(?:(?:please|and|but|then|also|so|just|no|ok|okay)\s+)*\Z"
@@ -46,10 +41,8 @@ _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
-_GOES_ON = re.compile(r"(?i)(?:stop|cease|quit)\s+[a-z]+ing\b")
-"""What is asked to go on: "don't stop sending the reports"."""
 _DETERMINED = re.compile(
-    r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|it|them|me|us|to)\b"
+    r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|anyone|anybody|it|them|him|me|us|to)\b"
 )
 _BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:it|them)\b|(?P<kind>ones?)(?=[,.;:!?]|\sand\b|$))")
 """What means a thing said before, or another of its kind."""
@@ -72,39 +65,41 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
     if not any(cue in lower for cue in _CUES):
         return text, ()
     left, past, forbidden, task = "", 0, [], unquoted(text)
-    for head, end in _forbidden(masked(task)):
-        left += f"{_JOINED.sub('', task[past : head.start()])} "
-        past = _before_what_stays(head, end) or end
-        forbidden.append(task[head.start() : end].rstrip(" –—-"))
+    for (start, end), stays in _forbidden(masked(task)):
+        left += f"{_JOINED.sub('', task[past:start])} "
+        past = stays
+        forbidden.append(task[start:end].rstrip(" –—-"))
     left = (left + task[past:]).lstrip(" ,.;:!?\n")
     return (left if forbidden and says(left, 1) else text), tuple(forbidden)
 
 
-def forbidden_places(text: str) -> list[tuple[int, int]]:
+def forbidden_places(text: str) -> list[Span]:
     """From where to where a text forbids an action, with what it would be done to."""
-    return [(head.start(), end) for head, end in _forbidden(masked(text))]
+    return [span for span, _ in _forbidden(masked(text))]
 
 
-def _forbidden(said: str) -> Iterator[tuple[re.Match[str], int]]:
-    """What forbids an action, up to its verb, and where the forbidden ends."""
+def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
+    """From where to where something is forbidden, in order, and where in it begins what is meant all the same."""
+    found = [(span, span[1]) for span in done_without(said)]
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
-            past = _end(head)
-            yield head, past
+            past = end_of_part(said, head.end())
+            found.append(((head.start(), past), _before_what_stays(head, past) or past))
+    past = 0
+    for span, stays in sorted(found):
+        if span[0] >= past:
+            past = span[1]
+            yield span, stays
 
 
 def _forbids(head: re.Match[str]) -> bool:
     """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
-    if head["deed"]:
-        return does_without(head)
     if without := head["without"]:
         return _is_action(without, head)
     if avoided := head["avoided"]:
         return _is_action(avoided, head) and _commands(head)
     verb = head["action"] or head["idle"]
-    if _GOES_ON.match(head.string, head.start("action")):
-        return False
     return may_act(verb.lower()) and not _ONLY.match(head.string, head.end()) and _commands(head)
 
 
@@ -126,17 +121,6 @@ def _commands(head: re.Match[str]) -> bool:
     if not sentence or _HEAD.match(sentence):
         return True
     return may_act(first_word(sentence)) and not _RELATIVE.search(sentence)
-
-
-def _end(head: re.Match[str]) -> int:
-    """Where the forbidden ends: with its part, or before another action ("... and send me the list")."""
-    said, start = head.string, head.end()
-    mark = _END.search(said, start)
-    end = mark.start() if mark else len(said)
-    for joint in JOINT.finditer(said, start + 1, end):
-        if begins_anew(joint.group(), said[joint.end() : end]):
-            return joint.start()
-    return end
 
 
 def _before_what_stays(head: re.Match[str], end: int) -> int | None:

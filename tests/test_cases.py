@@ -39,7 +39,7 @@ FLOORS = {
     "ambiguous": 0.44,
     "no-tool": 0.66,
     "negated": 0.6,
-    "forbidden": 0.75,
+    "forbidden": 0.87,
     "misspelt": 0.94,
     "multilingual": 0.8,
     "follow-up": 0.94,

@@ -1,8 +1,10 @@
-"""Tools that do what a task forbids: they are no matches, and the Decision says why."""
+"""What a task forbids: no tool is found by its words, and one that is named for it is left out."""
 
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.models import RouteRequest, Stage, Turn
+from orchestrator.options import Options
 from orchestrator.router import Router
 from tests.catalogues import sample, tool
 
@@ -43,3 +45,70 @@ async def test_a_tool_stays_where_less_or_other_than_it_does_is_forbidden(task: 
     async with Router(Catalogue(tools)) as router:
         decision = await router.route(task)
     assert decision.matches[0].tool.key == "jira:delete_projects"
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("don't delete anything, only list the s3 objects", "s3:list_objects"),
+        ("delete nothing, just list the events", "google_calendar:list_events"),
+        ("without using the web, search my documents", "builtin:workspace_rag_query"),
+        ("avoid sending emails; create a jira issue instead", "jira:create_issue"),
+        ("instead of creating a jira issue, post a message to the channel", "slack:post_message"),
+        ("list the events, no web search", "google_calendar:list_events"),
+        ("No web search, look in the handbook", "builtin:workspace_rag_query"),
+        ("no emails, place a call to Bob", "twilio:place_call"),
+        ("reply to the ticket (no email)", "zendesk:reply_to_ticket"),
+        ("no slack, no email - just book a desk", "facilities:book_desk"),
+        ("send a text, not an email", "twilio:send_sms"),
+        ("send a text not an email", "twilio:send_sms"),
+        ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
+    ],
+)
+async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(query: str, first: str) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(query)
+    assert decision.recommended == (first,)
+
+
+async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_left_out() -> None:
+    async with Router(sample()) as router:
+        forbidden = await router.route("list the s3 objects but don't delete any")
+        left_out = await router.route("don't use jira, create an issue")
+        neither = await router.route("post 'don't delete any' to the slack channel")
+        both = await router.route("no slack, no email - just book a desk")
+    assert both.warnings == ('"no email" is read as what not to do',)
+    assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
+    assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
+    assert [*left_out.warnings, *neither.warnings] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "don't delete the s3 object",
+        "Never send emails.",
+        "don't search the web",
+        "refrain from searching the web",
+        "- don't delete the s3 object",
+        "don't delete the s3 object\ndon't send emails",
+        "1. don't delete the s3 object 2. never send emails",
+        '"don\'t delete the s3 object"',
+        "* never send emails\n* never refund the charge",
+    ],
+)
+async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
+    async with Router(sample(), options=Options(floor=0.0)) as router:
+        decision = await router.route(query)
+        covering = await router.route(RouteRequest(query=query, tenant="local", coverage=0.9))
+    assert (decision.stage, decision.confidence, decision.recommended) == (Stage.NONE, 0.0, ())
+    assert covering.coverage == 0.0
+    assert decision.warnings[-1].startswith("the task says only what is not to be done")
+
+
+async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
+    earlier = (Turn(text="list the open pull requests", tools=("github:list_pull_requests",)),)
+    async with Router(sample()) as router:
+        decision = await router.route("don't show the closed ones", conversation=earlier)
+    assert decision.stage is not Stage.NONE
+    assert decision.matches[0].tool.key == "github:list_pull_requests"

@@ -4,11 +4,7 @@ import time
 
 import pytest
 
-from orchestrator.models import RouteRequest, Stage, Turn
 from orchestrator.negation import split_negated
-from orchestrator.options import Options
-from orchestrator.router import Router
-from tests.catalogues import sample
 
 
 def without_negated(text: str) -> str:
@@ -104,6 +100,48 @@ def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -
 )
 def test_what_is_not_to_be_used_is_left_out_where_it_is_a_part_beside_a_task(text: str, asked: str) -> None:
     assert without_negated(text).split() == asked.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("send a text, not an email", "send a text,"),
+        ("send a text not an email to Ana and book a desk", "send a text and book a desk"),
+        ("can you send a text (not an email) to Ana?", "can you send a text ( ) to Ana?"),
+        ("create a task, not an issue, and assign it to Kim", "create a task, , and assign it to Kim"),
+        ("reply in the ticket, not by email", "reply in the ticket,"),
+        ("message Ana, not by text but by email", "message Ana, but by email"),
+        ("send Bo a text instead of an email", "send Bo a text"),
+        ("send a text instead of emailing him", "send a text"),
+        ("without emailing anyone, book a desk", "book a desk"),
+        ("instead of an email, send a text to Bob", "send a text to Bob"),
+        ("Rather than an issue, create a page", "create a page"),
+    ],
+)
+def test_a_thing_that_another_is_wanted_instead_of_is_left_out(text: str, asked: str) -> None:
+    assert without_negated(text).split() == asked.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "create a user with a phone, not an email",
+        "users who have a phone, not an email",
+        "find a movie, not a series",
+        "a hotel, not a hostel, in Paris",
+        "is this a bug, not a feature?",
+        "it is a text not an email",
+        "explain why I got an error instead of a result",
+        "add a note: it is a bug, not a feature",
+        "tell Bob that I'm not a robot",
+        "post 'send a text, not an email' to #ops",
+        "not an issue, but can you list the pods",
+        "an issue instead of a pull request",
+        "without an email, how can I sign up",
+    ],
+)
+def test_a_thing_that_is_another_one_forbids_nothing(text: str) -> None:
+    assert split_negated(text) == (text, ())
 
 
 @pytest.mark.parametrize(
@@ -217,80 +255,16 @@ def test_other_negations_and_a_task_of_nothing_else_stay_whole(text: str) -> Non
     assert without_negated(text) == text
 
 
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("don't delete anything, only list the s3 objects", "s3:list_objects"),
-        ("delete nothing, just list the events", "google_calendar:list_events"),
-        ("without using the web, search my documents", "builtin:workspace_rag_query"),
-        ("avoid sending emails; create a jira issue instead", "jira:create_issue"),
-        ("instead of creating a jira issue, post a message to the channel", "slack:post_message"),
-        ("list the events, no web search", "google_calendar:list_events"),
-        ("No web search, look in the handbook", "builtin:workspace_rag_query"),
-        ("no emails, place a call to Bob", "twilio:place_call"),
-        ("reply to the ticket (no email)", "zendesk:reply_to_ticket"),
-        ("no slack, no email - just book a desk", "facilities:book_desk"),
-        ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
-    ],
-)
-async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(query: str, first: str) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(query)
-    assert decision.recommended == (first,)
-
-
-async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_left_out() -> None:
-    async with Router(sample()) as router:
-        forbidden = await router.route("list the s3 objects but don't delete any")
-        left_out = await router.route("don't use jira, create an issue")
-        neither = await router.route("post 'don't delete any' to the slack channel")
-        both = await router.route("no slack, no email - just book a desk")
-    assert both.warnings == ('"no email" is read as what not to do',)
-    assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
-    assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
-    assert [*left_out.warnings, *neither.warnings] == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "don't delete the s3 object",
-        "Never send emails.",
-        "don't search the web",
-        "refrain from searching the web",
-        "- don't delete the s3 object",
-        "don't delete the s3 object\ndon't send emails",
-        "1. don't delete the s3 object 2. never send emails",
-        '"don\'t delete the s3 object"',
-        "* never send emails\n* never refund the charge",
-    ],
-)
-async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
-    async with Router(sample(), options=Options(floor=0.0)) as router:
-        decision = await router.route(query)
-        covering = await router.route(RouteRequest(query=query, tenant="local", coverage=0.9))
-    assert (decision.stage, decision.confidence, decision.recommended) == (Stage.NONE, 0.0, ())
-    assert covering.coverage == 0.0
-    assert decision.warnings[-1].startswith("the task says only what is not to be done")
-
-
-async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
-    earlier = (Turn(text="list the open pull requests", tools=("github:list_pull_requests",)),)
-    async with Router(sample()) as router:
-        decision = await router.route("don't show the closed ones", conversation=earlier)
-    assert decision.stage is not Stage.NONE
-    assert decision.matches[0].tool.key == "github:list_pull_requests"
-
-
 def test_what_is_to_go_on_is_not_forbidden() -> None:
     assert split_negated("don't stop sending the reports") == ("don't stop sending the reports", ())
 
 
-def test_a_part_that_is_repeated_all_over_a_text_costs_no_time() -> None:
-    text = f"list it{', no email' * 390}"
+@pytest.mark.parametrize("repeated", [", no email", ", a text not an email", " a b not a", " instead of a text"])
+def test_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) -> None:
+    text = f"list it{repeated * (9_900 // len(repeated))}, without telling him"
     took = []
     for _ in range(3):
         began = time.perf_counter()
         assert split_negated(text)[1]
         took.append(time.perf_counter() - began)
-    assert min(took) < 0.1  # A look at all that stands before each one took .35 s.
+    assert min(took) < 0.1  # A look at all that stands around each one took up to 1.2 s.
