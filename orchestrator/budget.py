@@ -125,7 +125,12 @@ class Budget:
         if self._warned or used < self.limits.warning_threshold * usable:
             return
         self._warned = True
-        self._warnings.append(f"budget: {used:,} of {max(0, usable):,} tokens used, {self.steps_left} steps left")
+        if usable > 0:
+            self._warnings.append(f"budget: {used:,} of {usable:,} tokens used, {self.steps_left} steps left")
+        else:
+            needed = self.limits.max_tokens_per_step + self.limits.reserve_for_synthesis
+            total = self.limits.max_total_tokens
+            self._warnings.append(f"budget: {total:,} tokens let no step start: give more than {needed:,}")
 
     def _reason(self, step: str) -> str:
         limits = self.limits

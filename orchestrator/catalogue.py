@@ -190,6 +190,8 @@ def tool_from(record: Any) -> Tool:
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or "the record"
         shown = repr(problem.get("input"))[:80]
+        if problem["type"] == "missing":
+            raise InvalidCatalogue(f"no {field} in {shown}: a tool has at least a name") from None
         raise InvalidCatalogue(f"{field}: {problem['msg']}, but it is {shown}") from None
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
@@ -231,8 +233,11 @@ def read_tools(path: str | Path) -> list[Tool]:
         return [tool for file in files for tool in read_tools(file)]
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InvalidCatalogue(f"{path} does not exist: give a tools.jsonl, or a folder with one") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidCatalogue(f"{path}: cannot be read ({error}); give a UTF-8 file, one JSON object a line") from None
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise InvalidCatalogue(f"{path}: cannot be read ({why}); give a UTF-8 file, one JSON object a line") from None
     return list(_read_json(path, text) if path.suffix == ".json" else _read_lines(path, text))
 
 

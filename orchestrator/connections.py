@@ -148,8 +148,8 @@ class Connections:
             return connection.tools[call.name]
         except KeyError:
             near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
-            hint = f"; near: {', '.join(near)}" if near else ""
-            raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}{hint}") from None
+            hint = f"near: {', '.join(near)}" if near else f"it has: {', '.join([*connection.tools][:10]) or 'none'}"
+            raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}") from None
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
         """A server's tools as it lists them, connecting it if need be; `fresh` asks it again even if connected."""

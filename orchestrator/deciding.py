@@ -64,6 +64,7 @@ async def make_plan(models: Models | None, request: PlanRequest, *, give_up: Giv
 
     What a model declines is not planned without it either.
     """
+    request.validate()
     if models is None:
         return plan(request)
     if request.first is not None:
@@ -75,7 +76,8 @@ async def make_plan(models: Models | None, request: PlanRequest, *, give_up: Giv
     except ToolrouteError as error:
         if not give_up(error):
             raise
-        return replace(plan(request), usage=_usage_of(error), warnings=(_why_without(error),))
+        made = plan(request)
+        return replace(made, usage=_usage_of(error), warnings=(_why_without(error), *made.warnings))
 
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
@@ -111,7 +113,8 @@ def _one_step(request: PlanRequest, made: Plan, choice: Choice) -> Plan:
     tool = next(match.tool for match in request.decision.matches if match.tool.key == choice.tool)
     blank = Step(id="s1", task=made.task, tool="", why="; ".join(choice.reasons))
     steps = (bound(blank, tool, choice.arguments, request.arguments),)
-    return replace(made, steps=steps, id=finish(request, steps, ()).id)
+    planned = finish(request, steps, ())
+    return replace(made, steps=steps, id=planned.id, warnings=planned.warnings)
 
 
 async def _steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:

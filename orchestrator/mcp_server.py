@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import signal
 import socket
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 
 PATH = "/mcp"
+_TAKEN = (errno.EADDRINUSE, errno.EACCES)
 SERVERS = "toolroute://servers"
 """The resource that tells how the caller's servers stand, as JSON."""
 
@@ -257,6 +259,8 @@ async def serve_http(app: Any, host: str, port: int, started: Callable[[int], No
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise InvalidConfig(f"{host}:{port} cannot be listened on ({error.strerror}): give another --port") from None
+        why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
+        remedy = "give another --port, or --port 0 for any free one" if error.errno in _TAKEN else "give another --host"
+        raise InvalidConfig(f"{host}:{port} cannot be listened on ({why}): {remedy}") from None
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
     await Server(config).serve([listening])

@@ -5,7 +5,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar
 
 from orchestrator.errors import InvalidInput, UnknownTenant
 
@@ -138,8 +139,15 @@ class RouteRequest:
     fusion: Fusion | None = None
     coverage: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
+            value = getattr(self, name)
+            if value is not None and type(value) is not kind:
+                object.__setattr__(self, name, _member(kind, name, value))
+
     def validate(self) -> None:
         """Raises InvalidInput or UnknownTenant for what cannot be routed."""
+        _check_forms(self)
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
@@ -156,6 +164,39 @@ class RouteRequest:
             raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
         if not self.tenant:
             raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
+
+
+_FORMS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("query", (str,), "the task as a text"),
+    ("tenant", (str,), "org:ID or user:ID"),
+    ("limit", (int,), f"1 to {MAX_LIMIT}"),
+    ("conversation", (tuple, list), "a tuple of Turn records, oldest first"),
+    ("filters", (Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
+    ("token_cap", (int, NoneType), "a number of tokens above 0, or none"),
+    ("coverage", (int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
+)
+"""What each setting of a RouteRequest may be, and how to say so."""
+
+
+def _check_forms(request: RouteRequest) -> None:
+    """Raises InvalidInput for a field of the wrong type, as callers without a type checker give them."""
+    for name, kinds, wanted in _FORMS:
+        if not isinstance(value := getattr(request, name), kinds):
+            raise InvalidInput(f"{name}={value!r:.80}: give {wanted}")
+    if not all(isinstance(value, str) for value in request.filters.values()):
+        raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
+    if wrong := [turn for turn in request.conversation if not isinstance(turn, Turn)]:
+        raise InvalidInput(f"conversation holds {wrong[0]!r:.80}: give Turn records, oldest first")
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _member(kind: type[_Choice], name: str, value: Any) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
 
 
 def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:

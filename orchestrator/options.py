@@ -15,9 +15,11 @@
 | TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
 """
 
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,11 +56,15 @@ class Options:
     """A file with a fit to your own catalogue; a floor in it takes the place of `floor`."""
 
     def __post_init__(self) -> None:
+        for setting in fields(self):
+            kinds, wanted = _FORMS[type(setting.default)]
+            if not isinstance(value := getattr(self, setting.name), kinds):
+                raise InvalidConfig(f"{setting.name}={value!r}: give {wanted}")
         for name in ("gate", "floor", "explicit_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
         for name in ("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "cached_tenants"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a number above 0")
 
     @classmethod
@@ -69,6 +75,14 @@ class Options:
             found["model_timeout_s"] = _seconds(_VARIABLES["model_timeout_s"], found["model_timeout_s"])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
+
+_FORMS: dict[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    float: ((int, float), "a number"),
+    int: ((int,), "a whole number"),
+    bool: ((bool,), "True or False"),
+}
+"""What a setting may be, by its default's type."""
 
 _VARIABLES = {
     "store": "TOOLROUTE_STORE",
@@ -84,11 +98,24 @@ _VARIABLES = {
 }
 
 
+_PREFIX = "TOOLROUTE_"
+_KNOWN = {*_VARIABLES.values(), "TOOLROUTE_TOKEN"}
+
+
+def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables that begin like ours and that nothing reads, each with the nearest one of ours, "" where none is."""
+    unread = sorted(name for name in environ if name.startswith(_PREFIX) and name not in _KNOWN)
+    return {name: next(iter(get_close_matches(name, sorted(_KNOWN), n=1, cutoff=0.8)), "") for name in unread}
+
+
 def _seconds(variable: str, value: str) -> float:
     try:
-        return float(value)
+        seconds = float(value)
     except ValueError:
-        raise InvalidConfig(f"{variable}={value!r}: give a number of seconds") from None
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise InvalidConfig(f"{variable}={value!r}: give a number of seconds above 0")
+    return seconds
 
 
 def store_key(environ: Mapping[str, str] = os.environ) -> str | None:

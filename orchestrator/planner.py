@@ -84,7 +84,7 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
             continue
         match, why = best
         steps.append(_fill(replace(step, why=f"found by a further route; {why}"), match, request.arguments))
-    return replace(first, steps=tuple(steps))
+    return replace(first, steps=tuple(steps), warnings=(*first.warnings, *_unused(request.arguments, steps)))
 
 
 def _bind(decision: Decision, parts: Sequence[Part], given: dict[str, Any]) -> list[_Bound]:
@@ -236,4 +236,13 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
     content = [request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps]]
     text = json.dumps(content, sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Plan(id=digest, task=request.decision.query, steps=steps, reasons=reasons)
+    # A step without a tool asks for a further route, whose tool may take what is left.
+    unused = _unused(request.arguments, steps) if all(step.tool for step in steps) else ()
+    return Plan(id=digest, task=request.decision.query, steps=steps, reasons=reasons, warnings=unused)
+
+
+def _unused(given: Mapping[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
+    """What to say of given arguments that no step takes: most are misspelt."""
+    taken = {name for step in steps for own in step.arguments for name in (own, f"{step.id}.{own}")}
+    left = ", ".join(name for name in given if name not in taken) if steps else ""
+    return (f"no step takes the given {left}",) if left else ()

@@ -68,13 +68,22 @@ class PlanRequest:
     min_confidence: float = 0.3
     conversation: tuple[Turn, ...] = ()
 
+    def validate(self) -> None:
+        """Raises InvalidInput for settings out of range."""
+        _check_confidence(self.min_confidence)
+
+
+def _check_confidence(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise InvalidInput(f"min_confidence={value!r}: give a probability, 0 to 1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner.
 
     `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
-    why a model that was named had no part in it.
+    why a model that was named had no part in it, and which given arguments no step takes.
     """
 
     id: str
@@ -231,8 +240,7 @@ class RunRequest:
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
         self.limits.validate()
-        if not 0 <= self.min_confidence <= 1:
-            raise InvalidInput(f"min_confidence={self.min_confidence!r}: give a probability, 0 to 1")
+        _check_confidence(self.min_confidence)
         for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")

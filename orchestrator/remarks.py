@@ -65,7 +65,8 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
 def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match], costs: Costs) -> list[str]:
     """Why nothing is given, or nothing that fits."""
     if not len(outcome.index.whole):
-        return ["the catalogue is empty: add tools with `toolroute tools import` or `toolroute tools sync`"]
+        add = "add tools with `toolroute tools import` or `toolroute tools sync`"
+        return [f"the catalogue of {outcome.request.tenant} is empty: {add}"]
     if outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())
         return [f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"]

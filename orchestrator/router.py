@@ -52,6 +52,8 @@ class Router:
     ) -> None:
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
+        if not isinstance(catalogue, Catalogue | str | Path | None):
+            raise InvalidInput(f"catalogue is a {type(catalogue).__name__}: give Catalogue(tools), a file or a folder")
         options = options or Options()
         self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
@@ -104,6 +106,8 @@ class Router:
         """
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant="local")
+        elif not isinstance(request, RouteRequest):
+            raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
         if conversation:
             request = replace(request, conversation=tuple(conversation))
         request.validate()

@@ -54,7 +54,7 @@ def test_an_overrun_is_settled_and_reported() -> None:
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     budget = Budget(Limits(max_total_tokens=10_000))
-    assert budget.warnings
+    assert budget.warnings == ("budget: 10,000 tokens let no step start: give more than 20,000",)
     assert budget.steps_left == 0
     assert budget.reserve("s1", 10).verdict is Verdict.REFUSED
 

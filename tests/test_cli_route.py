@@ -167,7 +167,7 @@ def test_filters_hints_fusion_and_the_token_cap_reach_the_router() -> None:
             ("route", "q", *("--filter", "kind=agent", "--filter", "kind=mcp"), "--catalogue", CATALOGUE),
             "already 'agent'",
         ),
-        (("route", "q", "--catalogue", "nowhere.jsonl"), "'nowhere.jsonl' does not exist"),
+        (("route", "q", "--catalogue", "nowhere.jsonl"), "nowhere.jsonl does not exist"),
         (("route", "q", "--organization", " ", "--catalogue", CATALOGUE), "org ID is ' '"),
     ],
 )

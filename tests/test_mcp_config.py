@@ -109,6 +109,13 @@ def test_broken_files_are_named(tmp_path: Path, text: str) -> None:
         McpConfig.read(file)
 
 
+def test_a_name_that_stands_twice_is_refused_where_json_would_keep_the_last(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}')
+    with pytest.raises(InvalidConfig, match=r"mcp\.json: 'a' stands twice in one object"):
+        McpConfig.read(file)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="cannot be read"):
         McpConfig.read(tmp_path / "none.json")

@@ -116,6 +116,13 @@ def test_arguments_of_the_user_go_first_by_name_or_by_step() -> None:
     assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
 
 
+def test_given_arguments_that_no_step_takes_are_told_and_those_that_one_takes_are_not() -> None:
+    made = planned("Read the file a.txt and then add a note", **{"title": "T", "s1.path": "b.txt"})
+    assert made.warnings == ()
+    made = planned("Read the file a.txt and then add a note", **{"titel": "T", "s9.path": "b.txt", "title": "T"})
+    assert made.warnings == ("no step takes the given titel, s9.path",)
+
+
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
     one, other = (planned("What time is it in UTC?") for _ in range(2))
     salted = plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other"))

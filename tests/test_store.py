@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.embed import embed_tools
-from orchestrator.errors import InvalidCatalogue, UnknownTenant
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
 from orchestrator.models import Annotations, Kind
 from orchestrator.names import COLLECTION
 from orchestrator.storage.client import Points
@@ -138,6 +138,17 @@ def test_progress_counts_up_to_the_tools_that_are_written(store: Store) -> None:
 def test_a_tool_of_another_server_is_refused(store: Store) -> None:
     with pytest.raises(InvalidCatalogue, match="'files:read_file' is not of server 'mail'"):
         store.replace_server("org:1", "mail", FILES)
+
+
+def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:
+    with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or a Qdrant server's http"):
+        Store("ftp://me:secret@there", embedder=shipped())
+
+
+def test_a_server_that_nobody_runs_is_told_with_the_reason_and_without_its_password() -> None:
+    store = Store("http://me:secret@127.0.0.1:9", embedder=shipped())
+    with pytest.raises(StoreUnavailable, match=r"http://127\.0\.0\.1:9 does not answer: .*refused"):
+        store.servers("org:1")
 
 
 def test_no_tenant_is_no_tenant(store: Store) -> None:

@@ -3,13 +3,11 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from orchestrator import Connections
-from orchestrator.cli import main
 from orchestrator.embed import OpenAIEmbedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.models import Tool
@@ -17,6 +15,7 @@ from orchestrator.options import Options
 from orchestrator.store import SHARED, Changes, Store
 from orchestrator.sync import ServerReport, keep_stored, sync
 from orchestrator.testing import Fault, ScriptedModel
+from tests.command_line import Ran
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry, owners, until
 from tests.stores import shipped
@@ -109,27 +108,6 @@ async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store)
         await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 2.0)
 
 
-@dataclass
-class Ran:
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Runs the command line in this process."""
-
-    def run(*args: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["toolroute", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), said.out, said.err)
-
-    return run
-
-
 def test_the_command_line_syncs_lists_and_calls(toolroute: Callable[..., Ran], file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
     synced = toolroute("tools", "sync", *where, "-o", "json")
@@ -155,9 +133,10 @@ def test_the_tables_are_for_people(toolroute: Callable[..., Ran], file: Path, tm
     where = ("--config", file, "--store", tmp_path / "store")
     table = toolroute("tools", "sync", *where, "--server", "quick").stdout
     assert table.split() == "server tools new changed gone prompts resources outcome quick 8 8 0 0 0 0 stored".split()
-    checked = toolroute("servers", *where, "--check").stdout
-    assert "failed" in checked
-    assert "ready" in checked
+    checked = toolroute("servers", *where, "--check")
+    assert "failed" in checked.stdout
+    assert "ready" in checked.stdout
+    assert checked.exit_code == 4
 
 
 def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Callable[..., Ran], tmp_path: Path) -> None:
@@ -176,7 +155,8 @@ def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Calla
     [
         (("quick:add", "--args", "{"), 2, "--args is not JSON"),
         (("quick:add", "--args", "[]"), 2, "not an object"),
-        (("quick:nope",), 2, "has no tool 'nope'"),
+        (("quick:ad",), 2, "has no tool 'ad'; near: add"),
+        (("quick:zzz",), 2, "has no tool 'zzz'; it has: pid, add"),
         (("none:add",), 2, "no server 'none'"),
         (("broken:add",), 1, "is not found: install it"),
         (("quick:crash",), 1, "whether it took effect is not known"),

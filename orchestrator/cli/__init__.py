@@ -46,7 +46,7 @@ def cli() -> None:
 def main() -> None:
     """The `toolroute` command. Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough.
 
-    Besides, 4: some servers could not be synced; 5: a step of a run needs input or approval.
+    Besides, 4: some servers could not be had; 5: a step of a run needs input or approval.
     """
     try:
         cli(standalone_mode=False)

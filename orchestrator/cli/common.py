@@ -71,9 +71,9 @@ def open_router(catalogue: Path | None, store: str | None, tenant: str, options:
     """A Router on the catalogue, or on the store; given both, the catalogue is imported into the store first."""
     options = options or Options.from_env()
     if catalogue is not None and store is None:
-        if not catalogue.exists():
-            raise InvalidInput(f"catalogue {str(catalogue)!r} does not exist: give a tools.jsonl, or a folder with one")
         return Router(catalogue, options=options)
+    if catalogue is None and store and "://" not in store and not Path(store).exists():
+        raise InvalidInput(f"store {store!r} does not exist: `toolroute tools import` and `tools sync` make one")
     router = Router(store=store or default_store(), options=options)
     if catalogue is not None:
         from orchestrator.cli.tools import import_file

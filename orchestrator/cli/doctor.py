@@ -15,7 +15,7 @@ import click
 from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options, write_option
 from orchestrator.cli.plain import counted
 from orchestrator.errors import InvalidInput, ToolrouteError
-from orchestrator.options import Options, default_store, model_key
+from orchestrator.options import Options, default_store, misspelt, model_key
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
@@ -81,6 +81,7 @@ def doctor(
 
 
 def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
+    yield from _misspelt()
     options = Options.from_env()
     yield _checked("embedder", lambda: _embedder(options), "set TOOLROUTE_EMBEDDER to `static`, or reinstall toolroute")
     yield _checked("store", lambda: _store(options, store, tenant), "name a folder or a Qdrant URL with --store")
@@ -90,6 +91,12 @@ def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
     yield _exact_tokens()
     if config is not None:
         yield from _servers(config)
+
+
+def _misspelt() -> Iterator[Finding]:
+    for name, near in misspelt().items():
+        state, remedy = ("broken", f"did you mean {near}?") if near else ("missing", "unset it")
+        yield Finding(what="environment", state=state, detail=f"{name} is set, and nothing reads it", remedy=remedy)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from orchestrator.cli.common import echo_json, router_store, store_option, tell_flagged, tenant_from, tenant_options
 from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
 from orchestrator.cli.plain import echo_text, note
-from orchestrator.errors import InvalidArguments, Unauthorised
+from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
 from orchestrator.mcp.faults import without_name
 
 if TYPE_CHECKING:
@@ -122,13 +123,15 @@ async def servers(
     """Show the configured servers: state, tools, idle time and last error.
 
     Without --check and --of nothing is connected: what the file and the store say is shown.
+    With --check it exits 1 when no server could be connected, 4 when some could not.
     """
     states = await (_ask(url) if url else _look(config, store, tenant_from(organization, user), check))
     if output == "json":
         echo_json(states)
     else:
         _print_states(states)
-    return 0
+    failed = sum(state["state"] == "failed" for state in states) if check else 0
+    return 0 if not failed else 1 if failed == len(states) else 4
 
 
 async def _ask(url: str) -> list[dict[str, Any]]:
@@ -242,6 +245,8 @@ async def serve(
     from orchestrator.options import Options, default_store
     from orchestrator.router import Router
 
+    if transport == "stdio":
+        _refuse_http_options()
     tenant = tenant_from(organization, user)
     router = Router(store=store or default_store(), options=Options.from_env())
     async with Gateway(read_config(config), router_store(router), router, warm=warm, note=note) as gateway:
@@ -259,3 +264,16 @@ async def serve(
 
         await serve_http(app, host, port, started)
     return 0
+
+
+def _refuse_http_options() -> None:
+    """A token file that nobody reads would seem to guard what is open."""
+    context = click.get_current_context()
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in ("host", "port", "tokens", "hosts", "origins")
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InvalidInput(f"{given[0]} is for HTTP: give --transport http, too, or leave it out")

@@ -19,7 +19,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def config_option(command: Command) -> Command:
     """`--config`."""
     text = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
-    return click.option("--config", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help=text)(command)
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--config", metavar="FILE", type=kind, multiple=True, callback=_only_one, help=text)(command)
+
+
+def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> Path | None:
+    """Of two files the first would be passed over in silence."""
+    if len(given) > 1:
+        raise click.BadParameter(f"{', '.join(map(str, given))}: give one file that names all servers", param=parameter)
+    return given[0] if given else None
 
 
 def output_option(command: Command) -> Command:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import uuid
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -174,7 +175,10 @@ def _tell_unused(task_queue: str, sources: dict[str, object]) -> None:
 def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
     if wrong := [item for item in arguments if "=" not in item]:
         raise InvalidInput(f"--arg {wrong[0]!r}: write NAME=VALUE, e.g. --arg timezone=Europe/Berlin")
-    return dict(item.partition("=")[::2] for item in arguments)
+    pairs = [item.partition("=")[::2] for item in arguments]
+    if twice := [name for name, number in Counter(name for name, _ in pairs).items() if number > 1]:
+        raise InvalidInput(f"--arg {twice[0]} is given twice: a parameter has one value")
+    return dict(pairs)
 
 
 def _answered(made: Plan) -> bool:

@@ -13,8 +13,9 @@ import click
 
 from orchestrator import errors
 from orchestrator.cli.common import source_options
+from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import note
-from orchestrator.errors import InvalidInput, ToolrouteError, Unavailable
+from orchestrator.errors import ToolrouteError, Unavailable
 from orchestrator.options import Options, default_store
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ DEFAULT_ADDRESS = "localhost:7233"
 def temporal_options(command: Command) -> Command:
     """Where the tools are, which MCP servers there are, and which Temporal server to use."""
     options = (
-        click.option("--config", metavar="MCP.JSON", type=click.Path(path_type=Path), help="The mcpServers file."),
+        config_option,
         click.option("--address", metavar="HOST:PORT", help=f"The Temporal server. [default: {DEFAULT_ADDRESS}]"),
         click.option("--namespace", metavar="NAME", help="The Temporal namespace. [default: default]"),
     )
@@ -59,8 +60,6 @@ async def make_plugin(
     from orchestrator.plugin import OrchestratorPlugin
 
     if catalogue is not None and store is None:
-        if not catalogue.exists():  # noqa: ASYNC240
-            raise InvalidInput(f"catalogue {str(catalogue)!r} does not exist: give a tools.jsonl, or a folder with one")
         return OrchestratorPlugin(catalogue=_read_catalogue(catalogue, servers), options=options, mcp_servers=servers)
     place = store or default_store()
     if tenant is not None:

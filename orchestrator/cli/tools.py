@@ -1,5 +1,7 @@
 """`toolroute tools`: import a file, sync MCP servers, list what is known."""
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -50,7 +52,8 @@ def import_tools(
     if output == "json":
         echo_json({"tenant": tenant, **totals})
     else:
-        click.echo(plain(f"{tenant}: ") + ", ".join(f"{number:,} {name}" for name, number in totals.items()))
+        counts = ", ".join(f"{number:,} {name}" for name, number in totals.items() if name != "servers")
+        click.echo(plain(f"{tenant}: {counted(len(changes), 'server')}, {counts}"))
 
 
 @tools.command("list")
@@ -70,7 +73,11 @@ def list_tools(
     """List the tools that a tenant may use. `-o jsonl` writes a tools.jsonl."""
     tenant = tenant_from(organization, user)
     known = Catalogue.read(catalogue) if catalogue else Catalogue(open_store(store).load(tenant).tools)
-    found = [tool for tool in known if server is None or tool.server == server]
+    if server is not None and server not in known.places:
+        near = difflib.get_close_matches(server, known.places, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "without --server all are listed"
+        raise InvalidInput(f"{tenant} has no tools of a server {server!r}; {hint}")
+    found = known.tools if server is None else known.of_server(server)
     if output == "json":
         echo_json({"tenant": tenant, "fingerprint": known.fingerprint, "tools": [tool_to_json(tool) for tool in found]})
     elif output == "jsonl":
@@ -101,7 +108,7 @@ def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
         )
 
 
-def _show(found: list[Tool], tenant: str) -> None:
+def _show(found: Sequence[Tool], tenant: str) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp import http_guard
-from orchestrator.mcp.config import Launch, ServerSpec
+from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.scrub import Secrets
 
 LONGEST = 500

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config import environment
+from orchestrator.mcp.launch import environment
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from orchestrator.errors import ServerUnavailable, ToolrouteError
-from orchestrator.mcp.config import Launch
 from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.faults import connect_error, in_words
+from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import list_tools
 from orchestrator.mcp.scrub import LogFilter
 from orchestrator.mcp.transports import http, stdio

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
-from orchestrator.mcp.config import Launch
+from orchestrator.mcp.launch import Launch
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

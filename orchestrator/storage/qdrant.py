@@ -34,6 +34,8 @@ class Qdrant:
     def __init__(self, location: str, timeout_s: float) -> None:
         self.location = location
         self.remote = location.startswith(("http://", "https://"))
+        if "://" in location and not self.remote:
+            raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
         self.folder = Path(location) if location and not self.remote else None
         self._timeout_s = timeout_s
         self._turn = threading.Lock()
@@ -44,7 +46,7 @@ class Qdrant:
 
     def __str__(self) -> str:
         """The location without credentials."""
-        return re.sub(r"//[^/@]*@", "//", self.location) or "in memory"
+        return _shown(self.location) or "in memory"
 
     @contextmanager
     def opened(self, wait_s: float | None = None) -> Iterator[Points]:
@@ -91,7 +93,8 @@ class Qdrant:
         status = getattr(error, "status_code", None)
         if status in (401, 403):
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
-        why = f"{type(error).__name__}, HTTP status {status}" if status else type(error).__name__
+        cause = getattr(error, "source", None) or error
+        why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
         return StoreUnavailable(f"the store {self} does not answer: {why}")
 
     @contextmanager
@@ -173,6 +176,11 @@ class Qdrant:
             else:
                 self._client = QdrantClient(":memory:")
         return self._client
+
+
+def _shown(text: str) -> str:
+    """The text without the credentials of addresses in it."""
+    return re.sub(r"//[^/@]*@", "//", text)
 
 
 def _lock_file(folder: Path) -> IO[bytes]:

@@ -1,0 +1,115 @@
+"""An entry of an `mcpServers` file as it is started: its variables replaced, and what of it is secret."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, looks_secret, url_secrets
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.config import ServerSpec
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_LEFT_OVER = re.compile(r"\$\{[^}]*\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What it takes to start or reach a server, secrets included: made for one connection, never kept or shown."""
+
+    command: str = field(default="", repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = field(default=None, repr=False)
+    url: str = field(default="", repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+
+def environment() -> Mapping[str, str]:
+    """What `${NAME}` is looked up in unless a caller gives something else: the process's environment."""
+    return os.environ
+
+
+def expand(spec: "ServerSpec", environ: Mapping[str, str]) -> Launch:
+    """The entry with its variables replaced; InvalidConfig names those that are missing."""
+    return _Expansion(spec, environ).launch()
+
+
+class _Expansion:
+    """Replaces variables over one entry; collects what is missing, so one error names all, and what is secret."""
+
+    def __init__(self, spec: "ServerSpec", environ: Mapping[str, str]) -> None:
+        self._spec, self._environ = spec, environ
+        self._missing: dict[str, str] = {}
+        self._unknown: dict[str, str] = {}
+        self._shown: list[str] = []
+        self._strong: list[str] = []
+
+    def launch(self) -> Launch:
+        spec = self._spec
+        launch = Launch(
+            command=self._expand("command", spec.command),
+            args=tuple(self._expand(f"args[{number}]", value) for number, value in enumerate(spec.args)),
+            env={name: self._env(name, value) for name, value in spec.env.items()},
+            cwd=self._expand("cwd", spec.cwd) if spec.cwd else None,
+            url=self._expand("url", spec.url),
+            headers={name: self._header(name, value) for name, value in spec.headers.items()},
+        )
+        self._refuse_gaps()
+        self._strong += [*url_secrets(launch.url), *argument_secrets(launch.args)]
+        object.__setattr__(launch, "secrets", Secrets(self._shown, self._strong))
+        return launch
+
+    def _expand(self, where: str, text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            name, default = match["name"], match["default"]
+            # As in a shell, `:-` also stands in for an empty value.
+            found = self._environ.get(name) or default if default is not None else self._environ.get(name)
+            if found is None:
+                self._missing[name] = where
+                return ""
+            if name in self._environ:
+                self._note(name, found, expanded=True)
+            return found
+
+        expanded = _VARIABLE.sub(value, text)
+        for left_over in _LEFT_OVER.findall(_VARIABLE.sub("", text)):
+            self._unknown[left_over] = where
+        return expanded
+
+    def _env(self, name: str, text: str) -> str:
+        value = self._expand(f"env.{name}", text)
+        self._note(name, value, expanded=False)
+        return value
+
+    def _note(self, name: str, value: str, *, expanded: bool) -> None:
+        if looks_secret(name, value, expanded=expanded):
+            self._strong.append(value)
+        # A plain short word (info, true, production) is no secret, and masking it would garble messages.
+        elif not (value.isalpha() and len(value) < 12):
+            self._shown.append(value)
+
+    def _header(self, name: str, text: str) -> str:
+        value = self._expand(f"headers.{name}", text)
+        self._strong += header_secrets(value)
+        if not value.isascii() or any(ord(character) < 32 for character in value):
+            raise InvalidConfig(f"{self._where}: headers.{name} holds characters that a header may not hold")
+        return value
+
+    @property
+    def _where(self) -> str:
+        return f"{self._spec.source}: server {self._spec.name!r}"
+
+    def _refuse_gaps(self) -> None:
+        if self._unknown:
+            shown = ", ".join(f"{text} (in {where})" for text, where in self._unknown.items())
+            raise InvalidConfig(f"{self._where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+        if self._missing:
+            shown = ", ".join(f"{name} (in {where})" for name, where in self._missing.items())
+            raise InvalidConfig(
+                f"{self._where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}"
+            )

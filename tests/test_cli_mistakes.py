@@ -1,0 +1,98 @@
+"""What people get wrong on the command line: one line that names the value and the remedy, and nothing done."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalogues import EXAMPLES
+from tests.command_line import Ran
+from tests.servers.start import config, entry
+
+CATALOGUE = str(EXAMPLES / "tools.jsonl")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An mcpServers file in the working folder, beside a store that is not there yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "default"))
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=entry("quick.py"))))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
+        ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
+        ("tools import nowhere.jsonl", "nowhere.jsonl does not exist: give a tools.jsonl, or a folder with one"),
+        (f"tools list --catalogue {CATALOGUE} --server jirra", "no tools of a server 'jirra'; did you mean jira?"),
+        ("tools list --server quick", "local has no tools of a server 'quick'; without --server all are listed"),
+        ("servers --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
+        ("run q --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
+        ("run q --config .", "File '.' is a directory"),
+        ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
+        ("serve --allow-host example.org", "--allow-host is for HTTP"),
+        (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
+        (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
+    ],
+)
+def test_a_mistake_ends_with_2_and_its_remedy(
+    toolroute: Callable[..., Ran], file: Path, command: str, message: str
+) -> None:
+    result = toolroute(*command.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert [path.name for path in file.parent.iterdir() if path.name != "default"] == ["mcp.json"]
+
+
+def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy(
+    toolroute: Callable[..., Ran], file: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = toolroute("serve", "--transport", "http", "--port", port)
+    told = f"toolroute: 127.0.0.1:{port} cannot be listened on (Address already in use): give another --port"
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(told)
+    elsewhere = toolroute("serve", "--transport", "http", "--host", "192.0.2.1")
+    assert elsewhere.exit_code == 2
+    assert elsewhere.stderr.strip().endswith("give another --host")
+
+
+def test_an_empty_catalogue_is_told_with_the_tenant_whose_it_is(toolroute: Callable[..., Ran], file: Path) -> None:
+    result = toolroute("route", "q", "--organization", "acme", "-o", "json")
+    assert result.exit_code == 3
+    assert "the catalogue of org:acme is empty: add tools with `toolroute tools import`" in result.stderr
+
+
+def test_a_check_that_connects_no_server_ends_with_1(toolroute: Callable[..., Ran], file: Path) -> None:
+    file.write_text(json.dumps(config(gone={"command": "no-such-program"})))
+    assert toolroute("servers", "--check").exit_code == 1
+    assert toolroute("servers").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "exit_code", "remedy"),
+    [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],
+)
+def test_doctor_tells_a_variable_that_nothing_reads(
+    toolroute: Callable[..., Ran],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    exit_code: int,
+    remedy: str,
+) -> None:
+    monkeypatch.setenv(variable, "static")
+    result = toolroute("doctor", "-o", "json")
+    findings: list[dict[str, Any]] = json.loads(result.stdout)
+    told = [found for found in findings if found["what"] == "environment"]
+    assert [found["detail"] for found in told] == [f"{variable} is set, and nothing reads it"]
+    assert [found["remedy"] for found in told] == [remedy]
+    assert result.exit_code == exit_code

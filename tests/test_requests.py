@@ -1,0 +1,61 @@
+"""A RouteRequest of the wrong shape is refused with the field, the value and what would do."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator import Router, RouteRequest, Tool
+from orchestrator.errors import InvalidInput
+from orchestrator.models import Fusion, RouteHint
+from tests.catalogues import sample
+
+COLD = "the boardroom is ice cold, warm it up"
+"""Words settle nothing here: the gate stays closed."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("query", None),
+        ("query", b"refund"),
+        ("tenant", 42),
+        ("limit", "5"),
+        ("limit", 5.5),
+        ("token_cap", "9"),
+        ("coverage", "0.9"),
+        ("filters", ["kind=mcp"]),
+        ("filters", {"usage": 5}),
+        ("conversation", "and in Berlin?"),
+        ("conversation", [{"role": "user", "text": "and in Berlin?"}]),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str, value: Any) -> None:
+    request = RouteRequest(**{"query": "refund the charge", "tenant": "local", name: value})
+    with pytest.raises(InvalidInput, match=rf"^{name}.*: give "):
+        request.validate()
+
+
+def test_a_word_that_names_no_leg_or_fusion_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidInput, match="route_hint='fast': give one of auto, keyword, semantic"):
+        RouteRequest(query="refund", route_hint="fast")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="fusion='sum': give one of learnt, weighted, rrf"):
+        RouteRequest(query="refund", fusion="sum")  # type: ignore[arg-type]
+
+
+async def test_a_hint_and_a_fusion_given_as_plain_words_route_as_the_enums_do() -> None:
+    async with Router(sample()) as router:
+        for hint, fusion in ((RouteHint.SEMANTIC, Fusion.RRF), (RouteHint.AUTO, Fusion.WEIGHTED)):
+            words: dict[str, Any] = {"route_hint": str(hint), "fusion": str(fusion)}
+            named = await router.route(RouteRequest(query=COLD, tenant="local", route_hint=hint, fusion=fusion))
+            plain = await router.route(RouteRequest(query=COLD, tenant="local", **words))
+            assert named.semantic_ran
+            assert plain.semantic_ran
+            assert plain.matches == named.matches
+
+
+async def test_what_is_no_task_or_no_catalogue_is_refused_with_what_would_do() -> None:
+    async with Router(sample()) as router:
+        with pytest.raises(InvalidInput, match="5 cannot be routed: give the task as a text, or a RouteRequest"):
+            await router.route(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"catalogue is a list: give Catalogue\(tools\), a file or a folder"):
+        Router([Tool(server="a", name="b")])  # type: ignore[arg-type]
