@@ -64,19 +64,28 @@ def unquoted(text: str) -> str:
 
 
 def without_messages(text: str, least: int = LEAST_SAID) -> str:
-    """The text without stack traces and the quotes that it says are messages, titles and the like; all of it where too
+    """The text without what is pasted and the quotes that it says are messages, titles and the like; all of it where too
     little is left to be a task, which `least` terms are."""
-    if not _MAY_QUOTE.search(text):
-        return text
-    left = _MESSAGE.sub(lambda found: found["lead"] or "", text)
-    return left if says(left, 1 if _TRANSLATE.match(text) else least) else text
+    return "".join(said for said, _ in _messages(text, least))
 
 
 def with_messages_masked(text: str) -> str:
     """The text with a letter for each sign of those quotes, so that every other sign stays in its place."""
-    if without_messages(text) == text:
-        return text
-    return _MESSAGE.sub(lambda found: (found["lead"] or "").ljust(len(found.group()), "Q"), text)
+    return "".join(said + "Q" * len(message) for said, message in _messages(text, LEAST_SAID))
+
+
+def _messages(text: str, least: int) -> list[tuple[str, str]]:
+    """The text in turns: what it says itself, and the message behind that."""
+    if not _MAY_QUOTE.search(text):
+        return [(text, "")]
+    turns, past = [], 0
+    for found in _MESSAGE.finditer(text):
+        start = max(found.start(), found.end("lead"))
+        turns.append((text[past:start], text[start : found.end()]))
+        past = found.end()
+    turns.append((text[past:], ""))
+    left = "".join(said for said, _ in turns)
+    return turns if says(left, 1 if _TRANSLATE.match(text) else least) else [(text, "")]
 
 
 def masked(text: str) -> str:
