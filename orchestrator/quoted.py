@@ -5,6 +5,8 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
+from orchestrator.pasted import BEGINS, TRACE
+from orchestrator.pasted import PASTED as _PASTED
 from orchestrator.text import says
 
 LEAST_SAID = 2
@@ -12,19 +14,15 @@ LEAST_SAID = 2
 LEAST_OF_PART = 1
 """The same of a part: beside it stands the rest of the task."""
 
-_MAY_QUOTE = re.compile(r"[\"'‘](?<!\w.)|[`“„«]|^(?:>|Traceback|\s*at |--|Sent from)", re.MULTILINE)
+_OPENING = re.compile(r"[\"'‘`“„«](?<!\w[\"'‘])")
+_BEGINS = re.compile(BEGINS, re.MULTILINE)
 # Each kind ends at the next sign of its kind, so that one without its pair costs no time.
 _INLINE = (
-    r"(?:(?<!\w)\"[^\"]+\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
+    r"(?:(?<!\w)\"(?:[^\"]|(?<=\s)\"(?=\S)[^\"]+\"(?!\w))++\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
     r"|(?<!\w)'(?=\S)(?:[^'\n]|\n(?!\n)|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|\n(?!\n)|(?<=\w)’(?=\w))+’)"
 )
 QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
 """Any quoted text with its marks, one sign at each end."""
-_TRACE = (
-    r"^[^\S\n]*at \S+ ?\(.*\)$"
-    r"|^Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
-)
-_PASTED = rf"```(?s:.*?)(?:```|\Z)|{_TRACE}|^>.*$|^--[^\S\n]*\n(?s:.*)\Z|^Sent from my .*$"
 PASTED = re.compile(rf"\A(?:(?:{_PASTED})\s{{0,9}})+|(?:\s{{0,9}}(?:{_PASTED}))+", re.MULTILINE)
 """What is pasted, with the space between it and what stands before; at the beginning, and what stands behind."""
 # A quote that stands where a part begins is the task itself.
@@ -41,11 +39,11 @@ _MESSAGE = re.compile(
     r"(?!\sme\b)"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
     r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
-    rf"{_INLINE}|{_TRACE}",
+    rf"{_INLINE}|{TRACE}",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What is written, posted or translated, what a new thing is called, and a stack trace. Other quotes may be the task
-itself ("the user asked 'what is due'")."""
+"""What is written, posted or translated, what a new thing is called, and what a program said. Other quotes may be the
+task itself ("the user asked 'what is due'")."""
 _TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
 """What says of any quote behind it that it is no task."""
 _OUTSIDE = re.compile(r"[^\WQ]")
@@ -64,8 +62,8 @@ def unquoted(text: str) -> str:
 
 
 def without_messages(text: str, least: int = LEAST_SAID) -> str:
-    """The text without what is pasted and the quotes that it says are messages, titles and the like; all of it where too
-    little is left to be a task, which `least` terms are."""
+    """The text without what a program said and the quotes that it says are messages, titles and the like; all of it
+    where too little is left to be a task, which `least` terms are."""
     return "".join(said for said, _ in _messages(text, least))
 
 
@@ -76,7 +74,7 @@ def with_messages_masked(text: str) -> str:
 
 def _messages(text: str, least: int) -> list[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
-    if not _MAY_QUOTE.search(text):
+    if not _may_quote(text):
         return [(text, "")]
     turns, past = [], 0
     for found in _MESSAGE.finditer(text):
@@ -93,7 +91,12 @@ def masked(text: str) -> str:
 
     What is quoted then reads as one word, and every other sign stays in its place.
     """
-    if not _MAY_QUOTE.search(text):
+    if not _may_quote(text):
         return text
     said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)
     return said if _OUTSIDE.search(said) else text
+
+
+def _may_quote(text: str) -> bool:
+    """Whether there may be a quote or something pasted: most texts have neither, and are read in no time."""
+    return bool(_OPENING.search(text) or (_BEGINS.search(text) if "\n" in text else _BEGINS.match(text)))

@@ -4,10 +4,19 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.models import Stage
+from orchestrator.negation import split_negated
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
 from orchestrator.stages.understand import QUOTED, understand
 from tests.catalogues import sample
 
 TRACE = 'Traceback (most recent call last):\n  File "send_email.py", line 3\nSMTPError: connection refused'
+PODS = (
+    "$ kubectl get pods\nNAME READY STATUS RESTARTS\napi-7d9f 0/1 Error 12\n$ kubectl delete pod api\nError: not found"
+)
+SHELL = "me@host:~/app$ ./send_email.sh\nsubscription cancelled\n"
+LOG = "2026-05-01 12:00:01 ERROR send an email\n2026-05-01T12:00:02.5Z never refund the charge"
+JOURNAL = "May  3 10:11:12 host sshd[233]: cancel the subscription\n[10:11:13] INFO delete the object"
 
 
 @pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "«{}»"])
@@ -74,6 +83,7 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ("open a bug in jira with the summary 'cannot delete event from calendar'", "jira:create_issue"),
         ('create a calendar event "Refund review with Stripe" for tomorrow', "google_calendar:create_event"),
         (f"{TRACE}\n\nopen a github issue for this", "github:create_issue"),
+        ('send Ana an email saying "he said "cancel the subscription" to me"', "gmail:send_email"),
     ],
 )
 async def test_the_tool_is_for_what_is_asked_and_not_for_what_is_quoted(query: str, tool: str) -> None:
@@ -87,3 +97,26 @@ async def test_a_server_that_only_a_message_names_is_not_asked_for() -> None:
         asked = await router.route('the user asked: "create a ticket with jira"')
     assert quoted.stage is not Stage.EXPLICIT
     assert asked.stage is Stage.EXPLICIT
+
+
+@pytest.mark.parametrize("pasted", [PODS, SHELL, LOG, JOURNAL])
+@pytest.mark.parametrize("task", ["{}\nopen a jira issue for this", "open a jira issue for this:\n{}"])
+async def test_what_a_program_said_is_no_step_and_finds_no_tool(task: str, pasted: str) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(task.format(pasted))
+    assert decision.recommended == ("jira:create_issue",)
+    assert [step.tool for step in plan(PlanRequest(decision=decision)).steps] == ["jira:create_issue"]
+    assert split_negated(task.format(pasted))[1] == ()
+
+
+@pytest.mark.parametrize("task", ["restart the deployment", "why does it fail?", "I need a desk"])
+def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(task: str) -> None:
+    assert task in understand(f"{PODS}\n{task}\nopen a jira issue").texts[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["$ 50 for lunch\nbook it as an expense", "12:30 lunch with Ana\n14:00 call Bo", "# Tasks\nbook a desk\nemail Ana"],
+)
+def test_prices_times_and_headings_are_no_console_and_no_log(query: str) -> None:
+    assert understand(query).texts[0] == query
