@@ -32,7 +32,7 @@ _QUOTED = re.compile(
 )
 _MESSAGE = re.compile(
     r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
-    r"|mention(?:s|ing)?|contain(?:s|ing)?"
+    r"|mention(?:s|ing)?|contain(?:s|ing)?|doc|document|page|folder|spreadsheet|presentation"
     r"|(?<!error )(?<!user )message|(?:reply|respond) with|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
     r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
     r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase)"

@@ -82,6 +82,8 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ('make a notion page "Onboarding checklist"', "notion:create-page"),
         ("open a bug in jira with the summary 'cannot delete event from calendar'", "jira:create_issue"),
         ('create a calendar event "Refund review with Stripe" for tomorrow', "google_calendar:create_event"),
+        ("share the doc 'Refund policy'", "google_drive:shareFile"),
+        ("find the page 'book a desk'", "notion:search-pages"),
         (f"{TRACE}\n\nopen a github issue for this", "github:create_issue"),
         ('send Ana an email saying "he said "cancel the subscription" to me"', "gmail:send_email"),
     ],
