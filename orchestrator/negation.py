@@ -41,6 +41,8 @@ _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
+_DENIED = re.compile(r"(?i)n['’]t\b|\b(?:not|cannot|never)\b")
+"""Before "without" it tells how things are: "users can't log in without resetting their passwords"."""
 _DETERMINED = re.compile(
     r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|anyone|anybody|it|them|him|me|us|to)\b"
 )
@@ -96,7 +98,8 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
 def _forbids(head: re.Match[str]) -> bool:
     """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
     if without := head["without"]:
-        return _is_action(without, head)
+        denied = not head["instead"] and _DENIED.search(_part_before(head))
+        return _is_action(without, head) and not denied
     if avoided := head["avoided"]:
         return _is_action(avoided, head) and _commands(head)
     verb = head["action"] or head["idle"]
@@ -131,10 +134,14 @@ def _before_what_stays(head: re.Match[str], end: int) -> int | None:
     said = head.string
     if head.group().lower().endswith((" use", " using")):
         return None
-    before = _MARK.split(said[: head.start()])[-1]
+    before = _part_before(head)
     if says(before, 1) and not says(before, 2):
         return head.end()
     back, made = _BACK.match(said, end), _MADE.match(said, head.end())
     if back is None or says(said[: head.start()], 1) or (made and not back["kind"]):
         return None
     return made.end() if made else head.end()
+
+
+def _part_before(head: re.Match[str]) -> str:
+    return _MARK.split(head.string[max(0, head.start() - 200) : head.start()])[-1]

@@ -74,7 +74,7 @@ class Outcome:
         if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
             self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
         keyword, understood = self.index.keyword, self.understood
-        self.forbidden = forbidden_tools(understood.forbidden, understood.terms, keyword.tools, keyword.named)
+        self.forbidden = forbidden_tools(understood.forbidden, understood.asked, keyword.tools, keyword.named)
         if self.explicit.wanted or self.explicit.unwanted or self.forbidden or self.request.filters:
             self.settled = False
             self.allowed = allowed = self._allowed()

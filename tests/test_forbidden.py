@@ -106,6 +106,14 @@ async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
     assert decision.warnings[-1].startswith("the task says only what is not to be done")
 
 
+async def test_a_follow_up_that_forbids_what_was_asked_before_leaves_its_tool_out() -> None:
+    earlier = (Turn(text="create a jira issue for the login bug", tools=("jira:create_issue",)),)
+    async with Router(sample()) as router:
+        decision = await router.route("don't create an issue, search for such issues", conversation=earlier)
+    assert decision.recommended == ("jira:search_issues",)
+    assert "jira:create_issue" not in [match.tool.key for match in decision.matches]
+
+
 async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
     earlier = (Turn(text="list the open pull requests", tools=("github:list_pull_requests",)),)
     async with Router(sample()) as router:

@@ -231,6 +231,8 @@ def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
         "find rows without string values",
         "show users without anything the admin has set",
         "customers who order and never pay",
+        "users can't log in without resetting passwords; open a ticket",
+        "create an issue: the page does not load without refreshing it",
         "hosts that respond but do not run ssh",
         "pods start but do not serve requests",
         "List the customers that\ndo not pay their bills",

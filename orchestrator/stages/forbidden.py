@@ -5,7 +5,7 @@ tool is left out only where nothing else is said of the action: "don't delete al
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.everyday import ACTIONS
 from orchestrator.models import Tool
@@ -23,20 +23,20 @@ _ACTIONS = frozenset(map(stem, ACTIONS))
 
 
 def forbidden_tools(
-    forbidden: Iterable[str],
-    asked: Collection[str],
-    tools: Sequence[Tool],
-    named: Callable[[str], Iterable[int]],
+    forbidden: Sequence[str], asked: str, tools: Sequence[Tool], named: Callable[[str], Iterable[int]]
 ) -> Mapping[int, str]:
     """The positions of the tools that do what a task forbids, each with the words that forbid it.
 
-    asked: the terms of what the task asks for, whose actions it forbids no tool for. named: the tools whose name or
-    server holds a term.
+    asked: what the task asks for, with whose actions no tool is left out. named: the tools whose name or server holds a
+    term.
     """
+    if not forbidden:
+        return {}
     found: dict[int, str] = {}
+    wanted = _ACTIONS.intersection(terms(asked))
     for said in forbidden:
         own = set(terms(said)) - _BESIDE
-        if _NARROWED.search(said) or (own & _ACTIONS).intersection(asked):
+        if _NARROWED.search(said) or own & wanted:
             continue
         near = {position for term in own for position in named(term)}
         found |= {position: said for position in near if _is_said_by(own, tools[position])}
