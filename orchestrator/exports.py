@@ -78,7 +78,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     if tool is None:
         raise UnknownTool(f"the model called {name!r}, which was not offered; offered: {', '.join(sorted(by_name))}")
     own = plain_names(parameters(tool))
-    named = {own.get(name, name): value for name, value in read_arguments(tool, arguments).items()}
+    named = {own.get(name, name): value for name, value in read_arguments(tool.key, arguments).items()}
     return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
 
 
@@ -98,22 +98,31 @@ def _get(record: Any, key: str) -> Any:
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments."""
-    read = read_arguments(tool, arguments)
+    read = read_arguments(tool.key, arguments)
     if problems := _problems(tool, read):
         raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}")
     return read
 
 
-def read_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
-    """Arguments as a dict, whatever the schema says of them; raises InvalidArguments for what is no object."""
+def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
+    """Arguments as a dict, whatever the tool's schema says of them; raises InvalidArguments for what no JSON object can
+    hold. Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
+    """
+    from pydantic_core import to_jsonable_python
+
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
         except (ValueError, RecursionError) as error:
-            raise InvalidArguments(f"{tool.key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
+            raise InvalidArguments(f"{key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
     if not isinstance(arguments, Mapping):
-        raise InvalidArguments(f"{tool.key}: arguments are {type(arguments).__name__}, not an object")
-    return dict(arguments)
+        raise InvalidArguments(f"{key}: arguments are {type(arguments).__name__}, not an object")
+    read = dict(arguments)
+    try:
+        json.dumps(read, default=to_jsonable_python, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArguments(f"{key}: arguments cannot be sent as JSON ({error})") from None
+    return read
 
 
 def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:

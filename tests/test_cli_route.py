@@ -185,6 +185,29 @@ def test_a_broken_catalogue_ends_with_2_and_names_file_and_line(tmp_path: Path) 
     assert f"{tmp_path / 'tools.jsonl'}:2: not JSON" in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict", "cp1252"])
+def test_what_standard_output_cannot_hold_is_no_traceback_and_leaves_the_json_whole(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    for query in ("refund the charge ☕", os.fsdecode(b"refund \xff the charge")):
+        assert route(query).returncode == 0
+        done = route(query, "-o", "json")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["recommended"] == ["stripe:refund_charge"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_full_disk_ends_with_1_and_says_that_the_result_is_not_whole(output: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [COMMAND, "route", "refund", "--catalogue", CATALOGUE, "-o", output]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "toolroute: No space left on device: the result is not whole"
+    assert "Traceback" not in done.stderr
+
+
 def test_a_failure_ends_with_1(tmp_path: Path) -> None:
     done = run("route", "q", "--store", "http://127.0.0.1:9", "-o", "json")
     assert (done.returncode, done.stdout) == (1, "")

@@ -13,6 +13,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import (
+    InvalidArguments,
     InvalidCatalogue,
     InvalidConfig,
     OutcomeUnknown,
@@ -236,6 +237,16 @@ async def test_a_broken_answer_leaves_the_outcome_unknown(
         with pytest.raises(OutcomeUnknown, match=message):
             await servers.call("bad:it")
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("value", ["half an emoji \ud83d", float("nan"), object(), b"\xff"])
+async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_under_way(value: Any) -> None:
+    async with Connections(config(quick=PLAIN)) as servers:
+        under_way = asyncio.create_task(servers.call("quick:wait", {"seconds": 0.5}))
+        await servers.call("quick:pid")
+        with pytest.raises(InvalidArguments, match="quick:add: arguments cannot be sent as JSON"):
+            await servers.call("quick:add", {"a": value, "b": 1})
+        assert (await under_way).text == "waited"
 
 
 async def test_text_on_standard_output_that_is_not_mcp_is_passed_over() -> None:

@@ -1,7 +1,9 @@
 """The command line: one file a family of commands, each imported only when it is called."""
 
+import errno
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -48,6 +50,9 @@ def main() -> None:
 
     Besides, 4: some servers could not be had; 5: a step of a run needs input or approval.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # What a terminal cannot show is shown as "?", not as a traceback.
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
@@ -63,3 +68,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.exit(f"toolroute: {error.strerror}: the result is not whole")

@@ -1,6 +1,7 @@
 """What several commands share: their options, and results that go to standard output alone."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -91,7 +92,8 @@ def router_store(router: Router) -> Store:
 
 def echo_json(value: Any) -> None:
     """The result as one JSON document on standard output."""
-    click.echo(escaped(json.dumps(value, ensure_ascii=False, indent=1, default=str)))
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    click.echo(escaped(json.dumps(value, ensure_ascii=not utf8, indent=1, default=str)))
 
 
 def tell_flagged(tools: Sequence[Tool]) -> None:

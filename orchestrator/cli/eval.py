@@ -98,7 +98,8 @@ def _note_unknown(found: QuerySet) -> None:
     """Tells on standard error of relevant keys that the catalogue lacks: they can never be found."""
     unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
     if unknown:
-        note(f"toolroute: {len(unknown):,} relevant tools are not in tools.jsonl, e.g. {min(unknown)!r}")
+        lacking = counted(len(unknown), "relevant tool is", "relevant tools are")
+        note(f"toolroute: {lacking} not in tools.jsonl, e.g. {min(unknown)!r}")
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.exports import check_arguments
+from orchestrator.exports import check_arguments, read_arguments
 from orchestrator.models import Tool
 from orchestrator.names import IDEMPOTENCY_KEY
 
@@ -28,13 +28,13 @@ class Call:
 
     @classmethod
     def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:
-        """A call by key or record; UnknownTool for what is no key."""
+        """A call by key or record; UnknownTool for what is no key, InvalidArguments for what JSON cannot carry."""
         server, name = split_key(tool)
         return cls(
             server=server,
             name=name,
             chosen=tool if isinstance(tool, Tool) else None,
-            arguments=dict(arguments),
+            arguments=read_arguments(f"{server}:{name}", arguments),
             meta={IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {},
         )
 

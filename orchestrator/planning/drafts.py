@@ -115,7 +115,7 @@ def _cycle(steps: Sequence[StepShape]) -> list[str]:
 def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
     """The arguments that a model gave, less those that come later, and what is wrong with them; gaps are not wrong."""
     try:
-        read = read_arguments(tool, text)
+        read = read_arguments(tool.key, text)
         values = {name: value for name, value in read.items() if value is not None and name not in later}
         if found := _PLACEHOLDER.search(compact(values)):
             return values, [f"arguments hold a placeholder ({found[0]!r}): name the parameter in from_results instead"]
