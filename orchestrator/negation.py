@@ -135,7 +135,7 @@ def _before_what_stays(head: re.Match[str], end: int) -> int | None:
     if head.group().lower().endswith((" use", " using")):
         return None
     before = _part_before(head)
-    if says(before, 1) and not says(before, 2):
+    if says(before, 1) and not says(before, 2) and says(said[head.end() : end], 1):
         return head.end()
     back, made = _BACK.match(said, end), _MADE.match(said, head.end())
     if back is None or says(said[: head.start()], 1) or (made and not back["kind"]):

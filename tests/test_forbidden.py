@@ -16,6 +16,8 @@ from tests.catalogues import sample, tool
         ("search jira for login bugs without creating a new issue", "jira:search_issues", "jira:create_issue"),
         ("Without creating a jira issue, open an issue on github", "github:create_issue", "jira:create_issue"),
         ("don't search the web, search my documents", "builtin:workspace_rag_query", "builtin:web_search"),
+        ("send a text, not an email", "twilio:send_sms", "gmail:send_email"),
+        ("create an event in the calendar instead of an issue", "google_calendar:create_event", "jira:create_issue"),
         ("make sure not to send any email, draft an email to Ana", "gmail:create_draft", "gmail:send_email"),
     ],
 )
@@ -38,6 +40,7 @@ async def test_a_tool_that_does_what_is_forbidden_is_left_out_with_the_words(
         "don't delete projects, delete folders",
         "delete the projects, no emails",
         "don't delete the github projects, remove the others",
+        "delete the projects, and the folders rather than a project",
     ],
 )
 async def test_a_tool_stays_where_less_or_other_than_it_does_is_forbidden(task: str) -> None:

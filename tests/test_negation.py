@@ -112,7 +112,7 @@ def test_what_is_not_to_be_used_is_left_out_where_it_is_a_part_beside_a_task(tex
         ("reply in the ticket, not by email", "reply in the ticket,"),
         ("message Ana, not by text but by email", "message Ana, but by email"),
         ("send Bo a text instead of an email", "send Bo a text"),
-        ("send a text instead of emailing him", "send a text"),
+        ("text him instead of emailing him", "text him"),
         ("without emailing anyone, book a desk", "book a desk"),
         ("instead of an email, send a text to Bob", "send a text to Bob"),
         ("Rather than an issue, create a page", "create a page"),

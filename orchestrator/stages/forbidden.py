@@ -19,6 +19,8 @@ _BESIDE = frozenset(
 )
 """Words that say no more than that the action is forbidden."""
 _NARROWED = re.compile(r"(?i)\b(?:all|every|each|both|more|most|too|other|another|same|again|only|just|yet|until)\b")
+_ANOTHER = re.compile(r"(?i)(?:not|instead of|rather than)\s(?:an?|by)\s")
+"""Before a thing that nothing of what is asked is to be done to: "create a task, not an issue"."""
 _ACTIONS = frozenset(map(stem, ACTIONS))
 
 
@@ -33,17 +35,18 @@ def forbidden_tools(
     if not forbidden:
         return {}
     found: dict[int, str] = {}
-    wanted = _ACTIONS.intersection(terms(asked))
+    wanted = frozenset(terms(asked))
     for said in forbidden:
-        own = set(terms(said)) - _BESIDE
-        if _NARROWED.search(said) or own & wanted:
+        own = frozenset(terms(said)) - _BESIDE
+        if _NARROWED.search(said) or own & wanted & _ACTIONS:
             continue
+        done = own | (wanted & _ACTIONS) if _ANOTHER.match(said) else own
         near = {position for term in own for position in named(term)}
-        found |= {position: said for position in near if _is_said_by(own, tools[position])}
+        found |= {position: said for position in near if _is_said_by(own, done, wanted, tools[position])}
     return found
 
 
-def _is_said_by(own: set[str], tool: Tool) -> bool:
-    """Whether these terms are the tool's name of several words, and perhaps its server's name."""
-    name = set(terms(spaced(tool.name)))
-    return len(name) > 1 and name <= own <= name | set(terms(tool.server))
+def _is_said_by(own: frozenset[str], done: frozenset[str], wanted: frozenset[str], tool: Tool) -> bool:
+    """Whether the name, of several words, is what shall not be done and not what shall, and nothing else is said."""
+    name = frozenset(terms(spaced(tool.name)))
+    return len(name) > 1 and name <= done and not name <= wanted and own <= name.union(terms(tool.server))
