@@ -13,10 +13,7 @@ from orchestrator.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.quoted import masked, unquoted
 from orchestrator.text import says
 
-_CUES = (
-    *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "without", "instead of", "rather than", "avoid"),
-    "refrain from",
-)
+_CUES = tuple("n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from".split(","))
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
     r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"

@@ -13,7 +13,7 @@ _ASKS = (
     *"i we it this that then and the".split(),
 )
 _TASK = rf"(?-i:(?:{'|'.join((*_ASKS, *map(str.capitalize, _ASKS)))})\b(?!:))"
-PROMPT = r"(?:[\w.-]+@[\w.-]+[^$#\n]{0,60}[$#]|\$)[^\S\n](?=[a-z./~])"
+PROMPT = r"(?:[\w.-]++@[\w.-]++[^$#\n]{0,60}[$#]|\$)[^\S\n](?=[a-z./~])"
 """What a command stands behind: "$ ls", "me@host:~$ ls"; no price."""
 STAMP = r"\W{0,2}(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2}[^\S\n]{1,2}\d{1,2}[^\S\n])?\d\d:\d\d:\d\d(?![\d:])"
 """What a line of a log begins with: a time to the second."""

@@ -1,5 +1,7 @@
 """What a task quotes: its words count less, and meaning is read from what stands around them."""
 
+import time
+
 import pytest
 
 from orchestrator import Router
@@ -7,6 +9,7 @@ from orchestrator.models import Stage
 from orchestrator.negation import split_negated
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
+from orchestrator.quoted import masked, without_messages
 from orchestrator.stages.understand import QUOTED, understand
 from tests.catalogues import sample
 
@@ -114,6 +117,18 @@ async def test_what_a_program_said_is_no_step_and_finds_no_tool(task: str, paste
 @pytest.mark.parametrize("task", ["restart the deployment", "why does it fail?", "I need a desk"])
 def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(task: str) -> None:
     assert task in understand(f"{PODS}\n{task}\nopen a jira issue").texts[0]
+
+
+@pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
+def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) -> None:
+    text = f"list it\n{repeated * (3_900 // len(repeated))}"
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        assert masked(text)
+        assert without_messages(text)
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.05  # It takes up to 6 ms.
 
 
 @pytest.mark.parametrize(
