@@ -5,7 +5,7 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
-from orchestrator.pasted import BEGINS, TRACE
+from orchestrator.pasted import BEGINS, SAID
 from orchestrator.pasted import PASTED as _PASTED
 from orchestrator.text import says
 
@@ -30,7 +30,7 @@ _QUOTED = re.compile(
     r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{_PASTED}|`[^`\n]+`",
     re.MULTILINE,
 )
-_MESSAGE = re.compile(
+_MESSAGE = (
     r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
     r"|mention(?:s|ing)?|contain(?:s|ing)?|doc|document|page|folder|spreadsheet|presentation"
     r"|(?<!error )(?<!user )message|(?:reply|respond) with|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
@@ -39,11 +39,12 @@ _MESSAGE = re.compile(
     r"(?!\sme\b)"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
     r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
-    rf"{_INLINE}|{TRACE}",
-    re.IGNORECASE | re.MULTILINE,
+    rf"{_INLINE}"
 )
-"""What is written, posted or translated, what a new thing is called, and what a program said. Other quotes may be the
-task itself ("the user asked 'what is due'")."""
+"""What is written, posted or translated, and what a thing is called. Other quotes may be the task itself ("the user
+asked 'what is due'")."""
+_QUOTED_MESSAGE = re.compile(_MESSAGE, re.IGNORECASE)
+_ANY_MESSAGE = re.compile(rf"{_MESSAGE}|{SAID}", re.IGNORECASE | re.MULTILINE)
 _TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
 """What says of any quote behind it that it is no task."""
 _OUTSIDE = re.compile(r"[^\WQ]")
@@ -74,16 +75,17 @@ def with_messages_masked(text: str) -> str:
 
 def _messages(text: str, least: int) -> list[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
-    if not _may_quote(text):
+    pasted = _may_paste(text)
+    if not pasted and not _OPENING.search(text):
         return [(text, "")]
     turns, past = [], 0
-    for found in _MESSAGE.finditer(text):
+    for found in (_ANY_MESSAGE if pasted else _QUOTED_MESSAGE).finditer(text):
         start = max(found.start(), found.end("lead"))
         turns.append((text[past:start], text[start : found.end()]))
         past = found.end()
     turns.append((text[past:], ""))
-    left = "".join(said for said, _ in turns)
-    return turns if says(left, 1 if _TRANSLATE.match(text) else least) else [(text, "")]
+    least = 1 if _TRANSLATE.match(text) else least
+    return turns if past and says("".join(own for own, _ in turns), least) else [(text, "")]
 
 
 def masked(text: str) -> str:
@@ -91,12 +93,12 @@ def masked(text: str) -> str:
 
     What is quoted then reads as one word, and every other sign stays in its place.
     """
-    if not _may_quote(text):
+    if not _OPENING.search(text) and not _may_paste(text):
         return text
     said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)
     return said if _OUTSIDE.search(said) else text
 
 
-def _may_quote(text: str) -> bool:
-    """Whether there may be a quote or something pasted: most texts have neither, and are read in no time."""
-    return bool(_OPENING.search(text) or (_BEGINS.search(text) if "\n" in text else _BEGINS.match(text)))
+def _may_paste(text: str) -> bool:
+    """Whether a line begins like something pasted; of most texts only the first line's beginning is looked at."""
+    return bool(_BEGINS.search(text) if "\n" in text else _BEGINS.match(text))
