@@ -191,7 +191,7 @@ def tool_from(record: Any) -> Tool:
         field = ".".join(map(str, problem["loc"])) or "the record"
         shown = repr(problem.get("input"))[:80]
         if problem["type"] == "missing":
-            raise InvalidCatalogue(f"no {field} in {shown}: a tool has at least a name") from None
+            raise InvalidCatalogue(f"{field}: missing in {shown}: a tool has at least a name") from None
         raise InvalidCatalogue(f"{field}: {problem['msg']}, but it is {shown}") from None
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")

@@ -49,6 +49,11 @@ class ServerReport:
         }
 
 
+def exit_code(failed: Sequence[bool]) -> int:
+    """Of what was tried with several servers: 0 where none failed, 1 where all did, 4 between."""
+    return 0 if not any(failed) else 1 if all(failed) else 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
     """All servers, in the configuration's order."""
@@ -59,8 +64,7 @@ class SyncReport:
     @property
     def exit_code(self) -> int:
         """0: all were stored; 1: none; 4: some failed."""
-        failed = sum(bool(report.error) for report in self.servers)
-        return 0 if not failed else 1 if failed == len(self.servers) else 4
+        return exit_code([bool(report.error) for report in self.servers])
 
     def to_json(self) -> dict[str, Any]:
         return {"tenant": self.tenant, "servers": [report.to_json() for report in self.servers]}

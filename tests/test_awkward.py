@@ -63,7 +63,7 @@ async def test_an_empty_catalogue_says_how_to_fill_it() -> None:
         for query, hint in product(("send a letter", "send a letter and book a desk for Monday"), RouteHint):
             decision = await router.route(request(query, hint))
             assert (decision.stage, decision.matches, decision.confidence) == (Stage.NONE, (), 0.0)
-            assert "the catalogue is empty: add tools" in decision.warnings[-1]
+            assert "the catalogue of local is empty: add tools" in decision.warnings[-1]
 
 
 @pytest.mark.parametrize("others", [0, 1])

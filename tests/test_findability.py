@@ -195,7 +195,7 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(
         (("--catalogue", "TOOLS", "--maps"), "give --write FILE"),
         (("--catalogue", "TOOLS", "--user", "7"), "leave out --store"),
         (("--catalogue", "EMPTY"), "has no tools"),
-        (("--catalogue", "nowhere.jsonl"), "cannot be read"),
+        (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl does not exist: give a tools.jsonl"),
         (("--catalogue", "TOOLS", "--write", "nowhere/fit.json"), "cannot be written"),
     ],
 )

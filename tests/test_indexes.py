@@ -144,5 +144,5 @@ async def test_a_slow_store_is_waited_for_a_second_at_most(tmp_path: Path) -> No
 async def test_a_catalogue_is_one_index_for_all_tenants(tmp_path: Path) -> None:
     indexes = Indexes(Catalogue(MAIL), None, (), 8)
     assert (await indexes.get("org:1"))[0] is (await indexes.get("org:2"))[0]
-    with pytest.raises(InvalidCatalogue, match="cannot be read"):
+    with pytest.raises(InvalidCatalogue, match="does not exist"):
         await Indexes(tmp_path / "none.jsonl", None, (), 8).get("org:1")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from orchestrator.cli.plain import escaped, note, one_line
+from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool, tenant_of
 from orchestrator.options import Options, default_store
@@ -50,6 +51,12 @@ def write_option(command: Command) -> Command:
     return click.option("--write", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help=text)(command)
 
 
+def output_option(command: Command) -> Command:
+    """`-o`, of the commands whose result is a table for people or JSON for programs."""
+    kinds = click.Choice(["table", "json"])
+    return click.option("-o", "--output", type=kinds, default="table", show_default=True)(command)
+
+
 def source_options(command: Command) -> Command:
     """`--catalogue`, `--store` and the tenant."""
     text = (
@@ -81,6 +88,13 @@ def open_router(catalogue: Path | None, store: str | None, tenant: str, options:
 
         import_file(router_store(router), tenant, catalogue)
     return router
+
+
+def open_store(location: str | None, options: Options | None = None) -> Store:
+    """The store that `--store` names, else the user's own; its embedder opens on first use."""
+    options = options or Options.from_env()
+    place = location or default_store()
+    return Store(place, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
 
 
 def router_store(router: Router) -> Store:

@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import echo_json, store_option, tenant_from, tenant_options, write_option
+from orchestrator.cli.common import (
+    echo_json,
+    open_store,
+    output_option,
+    store_option,
+    tenant_from,
+    tenant_options,
+    write_option,
+)
 from orchestrator.cli.plain import counted
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.options import Options, default_store, misspelt, model_key
@@ -45,7 +54,7 @@ class Finding:
 )
 @write_option
 @click.option("--maps", is_flag=True, help="Into --write's file also a correction of the confidence itself.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 def doctor(
     store: str | None,
     organization: str | None,
@@ -120,14 +129,8 @@ def _embedder(options: Options) -> Finding:
 
 
 def _store(options: Options, location: str, tenant: str) -> Finding:
-    from orchestrator.embed import embedder_for
-    from orchestrator.store import Store
-
-    store = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
-    try:
+    with closing(open_store(location, options)) as store:
         servers = store.servers(tenant)
-    finally:
-        store.close()
     detail = f"{location}: {counted(sum(servers.values()), 'tool')} of {counted(len(servers), 'server')} for {tenant}"
     if servers:
         return Finding(what="store", state="works", detail=detail)
@@ -137,17 +140,13 @@ def _store(options: Options, location: str, tenant: str) -> Finding:
 
 def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
     """The stored tools that are not taken at their word; none where the store cannot be read: that is told apart."""
-    from orchestrator.embed import embedder_for
-    from orchestrator.store import Store
     from orchestrator.suspicion import suspects
 
-    store = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
     try:
-        flags = suspects(store.load(tenant).tools)
+        with closing(open_store(location, options)) as store:
+            flags = suspects(store.load(tenant).tools)
     except ToolrouteError:
         return
-    finally:
-        store.close()
     for key, reasons in flags.items():
         detail = f"{key} is flagged: {'; '.join(reasons)}"
         remedy = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"

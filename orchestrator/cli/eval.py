@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.common import calibration_option, echo_json, progress, write_option
+from orchestrator.cli.common import calibration_option, echo_json, output_option, progress, write_option
 from orchestrator.cli.fit import fit_set
 from orchestrator.cli.plain import counted, note
 from orchestrator.errors import InvalidInput
@@ -39,7 +39,7 @@ SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@
 @click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")
 @write_option
 @calibration_option
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 def evaluate(
     folder: Path,
     level: Level,

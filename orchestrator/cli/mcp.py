@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from orchestrator.cli.common import echo_json, router_store, store_option, tell_flagged, tenant_from, tenant_options
-from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
+from orchestrator.cli.common import (
+    echo_json,
+    open_store,
+    output_option,
+    router_store,
+    store_option,
+    tell_flagged,
+    tenant_from,
+    tenant_options,
+)
+from orchestrator.cli.mcp_common import command_body, config_option, read_config
 from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
 from orchestrator.mcp.faults import without_name
@@ -125,13 +134,14 @@ async def servers(
     Without --check and --of nothing is connected: what the file and the store say is shown.
     With --check it exits 1 when no server could be connected, 4 when some could not.
     """
+    from orchestrator.sync import exit_code
+
     states = await (_ask(url) if url else _look(config, store, tenant_from(organization, user), check))
     if output == "json":
         echo_json(states)
     else:
         _print_states(states)
-    failed = sum(state["state"] == "failed" for state in states) if check else 0
-    return 0 if not failed else 1 if failed == len(states) else 4
+    return exit_code([state["state"] == "failed" for state in states]) if check else 0
 
 
 async def _ask(url: str) -> list[dict[str, Any]]:
@@ -177,16 +187,10 @@ async def _from_store(store: str | None, read: "Callable[[Store], T]", without: 
     """What is read from the store; `without` where there is none yet: it is not made by looking."""
     import asyncio
 
-    from orchestrator.embed import embedder_for
-    from orchestrator.options import Options, default_store
-    from orchestrator.store import Store
-
-    location = store or default_store()
-    options = Options.from_env()
-    known = Store(location, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    known = open_store(store)
 
     def look() -> T:
-        return read(known) if known.remote or Path(location).is_dir() else without
+        return read(known) if known.remote or Path(known.location).is_dir() else without
 
     return await asyncio.to_thread(look)
 

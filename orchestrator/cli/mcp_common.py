@@ -30,13 +30,6 @@ def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, .
     return given[0] if given else None
 
 
-def output_option(command: Command) -> Command:
-    """`-o`."""
-    return click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)(
-        command
-    )
-
-
 def read_config(path: Path | None) -> McpConfig:
     """The file given, else the working folder's."""
     found = path or find_config()

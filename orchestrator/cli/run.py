@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import echo_json, model_option, open_router, source_options, tenant_from
+from orchestrator.cli.common import echo_json, model_option, open_router, output_option, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
 from orchestrator.cli.plain import note
@@ -34,7 +34,6 @@ from orchestrator.plans import Limits, Plan, PlanRequest, RunRequest, RunResult,
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
 )
-OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 LIMIT = click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50).")
 MIN_CONFIDENCE = click.option(
     "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
@@ -56,7 +55,7 @@ NEEDS_USER = 5
 @LIMIT
 @CONVERSATION
 @MIN_CONFIDENCE
-@OUTPUT
+@output_option
 def run(task: str, output: str, **given: Any) -> None:
     """Route TASK, plan it from the same matches, and carry it out durably on Temporal.
 
@@ -96,7 +95,7 @@ def run(task: str, output: str, **given: Any) -> None:
 @LIMIT
 @CONVERSATION
 @MIN_CONFIDENCE
-@OUTPUT
+@output_option
 def plan(task: str, output: str, **given: Any) -> None:
     """Route TASK and show the plan made from the same matches; nothing is called."""
     from orchestrator.deciding import make_plan

@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import echo_json, store_option, tell_flagged, tenant_from, tenant_options
-from orchestrator.cli.mcp_common import command_body, config_option, output_option, read_config
+from orchestrator.cli.common import (
+    echo_json,
+    open_store,
+    output_option,
+    store_option,
+    tell_flagged,
+    tenant_from,
+    tenant_options,
+)
+from orchestrator.cli.mcp_common import command_body, config_option, read_config
 from orchestrator.cli.plain import counted, note
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.faults import without_name
@@ -40,9 +48,6 @@ async def sync_command(
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
     from orchestrator.connections import Connections
-    from orchestrator.embed import embedder_for
-    from orchestrator.options import Options, default_store
-    from orchestrator.store import Store
     from orchestrator.sync import left_over, sync
 
     servers = read_config(config)
@@ -51,8 +56,7 @@ async def sync_command(
         wanted = f"no server {unknown[0]!r}" if unknown else "no server"
         raise InvalidConfig(f"{wanted} in {servers.source}; it names: {', '.join(servers.servers) or 'none'}")
 
-    options, tenant = Options.from_env(), tenant_from(organization, user)
-    target = Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    tenant, target = tenant_from(organization, user), open_store(store)
     note(f"listing {', '.join(only or servers.servers)} ...")
     async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
         report = await sync(connections, target, tenant, lambda report: note(report.line), only or None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from orchestrator import errors
-from orchestrator.cli.common import source_options
+from orchestrator.cli.common import open_store, source_options
 from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import note
 from orchestrator.errors import ToolrouteError, Unavailable
@@ -83,11 +83,9 @@ async def _fill_store(
 ) -> None:
     from orchestrator.cli.tools import import_file
     from orchestrator.connections import Connections
-    from orchestrator.embed import embedder_for
-    from orchestrator.store import Store
     from orchestrator.sync import sync
 
-    store = Store(place, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+    store = open_store(place, options)
     try:
         if catalogue is not None:
             import_file(store, tenant, catalogue)

@@ -7,13 +7,20 @@ from pathlib import Path
 import click
 
 from orchestrator.catalogue import Catalogue, tool_to_json
-from orchestrator.cli.common import echo_json, progress, store_option, tell_flagged, tenant_from, tenant_options
+from orchestrator.cli.common import (
+    echo_json,
+    open_store,
+    output_option,
+    progress,
+    store_option,
+    tell_flagged,
+    tenant_from,
+    tenant_options,
+)
 from orchestrator.cli.plain import counted, escaped, note, one_line, plain
 from orchestrator.cli.sync import sync_command
-from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool
-from orchestrator.options import Options, default_store
 from orchestrator.store import SHARED, Changes, Store
 
 
@@ -30,7 +37,7 @@ tools.add_command(sync_command)
 @store_option
 @tenant_options
 @click.option("--shared", is_flag=True, help="For every tenant.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 def import_tools(
     file: Path, store: str | None, organization: str | None, user: str | None, shared: bool, output: str
 ) -> None:
@@ -88,12 +95,6 @@ def list_tools(
     else:
         _show(found, tenant)
     tell_flagged(found)
-
-
-def open_store(store: str | None) -> Store:
-    """The store that the option names, or the user's own."""
-    options = Options.from_env()
-    return Store(store or default_store(), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
 
 
 def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
