@@ -81,7 +81,7 @@ class Budget:
             self._reserved[step] = allowance
             self._warn()
             return Answer(verdict=Verdict.GRANTED, allowance=allowance)
-        if self._reserved and self.remaining + self.reserved > self.limits.max_tokens_per_step:
+        if self.remaining + self.reserved > self.limits.max_tokens_per_step:
             return Answer(verdict=Verdict.WAIT, reason=self._reason(step))
         return Answer(verdict=Verdict.REFUSED, reason=self._reason(step))
 

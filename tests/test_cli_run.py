@@ -103,6 +103,9 @@ async def test_exit_codes_tell_what_the_user_can_do(folder: Folder) -> None:
     code, told, _ = await folder.run("Read the file a.txt")
     assert code == 1
     assert "no executor" in told["steps"][0]["reason"]
+    code, told, _ = await folder.run("Read the file a.txt and get the current time")
+    assert [step["status"] for step in told["steps"]] == ["failed", "needs_input"]
+    assert code == 1
 
 
 async def test_the_progress_of_every_step_is_told_to_its_end_while_it_runs(folder: Folder) -> None:

@@ -85,6 +85,24 @@ async def test_the_one_idle_for_longest_gives_way_and_calls_in_flight_are_not_cu
         assert (await busy).text == "waited"
 
 
+async def test_of_two_idle_ones_the_one_used_longest_ago_gives_way() -> None:
+    async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
+        for key in ("a:pid", "b:pid", "a:pid", "c:pid"):
+            await servers.call(key)
+        assert states(servers) == {"a": State.READY, "b": State.KNOWN, "c": State.READY}
+
+
+async def test_a_connection_that_ends_late_leaves_its_successor_in_place() -> None:
+    async with Connections(config(plain=PLAIN)) as servers:
+        busy = asyncio.create_task(servers.call("plain:wait", {"seconds": 1.5}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        servers.let_go(["plain"])
+        pid = (await servers.call("plain:pid")).text
+        assert (await busy).text == "waited"
+        await until(lambda: len(owners()) == 1)
+        assert (await servers.call("plain:pid")).text == pid
+
+
 async def test_with_every_place_in_use_a_call_waits_for_one() -> None:
     async with Connections(config(a=PLAIN, b=PLAIN), max_open=1) as servers:
         busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1}))

@@ -31,6 +31,16 @@ async def gateway(folder: Path, servers: dict[str, Any] | None = None, **options
         yield made
 
 
+async def test_tools_that_this_server_cannot_call_crowd_out_none_that_it_can(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        agents = [
+            Tool(server=f"agent{n}", name=f"add_{n}", description="add two numbers", kind=Kind.AGENT) for n in range(5)
+        ]
+        await asyncio.to_thread(served._store.replace_servers, "org:1", {tool.server: [tool] for tool in agents})
+        found = await served.search("org:1", "add two numbers", 2, RouteHint.SEMANTIC)
+        assert [match["tool"] for match in found["matches"]] == ["quick:add"]
+
+
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await served.search("org:1", "add two numbers", 3, RouteHint.AUTO)

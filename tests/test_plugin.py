@@ -24,7 +24,7 @@ from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.sync import sync
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
-from tests.running import TENANT, Desk, plugin_over
+from tests.running import TENANT, plugin_over
 from tests.servers.real import python_entry
 from tests.servers.start import config, entry, until
 from tests.temporal import DEPLOYMENT, working
@@ -167,12 +167,31 @@ async def test_connections_belong_to_one_tenant_each() -> None:
     def servers_of(tenant: str) -> None:
         asked.append(tenant)
 
-    plugin = plugin_over(Desk())
     plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of)
     for tenant in ("org:1", "org:2", "org:1"):
         with pytest.raises(InvalidConfig, match="no executor"):
             await plugin.resources.execute(ToolCall(tenant=tenant, tool=NOW, arguments={"timezone": "UTC"}))
     assert asked == ["org:1", "org:2", "org:1"]
+
+
+async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_connections_unless_it_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 2)
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py")))
+    resources = plugin.resources
+
+    def call(tenant: str, name: str, **arguments: float) -> ToolCall:
+        return ToolCall(tenant=tenant, tool=Tool(server="quick", name=name), arguments=arguments)
+
+    async with resources.held():
+        busy = asyncio.create_task(resources.execute(call("org:1", "wait", seconds=2)))
+        await until(lambda: bool((held := resources.connections("org:1")) and held.states()[0].calls_in_flight))
+        for tenant in ("org:2", "org:3"):
+            await resources.execute(call(tenant, "pid"))
+        assert [resources.connections(f"org:{number}") is not None for number in (1, 2, 3)] == [True, False, True]
+        assert (await busy).text == "waited"
+    assert not _children()
 
 
 async def test_a_server_that_is_added_while_the_worker_runs_is_called(tmp_path: Path) -> None:
