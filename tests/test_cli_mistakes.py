@@ -77,6 +77,17 @@ def test_a_check_that_connects_no_server_ends_with_1(toolroute: Callable[..., Ra
     assert toolroute("servers").exit_code == 0
 
 
+def test_doctor_tells_a_model_that_is_named_without_a_key(
+    toolroute: Callable[..., Ran], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("TOOLROUTE_MODEL", "big")
+    result = toolroute("doctor")
+    assert result.exit_code == 1
+    assert "!! model: big is named, and there is no key for it\n   -> set OPENAI_API_KEY, or" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("variable", "exit_code", "remedy"),
     [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],

@@ -183,9 +183,14 @@ def _model(options: Options) -> Finding:
     from orchestrator.llm import models_for
 
     models = models_for(options)
-    if models and (model_key() or options.model_url):
+    if models:
         named = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
-        return Finding(what="model", state="works", detail=f"{named} at {models.where} (not called here)")
+        if model_key() or options.model_url:
+            return Finding(what="model", state="works", detail=f"{named} at {models.where} (not called here)")
+        remedy = "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
+        return Finding(
+            what="model", state="broken", detail=f"{named} is named, and there is no key for it", remedy=remedy
+        )
     detail = "no model: plans are deterministic, answers list results as they came"
     remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
     return Finding(what="model", state="missing", detail=detail, remedy=remedy)
