@@ -107,3 +107,10 @@ def test_doctor_tells_a_variable_that_nothing_reads(
     assert [found["detail"] for found in told] == [f"{variable} is set, and nothing reads it"]
     assert [found["remedy"] for found in told] == [remedy]
     assert result.exit_code == exit_code
+
+
+def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Callable[..., Ran]) -> None:
+    for group in ((), ("tools",)):
+        listed = toolroute(*group, "--help").stdout.partition("Commands:")[2]
+        assert len(listed.splitlines()) > 3
+        assert "..." not in listed

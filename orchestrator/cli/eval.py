@@ -52,7 +52,10 @@ def evaluate(
     calibration: Path | None,
     output: str,
 ) -> None:
-    """Route the queries of FOLDER (queries.jsonl) among its tools (tools.jsonl) and measure the answers."""
+    """Measure the routing of FOLDER's queries.
+
+    Its queries.jsonl is routed among its tools.jsonl.
+    """
     found = read_set(folder, distractors)
     _note_unknown(found)
     options = Options.from_env(calibration=calibration and str(calibration))

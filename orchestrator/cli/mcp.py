@@ -129,7 +129,9 @@ async def servers(
     url: str | None,
     output: str,
 ) -> int:
-    """Show the configured servers: state, tools, idle time and last error.
+    """Show how the configured servers stand.
+
+    State, tools, idle time and last error.
 
     Without --check and --of nothing is connected: what the file and the store say is shown.
     With --check it exits 1 when no server could be connected, 4 when some could not.
@@ -240,7 +242,10 @@ async def serve(
     origins: tuple[str, ...],
     warm: bool,
 ) -> int:
-    """Serve all configured servers as one MCP server with `search` and `call_tool`."""
+    """Serve all servers as one MCP server.
+
+    It has `search` and `call_tool`.
+    """
     import secrets
 
     from orchestrator.gateway import Gateway

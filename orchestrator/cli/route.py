@@ -58,9 +58,10 @@ def routing_options(command: Any) -> Any:
 @click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
 def route(query: str, output: str, model: str | None, **given: Any) -> None:
-    """Find the few tools that fit QUERY, say why, and name the servers worth connecting.
+    """Find the few tools that fit QUERY.
 
-    As `markdown` it is the context of a model that shall act: the task and the definitions, within 6,000 tokens.
+    Says why, and names the servers worth connecting. As `markdown` it is the context of a model that shall act:
+    the task and the definitions, within 6,000 tokens.
     """
     if model and output not in ("table", "json"):
         raise InvalidInput(f"--model {model!r} with -o {output}: its choice is shown as table or json")
@@ -88,7 +89,10 @@ def route(query: str, output: str, model: str | None, **given: Any) -> None:
 @click.argument("query")
 @routing_options
 def explain(query: str, **given: Any) -> None:
-    """Show the whole Decision for QUERY: each match's words and fields, and what the others lacked."""
+    """Show the whole Decision for QUERY.
+
+    Each match's words and fields, and what the others lacked.
+    """
     from orchestrator.cli.show import show_explanation
 
     decision = _decide(query, **given)

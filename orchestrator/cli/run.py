@@ -57,7 +57,9 @@ NEEDS_USER = 5
 @MIN_CONFIDENCE
 @output_option
 def run(task: str, output: str, **given: Any) -> None:
-    """Route TASK, plan it from the same matches, and carry it out durably on Temporal.
+    """Carry TASK out durably on Temporal.
+
+    It is routed, and planned from the same matches.
 
     Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 all that is lacking
     is your word: a step needs input or approval.
@@ -97,7 +99,10 @@ def run(task: str, output: str, **given: Any) -> None:
 @MIN_CONFIDENCE
 @output_option
 def plan(task: str, output: str, **given: Any) -> None:
-    """Route TASK and show the plan made from the same matches; nothing is called."""
+    """Show the plan for TASK; nothing is called.
+
+    It is routed, and planned from the same matches.
+    """
     from orchestrator.deciding import make_plan
     from orchestrator.llm import models_for
 
