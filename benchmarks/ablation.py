@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.judging import BY_SCORE, judge
-from orchestrator import embed, text
+from orchestrator import embed, text, variants
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder
 from orchestrator.features import KEYWORD, SEMANTIC
@@ -58,6 +58,7 @@ def one_text(tool: Tool) -> tuple[tuple[str, float], ...]:
 
 INDEXED: dict[str, tuple[object, str, object]] = {
     "stemming": (text, "stem", unstemmed),
+    "words that stand for one another": (variants, "_of", lambda table, word: ""),
     "weights of the fields": (keyword, "FIELD_WEIGHTS", dict.fromkeys(keyword.FIELD_WEIGHTS, 1.0)),
     "parameters' texts": (text, "parameter_text", lambda schema, depth=3: ""),
     "a vector for each part of a tool": (embed, "facets", one_text),
@@ -68,8 +69,11 @@ INDEXED: dict[str, tuple[object, str, object]] = {
 @contextmanager
 def without(lever: str) -> Iterator[None]:
     """While it lasts, texts are read and indexed without the lever; the terms that words are remembered by, too."""
+    stem = text.stem
+    stem.cache_clear()
     with patch.object(*INDEXED[lever]), patch.dict("orchestrator.text._KNOWN", clear=True):
         yield
+    stem.cache_clear()
 
 
 def blanked(collected: Collected, features: Sequence[str]) -> Collected:

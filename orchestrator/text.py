@@ -2,7 +2,8 @@
 
 Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
 Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script:
-Latin words as English, Cyrillic ones as Russian, and so on.
+Latin words as English, Cyrillic ones as Russian, and so on. Words that stand for one another have one term, and an
+acronym has those of its words besides (`variants.py`).
 """
 
 import re
@@ -14,9 +15,12 @@ from typing import Any
 import Stemmer
 
 from orchestrator.models import Tool
+from orchestrator.variants import one_for, words_of
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
-_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+(?:[A-Z]+(?![a-z])|[a-z]*)")
+_CAMEL = re.compile(
+    r"[A-Z]{2,}s(?![a-z\d])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+(?:[A-Z]+(?![a-z])|[a-z]*)"
+)
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
@@ -95,7 +99,8 @@ class _Known(dict[str, _Terms]):
     """Each word as it is written to its terms, and to these with the words that they are the stems of."""
 
     def __missing__(self, run: str) -> _Terms:
-        pairs = tuple((own, word) for word in _cut(run) if (own := stem(word)))
+        words = [each for word in _cut(run) for each in (word, *words_of(word))]
+        pairs = tuple((own, word) for word in words if (own := stem(word)))
         read = tuple(own for own, _ in pairs), pairs
         if len(run) <= MAX_REMEMBERED:
             if len(self) >= MOST_REMEMBERED:
@@ -148,7 +153,7 @@ def stem(word: str) -> str:
     if word in STOP_WORDS:
         return ""
     stemmer = _ENGLISH if word.isascii() else _OF_SCRIPT.get(unicodedata.name(word[0], "").partition(" ")[0], _ENGLISH)
-    return str(stemmer.stemWord(word))
+    return str(stemmer.stemWord(one_for(word)))
 
 
 def fields(tool: Tool) -> list[Field]:

@@ -13,6 +13,8 @@ from tests.catalogues import taking, tool
         ("get_user_profile", ["get", "user", "profile"]),
         ("get-user-profile", ["get", "user", "profile"]),
         ("GitHub", ["git", "hub", "github"]),
+        ("listPRs", ["list", "prs", "listprs"]),
+        ("getURLsFor", ["get", "urls", "for", "geturlsfor"]),
         ("HTMLParser", ["html", "parser", "htmlparser"]),
         ("send_message_v2", ["send", "message", "v2"]),
         ("s3", ["s3"]),

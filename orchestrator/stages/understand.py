@@ -13,6 +13,7 @@ from orchestrator.negation import split_negated
 from orchestrator.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.slips import may_be_slip, respelt, slips
 from orchestrator.text import split_words, terms, terms_and_words
+from orchestrator.variants import spelt_out
 from orchestrator.wordpairs import Pair, side_by_side
 
 MAX_STOP_WORDS = 20
@@ -49,10 +50,10 @@ class Understood:
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
-        without quoted messages."""
+        without quoted messages; acronyms with their words."""
         clauses = [_unquoted(part.text, LEAST_OF_PART) for part in self.clauses] if len(self.clauses) > 1 else []
         read = (_unquoted(self.asked), *clauses, *(_unquoted(text) for text, _ in self.earlier))
-        return [respelt(text, self.slips) for text in read]
+        return [spelt_out(respelt(text, self.slips)) for text in read]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
