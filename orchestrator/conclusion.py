@@ -16,6 +16,7 @@ from orchestrator.remarks import rejected, warnings_of
 from orchestrator.search import Candidates, Search
 from orchestrator.stages import select
 from orchestrator.stages.conversation import offered_before
+from orchestrator.stages.forbidden import forbidden_tools
 from orchestrator.stages.keep import in_order
 
 
@@ -68,13 +69,15 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
 
 def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:
     """The candidates with the flagged tools beside them, which take no place in a coverage set."""
+    understood, flagged = outcome.understood, outcome.index.flagged
     found = set_beside(
         outcome.index,
         candidates,
-        asked=outcome.understood.terms.keys(),
+        asked=understood.terms.keys(),
         vector=outcome.vector,
         filters=outcome.request.filters,
         unwanted=outcome.explicit.unwanted,
+        forbidden=forbidden_tools(understood.forbidden, understood.asked, flagged, lambda _: range(len(flagged))),
     )
     if outcome.covering is None:
         return found

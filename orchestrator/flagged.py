@@ -23,16 +23,18 @@ def set_beside(
     vector: NDArray[np.float32] | None,
     filters: Mapping[str, str],
     unwanted: Container[str],
+    forbidden: Container[int],
 ) -> list[Match]:
     """The matches, and behind the first of them the flagged tools that fit, by score; none of the others moves.
 
-    asked: the query's terms; vector: what is asked, None where only words were looked at; unwanted: servers left out.
+    asked: the query's terms; vector: what is asked, None where only words were looked at; unwanted: servers left out;
+    forbidden: positions among the flagged tools of those that do what the task forbids.
     """
     cosines = index.flagged_cosines(vector) if vector is not None else np.zeros(len(index.flagged))
     placed = list(matches)
-    for tool, cosine in zip(index.flagged, cosines.tolist(), strict=True):
+    for position, (tool, cosine) in enumerate(zip(index.flagged, cosines.tolist(), strict=True)):
         score = _score(tool, cosine, asked)
-        if score < LEAST or tool.server in unwanted or not _passes(tool, filters):
+        if score < LEAST or position in forbidden or tool.server in unwanted or not _passes(tool, filters):
             continue
         why = f"flagged: {'; '.join(index.flags[tool.key])}"
         place = next((n for n, match in enumerate(placed) if n and match.score < score), len(placed))

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.everyday import ACTIONS
 from orchestrator.models import Tool
-from orchestrator.text import spaced, stem, terms
+from orchestrator.text import spaced, stem, terms, terms_and_words
+from orchestrator.variants import words_of
 
 _BESIDE = frozenset(
     terms(
@@ -35,9 +36,9 @@ def forbidden_tools(
     if not forbidden:
         return {}
     found: dict[int, str] = {}
-    wanted = frozenset(terms(asked))
+    wanted = _spelt_out(asked)
     for said in forbidden:
-        own = frozenset(terms(said)) - _BESIDE
+        own = _spelt_out(said) - _BESIDE
         if _NARROWED.search(said) or own & wanted & _ACTIONS:
             continue
         done = own | (wanted & _ACTIONS) if _ANOTHER.match(said) else own
@@ -48,5 +49,10 @@ def forbidden_tools(
 
 def _is_said_by(own: frozenset[str], done: frozenset[str], wanted: frozenset[str], tool: Tool) -> bool:
     """Whether the name, of several words, is what shall not be done and not what shall, and nothing else is said."""
-    name = frozenset(terms(spaced(tool.name)))
-    return len(name) > 1 and name <= done and not name <= wanted and own <= name.union(terms(tool.server))
+    name = _spelt_out(spaced(tool.name))
+    return len(name) > 1 and name <= done and not name <= wanted and own <= name | _spelt_out(tool.server)
+
+
+def _spelt_out(text: str) -> frozenset[str]:
+    """The text's terms, an acronym's only those of its words: "a PR" and "a pull request" are one thing to forbid."""
+    return frozenset(term for term, word in terms_and_words(text) if not words_of(word))
