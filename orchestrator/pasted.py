@@ -20,11 +20,13 @@ STAMP = r"\W{0,2}(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2}[^\S\n]{1,2}\d{1,2}[^\S\n])
 _SAID = (
     r"[^\S\n]*at \S+ ?\(.*\)$"
     r"|Traceback \(most recent call last\):(?:\n[^\S\n].*)*(?:\n[\w.]+(?::.*)?$)?"
-    rf"|{PROMPT}.*(?:\n(?!{_TASK}).+)*"
+    rf"|{PROMPT}.*(?:\n(?!{_TASK}|[^\S\n]*$).+)*"
     rf"|{STAMP}.*$"
 )
 SAID = rf"^(?:{_SAID})"
 """What a program says: nobody's task, and half of its words' weight."""
+ANNOUNCED = r"^(?i:here|this|these|the|my|our|see|below)\b[^\n:,.;!?]{0,60}:\s{1,9}"
+"""The line before what is pasted that only says what that is: "Here is the log:"."""
 PASTED = rf"```(?s:.*?)(?:```|\Z)|^(?:{_SAID}|>.*$|--[^\S\n]*\n(?s:.*)\Z|Sent from my .*$)"
-BEGINS = rf"^(?:>|Traceback|\s*at |--|Sent from|{PROMPT}|{STAMP})"
+BEGINS = rf"^(?:>|Traceback|[^\S\n]*at |--|Sent from|{PROMPT}|{STAMP})"
 """What one of them begins with, but for fences."""

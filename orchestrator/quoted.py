@@ -5,7 +5,7 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
-from orchestrator.pasted import BEGINS, SAID
+from orchestrator.pasted import ANNOUNCED, BEGINS, SAID
 from orchestrator.pasted import PASTED as _PASTED
 from orchestrator.text import says
 
@@ -23,8 +23,11 @@ _INLINE = (
 )
 QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
 """Any quoted text with its marks, one sign at each end."""
-PASTED = re.compile(rf"\A(?:(?:{_PASTED})\s{{0,9}})+|(?:\s{{0,9}}(?:{_PASTED}))+", re.MULTILINE)
-"""What is pasted, with the space between it and what stands before; at the beginning, and what stands behind."""
+PASTED = re.compile(
+    rf"\A(?:(?:{ANNOUNCED})?(?:{_PASTED})\s{{0,9}})+|(?:\s{{0,9}}(?:{ANNOUNCED})?(?:{_PASTED}))+", re.MULTILINE
+)
+"""What is pasted, with what announces it and the space between it and what stands before; at the beginning, and what
+stands behind."""
 # A quote that stands where a part begins is the task itself.
 _QUOTED = re.compile(
     r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{_PASTED}|`[^`\n]+`",

@@ -197,6 +197,19 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
             ["at a.B(C.java:4)\nat a.D(C.java:5)\n\nopen an issue"],
         ),
         ("List the pods. Email Bo\n--\nAna. Sales", ["List the pods", "Email Bo\n--\nAna. Sales"]),
+        (
+            "Here is the log:\n10:11:12 x and y\n\nopen an issue",
+            ["Here is the log:\n10:11:12 x and y\n\nopen an issue"],
+        ),
+        ("open an issue.\nMy log:\n10:11:12 x and y", ["open an issue.\nMy log:\n10:11:12 x and y"]),
+        (
+            "Summarize this log:\n10:11:12 x and y\n\nopen an issue",
+            ["Summarize this log:\n10:11:12 x and y", "open an issue"],
+        ),
+        (
+            "$ ls\r\nREADY STATUS\r\n\r\nOps need to know\r\nopen an issue",
+            ["$ ls\nREADY STATUS\n\nOps need to know", "open an issue"],
+        ),
         ("find contacts - no email, no phone, then count them", ["find contacts - no email, no phone", "count them"]),
     ],
 )
@@ -237,6 +250,17 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
     given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
     assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
     assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", "\t", "\r\n", " \n", "\n  "])
+def test_blanks_all_over_a_task_cost_no_time(blank: str) -> None:
+    task = f"list the bugs{blank * (3_900 // len(blank))}email Ana"
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        assert cut_task(task)
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.15
 
 
 def test_a_hostile_text_takes_no_time() -> None:

@@ -184,3 +184,9 @@ def test_blanks_in_a_row_are_one_and_cost_no_time() -> None:
     assert understand(f"send{' ' * 3_900}a\t \tletter").text == "send a letter"
     assert understand("a" + " \n" * 1_900 + "b").text.split() == ["a", "b"]
     assert time.perf_counter() - began < 0.5
+
+
+def test_a_paste_with_the_line_ends_of_windows_is_read_as_one_with_plain_ones() -> None:
+    task = "$ kubectl get pods\nNAME READY\n\nBilling is down.\n  at a.B(C.java:4)\n  at a.D(C.java:5)\nopen an issue"
+    assert understand(task.replace("\n", "\r\n")) == understand(task)
+    assert understand(task.replace("\n\n", "\n \n")).terms == understand(task).terms

@@ -12,14 +12,15 @@ from orchestrator.negation import forbidden_places
 from orchestrator.quoted import PASTED, QUOTE, unquoted
 from orchestrator.text import stem
 
+# No seam is sought from within a run of blanks: thousands of empty lines cost no time.
 _SEAM = re.compile(
     r"(?P<strong>"
-    r"[,;.]?\s+and\s+(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
+    r"(?:[,;.]|(?<!\s))\s+and\s+(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
     r"|[,;.]\s*(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
-    r"|\s+then\s+"
-    r"|\s*(?:\n\s*|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
+    r"|(?<!\s)\s+then\s+"
+    r"|(?:(?<!\s)\s++|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
     r"|[.!?;]\s+(?=[A-Z\"“])|\n+"
-    r")|(?P<weak>,?\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
+    r")|(?P<weak>(?:,|(?<!\s)|(?<=\n))\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
     re.IGNORECASE,
 )
 _UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b)*", re.IGNORECASE)
@@ -67,7 +68,7 @@ def cut_task(task: str) -> list[Part]:
 
     One part, the whole, for a task without seams or too long to be a list of things to do.
     """
-    task = unquoted(task.strip())
+    task = unquoted(task.replace("\r\n", "\n").strip())
     whole = Part(text=task)
     if len(task) > 4_000:
         return [whole]

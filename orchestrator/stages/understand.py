@@ -113,9 +113,9 @@ def understand(
 def clean(query: str) -> str:
     """Printable text: control characters and lone surrogates become spaces, runs of blanks one, forms are composed.
 
-    Line ends stay.
+    Line ends stay, each as one line feed.
     """
-    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query))
+    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query.replace("\r\n", "\n")))
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
