@@ -185,8 +185,13 @@ def _check_forms(request: RouteRequest) -> None:
             raise InvalidInput(f"{name}={value!r:.80}: give {wanted}")
     if not all(isinstance(value, str) for value in request.filters.values()):
         raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
-    if wrong := [turn for turn in request.conversation if not isinstance(turn, Turn)]:
-        raise InvalidInput(f"conversation holds {wrong[0]!r:.80}: give Turn records, oldest first")
+    for turn in request.conversation:
+        if not isinstance(turn, Turn):
+            raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
+        if not isinstance(turn.text, str):
+            raise InvalidInput(f"conversation holds a turn whose text is {turn.text!r:.80}: give a text")
+        if not (isinstance(turn.tools, tuple | list) and isinstance(turn.offered, tuple | list)):
+            raise InvalidInput("conversation holds a turn whose tools or offered are no tuple: give keys of tools")
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -215,6 +215,7 @@ def test_what_is_no_call_is_refused(call: Any) -> None:
         ("9" * 5_000, "arguments are not JSON"),
         ("[]", "arguments are list, not an object"),
         ('{"amount": "\\ud83d"}', "arguments cannot be sent as JSON"),
+        ('{"amount": NaN}', "arguments cannot be sent as JSON"),
         ("null", "arguments are NoneType, not an object"),
         (7, "arguments are int, not an object"),
     ],

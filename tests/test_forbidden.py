@@ -48,6 +48,7 @@ async def test_a_tool_stays_where_less_or_other_than_it_does_is_forbidden(task: 
     async with Router(Catalogue(tools)) as router:
         decision = await router.route(task)
     assert decision.matches[0].tool.key == "jira:delete_projects"
+    assert not any("leaves out" in item.why for item in decision.rejected)
 
 
 @pytest.mark.parametrize("task", ["without creating a PR, list the pull requests", "don't create any PRs, list them"])

@@ -201,6 +201,7 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
             "Here is the log:\n10:11:12 x and y\n\nopen an issue",
             ["Here is the log:\n10:11:12 x and y\n\nopen an issue"],
         ),
+        ("$ x get\nStart: 10\nUpdate: no\n\nopen an issue", ["$ x get\nStart: 10\nUpdate: no\n\nopen an issue"]),
         ("open an issue.\nMy log:\n10:11:12 x and y", ["open an issue.\nMy log:\n10:11:12 x and y"]),
         (
             "Summarize this log:\n10:11:12 x and y\n\nopen an issue",

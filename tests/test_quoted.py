@@ -133,7 +133,12 @@ def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) 
 
 @pytest.mark.parametrize(
     "query",
-    ["$ 50 for lunch\nbook it as an expense", "12:30 lunch with Ana\n14:00 call Bo", "# Tasks\nbook a desk\nemail Ana"],
+    [
+        "$ 50 for lunch\nbook it as an expense",
+        "12:30 lunch with Ana\n14:00 call Bo",
+        "# Tasks\nbook a desk\nemail Ana",
+        "00:11:22:33:44:55 is the address of a guest\nbook a desk",
+    ],
 )
 def test_prices_times_and_headings_are_no_console_and_no_log(query: str) -> None:
     assert understand(query).texts[0] == query

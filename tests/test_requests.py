@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Fusion, RouteHint
+from orchestrator.models import Fusion, RouteHint, Turn
 from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"
@@ -27,6 +27,9 @@ COLD = "the boardroom is ice cold, warm it up"
         ("filters", {"usage": 5}),
         ("conversation", "and in Berlin?"),
         ("conversation", [{"role": "user", "text": "and in Berlin?"}]),
+        ("conversation", [Turn(text=None)]),  # type: ignore[arg-type]
+        ("conversation", [Turn(text="and in Berlin?", tools=None)]),  # type: ignore[arg-type]
+        ("conversation", [Turn(text="and in Berlin?", offered="a:b")]),  # type: ignore[arg-type]
     ],
 )
 def test_a_field_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str, value: Any) -> None:
