@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from orchestrator.endpoints import address, unanswered
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import Tool
 from orchestrator.options import Options, model_key
@@ -192,12 +193,15 @@ class OpenAIEmbedder:
             answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
             vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise Unauthorised(
-                f"the embedding endpoint refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
-            ) from None
+            told = f"{self._where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
+            raise Unauthorised(told) from None
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
-            raise EmbedderUnavailable(f"embedding model {self.model!r} did not answer: {_reason(error)}") from None
+            raise EmbedderUnavailable(f"{self._where} did not answer: {_reason(error)}") from None
         return self._checked(vectors, len(texts))
+
+    @property
+    def _where(self) -> str:
+        return f"embedding model {self.model!r} at {address(str(self._client.base_url))}"
 
     def _checked(self, vectors: Vectors, expected: int) -> Vectors:
         if vectors.ndim != 2 or len(vectors) != expected:
@@ -226,9 +230,9 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _reason(error: Exception) -> str:
-    """The error's kind, and what an endpoint said of it; no request and no key."""
+    """The error's status and what the endpoint said of it, or why it said nothing; no request and no key."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
     told = f": {said[:200]}" if isinstance(said, str) else ""
-    return f"HTTP {status}{told}" if status else type(error).__name__
+    return f"HTTP {status}{told}" if status else unanswered(error)

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from orchestrator.completions import Usage
+from orchestrator.endpoints import address, unanswered
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -34,7 +34,6 @@ OPENAI_URL = "https://api.openai.com/v1"
 LONGEST_WAIT_S = 30.0
 """A Retry-After beyond this is not waited for: the caller goes on without the model."""
 _CONNECT_S = 5.0
-_UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +77,7 @@ class Models:
     @property
     def where(self) -> str:
         """The endpoint's address for people: without a password or a key that stands in it."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return address(self.url)
 
     async def __aenter__(self) -> Self:
         return self
@@ -207,7 +205,7 @@ class Models:
             return NoCredit(f"{where}: the account's quota is used up (HTTP 429{said})")
         if status is not None and status < 500 and status not in (408, 409, 429):
             return InvalidInput(f"{where} refused the request (HTTP {status}{said})")
-        reason = f"HTTP {status}{said}" if status else _UNANSWERED.get(type(error).__name__, type(error).__name__)
+        reason = f"HTTP {status}{said}" if status else unanswered(error)
         told = ModelUnavailable(f"{where} did not answer: {reason}")
         told.retry_after_s = _retry_after(error)
         if told.retry_after_s is not None and told.retry_after_s > LONGEST_WAIT_S:

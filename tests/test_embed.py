@@ -190,14 +190,15 @@ def test_an_answer_of_another_size_is_refused(server: ScriptedModel) -> None:
 
 def test_a_slow_endpoint_is_given_up(server: ScriptedModel) -> None:
     begin = time.monotonic()
-    with pytest.raises(EmbedderUnavailable, match="APITimeoutError"):
+    with pytest.raises(EmbedderUnavailable, match="did not answer: it took too long"):
         _embedder(server, "slow", timeout_s=0.3).embed(["one"])
     assert time.monotonic() - begin < 2
 
 
 def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
-    with pytest.raises(EmbedderUnavailable, match="APIConnectionError"):
-        OpenAIEmbedder("any", base_url="http://127.0.0.1:9/v1").embed(["one"])
+    with pytest.raises(EmbedderUnavailable) as told:
+        OpenAIEmbedder("any", base_url="http://me:secret@127.0.0.1:9/v1").embed(["one"])
+    assert str(told.value) == "embedding model 'any' at http://127.0.0.1:9/v1 did not answer: the connection failed"
 
 
 # --- an endpoint at work
