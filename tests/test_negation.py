@@ -266,7 +266,7 @@ def test_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) ->
     text = f"list it{repeated * (9_900 // len(repeated))}, without telling him"
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         assert split_negated(text)[1]
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     assert min(took) < 0.1  # A look at all that stands around each one took up to 1.2 s.

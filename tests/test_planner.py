@@ -258,10 +258,10 @@ def test_blanks_all_over_a_task_cost_no_time(blank: str) -> None:
     task = f"list the bugs{blank * (3_900 // len(blank))}email Ana"
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         assert cut_task(task)
-        took.append(time.perf_counter() - began)
-    assert min(took) < 0.15
+        took.append(time.thread_time() - began)
+    assert min(took) < 1  # It takes up to 70 ms; sought from within runs of blanks, seams took minutes.
 
 
 def test_a_hostile_text_takes_no_time() -> None:

@@ -124,10 +124,10 @@ def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) 
     text = f"list it\n{repeated * (3_900 // len(repeated))}"
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         assert masked(text)
         assert without_messages(text)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     assert min(took) < 0.05  # It takes up to 6 ms.
 
 
