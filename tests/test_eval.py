@@ -1,14 +1,15 @@
 """`toolroute eval`: the report's figures, its lines a query, and its complaints."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.cli import main
 from orchestrator.evaluation import Stages, answer_all, quality, read_set, report
 from orchestrator.router import Router
+from tests.command_line import Ran
 
 TOOLS = {
     "mail": {"send_email": "Send an email to a person", "search_inbox": "Search the messages of the inbox"},
@@ -48,20 +49,12 @@ def _write(folder: Path, **files: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["toolroute", "eval", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
-    return 0
-
-
 def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
-    assert _run(monkeypatch, folder, "-o", "json") == 0
-    result = json.loads(capsys.readouterr().out)
+    ran = toolroute("eval", folder, "-o", "json")
+    assert ran.exit_code == 0
+    result = json.loads(ran.stdout)
     assert (result["set"], result["tools"], result["queries"]) == ("small", 8, 5)
     assert set(result["metrics"]) == MEASURES
     assert set(result["ceiling"]) == {"recall@5", "recall@10"}
@@ -75,10 +68,11 @@ def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(
 
 @pytest.mark.parametrize("stages", list(Stages))
 def test_each_choice_of_stages_runs_its_legs_and_finds_the_plain_ones(
-    stages: Stages, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stages: Stages, folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
-    assert _run(monkeypatch, folder, "--stages", stages, "-o", "json") == 0
-    result = json.loads(capsys.readouterr().out)
+    ran = toolroute("eval", folder, "--stages", stages, "-o", "json")
+    assert ran.exit_code == 0
+    result = json.loads(ran.stdout)
     share = {Stages.KEYWORD: 0.0, Stages.SEMANTIC: 1.0, Stages.HYBRID: 1.0}.get(stages, result["semantic_share"])
     assert result["semantic_share"] == share
     assert result["metrics"]["recall@5"] >= 0.7
@@ -96,10 +90,11 @@ async def test_semantic_orders_by_that_legs_own_probability(folder: Path) -> Non
 
 
 def test_per_query_lines_tell_what_the_metrics_were_made_of(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
-    assert _run(monkeypatch, folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json") == 0
-    result = json.loads(capsys.readouterr().out)
+    ran = toolroute("eval", folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json")
+    assert ran.exit_code == 0
+    result = json.loads(ran.stdout)
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == ["q1", "q2", "q3", "q4", "q5"]
     assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms"}
@@ -132,38 +127,39 @@ async def test_at_server_level_any_tool_of_the_right_server_is_right(folder: Pat
     assert result["ceiling"] == {"recall@5": 1.0, "recall@10": 1.0}
 
 
-def test_by_category_measures_each_category_and_shows_a_row_for_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(monkeypatch, folder, "--by-category", "-o", "json") == 0
-    groups = json.loads(capsys.readouterr().out)["by_category"]
+def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path, toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("eval", folder, "--by-category", "-o", "json")
+    assert ran.exit_code == 0
+    groups = json.loads(ran.stdout)["by_category"]
     assert {name: group["queries"] for name, group in groups.items()} == {"one": 3, "two": 1, "none": 1}
     assert set(groups["two"]["metrics"]) == MEASURES
-    assert _run(monkeypatch, folder, "--by-category") == 0
-    shown = capsys.readouterr().out
+    ran = toolroute("eval", folder, "--by-category")
+    assert ran.exit_code == 0
+    shown = ran.stdout
     assert all(word in shown for word in ("recall@5", "precision", "two", "8 tools"))
 
 
 def test_distractors_join_the_catalogue_and_never_replace_its_own(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
     others = [
         {"server": "mail", "name": "send_email", "description": "another definition"},
         {"server": "garden", "name": "water_plants", "description": "Water the plants"},
     ]
     _write(tmp_path / "more", tools=others)
-    assert _run(monkeypatch, folder, "--distractors", tmp_path / "more" / "tools.jsonl", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["tools"] == 9
+    ran = toolroute("eval", folder, "--distractors", tmp_path / "more" / "tools.jsonl", "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["tools"] == 9
 
 
 def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
     _write(folder, queries=[{"id": "q", "query": "send an email", "relevant": ["mail:send_email", "fax:send"]}])
-    assert _run(monkeypatch, folder, "-o", "json") == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["ceiling"]["recall@5"] == 0.5
-    assert "'fax:send'" in told.err
+    ran = toolroute("eval", folder, "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["ceiling"]["recall@5"] == 0.5
+    assert "'fax:send'" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -179,18 +175,18 @@ def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
     ],
 )
 def test_a_broken_query_file_is_named_with_its_line(
-    text: str, where: str, what: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, where: str, what: str, folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
     (folder / "queries.jsonl").write_text(text)
-    assert _run(monkeypatch, folder) == 2
-    message = capsys.readouterr().err
+    ran = toolroute("eval", folder)
+    assert ran.exit_code == 2
+    message = ran.stderr
     assert "queries.jsonl" in message
     assert where in message
     assert what in message
 
 
-def test_a_missing_query_file_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(monkeypatch, tmp_path / "nothing") == 2
-    assert "nothing/queries.jsonl: cannot be read" in capsys.readouterr().err
+def test_a_missing_query_file_is_named(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("eval", tmp_path / "nothing")
+    assert ran.exit_code == 2
+    assert "nothing/queries.jsonl: cannot be read" in ran.stderr

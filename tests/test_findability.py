@@ -1,6 +1,7 @@
 """`toolroute doctor --catalogue`: tools that cannot be found, pairs that collide, the words that help, and the fit."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 
 from orchestrator import findability
 from orchestrator.catalogue import Catalogue, tool_to_json
-from orchestrator.cli import main
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.findability import Examination
@@ -21,6 +21,7 @@ from orchestrator.probes import MOST, made_queries
 from orchestrator.router import Router
 from orchestrator.text import fields, terms
 from tests.catalogues import EXAMPLES, sample, taking, tool
+from tests.command_line import Ran
 
 VAULT = "List everything that is kept in the vault of a subscription. Names come back, values do not."
 ALIKE = [
@@ -38,15 +39,6 @@ def examined(tools: list[Tool]) -> findability.Findability:
     )
     examination.run()
     return examination.findings()
-
-
-def doctor(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["toolroute", "doctor", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
-    return 0
 
 
 def written(folder: Path, tools: list[Tool]) -> Path:
@@ -82,10 +74,11 @@ def test_two_tools_with_one_description_collide_and_the_words_of_their_names_men
 
 
 def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
-    assert doctor(monkeypatch, "--catalogue", EXAMPLES, "-o", "json") == 0
-    pairs = json.loads(capsys.readouterr().out)["collisions"]
+    ran = toolroute("doctor", "--catalogue", EXAMPLES, "-o", "json")
+    assert ran.exit_code == 0
+    pairs = json.loads(ran.stdout)["collisions"]
     assert any(0 in pair["lost"] for pair in pairs)
     known = sample()
     for pair in pairs:
@@ -94,8 +87,9 @@ def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(
             assert (mend is None) == (lost == 0)
             assert mend is None or mend["queries"] == lost
             assert mend is None or not any(others.issuperset(terms(word)) for word in mend["words"])
-    assert doctor(monkeypatch, "--catalogue", EXAMPLES) == 0
-    advice = [line for line in capsys.readouterr().out.splitlines() if "->" in line]
+    ran = toolroute("doctor", "--catalogue", EXAMPLES)
+    assert ran.exit_code == 0
+    advice = [line for line in ran.stdout.splitlines() if "->" in line]
     assert len(advice) == sum(bool(lost) for pair in pairs for lost in pair["lost"])
 
 
@@ -107,21 +101,23 @@ def test_the_words_that_help_are_whole_ones() -> None:
 
 
 def test_what_was_not_tried_is_not_said_to_be_of_no_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Callable[..., Ran]
 ) -> None:
     monkeypatch.setattr(findability, "MOST_MENDED", 0)
-    assert doctor(monkeypatch, "--catalogue", written(tmp_path, ALIKE)) == 0
-    shown = capsys.readouterr().out
+    ran = toolroute("doctor", "--catalogue", written(tmp_path, ALIKE))
+    assert ran.exit_code == 0
+    shown = ran.stdout
     assert "go to the other" in shown
     assert "->" not in shown
 
 
 def test_tools_that_differ_in_no_word_are_told_to_say_what_only_they_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
     twins = [tool(f"{server}:list", VAULT) for server in ("v1", "v2", "v3")]
-    assert doctor(monkeypatch, "--catalogue", written(tmp_path, twins)) == 0
-    assert "say in its description what only it does" in capsys.readouterr().out
+    ran = toolroute("doctor", "--catalogue", written(tmp_path, twins))
+    assert ran.exit_code == 0
+    assert "say in its description what only it does" in ran.stdout
 
 
 def test_a_tool_that_a_twin_always_beats_cannot_be_found() -> None:
@@ -149,24 +145,25 @@ def test_a_large_catalogue_is_drawn_from_and_says_so(monkeypatch: pytest.MonkeyP
     assert found == examined(list(sample().tools[:40]))
 
 
-def test_one_tool_alone_is_found_and_moves_no_floor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_tool_alone_is_found_and_moves_no_floor(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
     path = written(tmp_path, [ALIKE[2]])
-    assert doctor(monkeypatch, "--catalogue", path, "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    ran = toolroute("doctor", "--catalogue", path, "-o", "json")
+    assert ran.exit_code == 0
+    found = json.loads(ran.stdout)
     assert (found["tools"], found["unfound"], found["collisions"], found["flagged"]) == (1, [], [], {})
     assert found["fit"]["floor"] == pytest.approx(0.2, abs=0.02)
-    assert doctor(monkeypatch, "--catalogue", path) == 0
-    assert capsys.readouterr().out.startswith("1 tool: ")
+    ran = toolroute("doctor", "--catalogue", path)
+    assert ran.exit_code == 0
+    assert ran.stdout.startswith("1 tool: ")
 
 
 async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
     path, file = written(tmp_path, list(sample().tools[:60])), tmp_path / "fit.json"
-    assert doctor(monkeypatch, "--catalogue", path, "--write", file, "--maps", "-o", "json") == 0
-    told = json.loads(capsys.readouterr().out)
+    ran = toolroute("doctor", "--catalogue", path, "--write", file, "--maps", "-o", "json")
+    assert ran.exit_code == 0
+    told = json.loads(ran.stdout)
     fit = Fit.read(file)
     assert told["written"] == str(file)
     assert fit.floor == told["fit"]["floor"] > 0.2
@@ -176,11 +173,10 @@ async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
         assert router.options.floor == fit.floor
 
 
-def test_the_table_names_each_kind_of_finding_and_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert doctor(monkeypatch, "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")])) == 0
-    shown = capsys.readouterr().out
+def test_the_table_names_each_kind_of_finding_and_the_remedy(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("doctor", "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")]))
+    assert ran.exit_code == 0
+    shown = ran.stdout
     assert "6 tools: " in shown
     assert "Flagged" not in shown
     assert all(title in shown for title in ("Cannot be found", "Collide", "Say nothing", "Abstain below"))
@@ -200,20 +196,16 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(
     ],
 )
 def test_what_cannot_be_examined_is_said_with_the_remedy(
-    arguments: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...], said: str, tmp_path: Path, toolroute: Callable[..., Ran]
 ) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     paths: dict[str, Any] = {"TOOLS": written(tmp_path, ALIKE[2:]), "EMPTY": tmp_path / "empty.jsonl"}
-    assert doctor(monkeypatch, *(paths.get(argument, argument) for argument in arguments)) == 2
-    assert said in capsys.readouterr().err
+    ran = toolroute("doctor", *(paths.get(argument, argument) for argument in arguments))
+    assert ran.exit_code == 2
+    assert said in ran.stderr
 
 
-def test_without_a_catalogue_it_still_says_what_works_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert doctor(monkeypatch, "--store", tmp_path / "store", "-o", "json") == 0
-    assert {"embedder", "store"} <= {finding["what"] for finding in json.loads(capsys.readouterr().out)}
+def test_without_a_catalogue_it_still_says_what_works_here(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("doctor", "--store", tmp_path / "store", "-o", "json")
+    assert ran.exit_code == 0
+    assert {"embedder", "store"} <= {finding["what"] for finding in json.loads(ran.stdout)}

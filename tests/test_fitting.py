@@ -1,13 +1,13 @@
 """`toolroute eval --fit` and the file that carries a fit: what it changes, what it is worth, and when it is refused."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from orchestrator.cli import main
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.fit import Correction, Fit
@@ -28,6 +28,7 @@ from orchestrator.probes import made_queries
 from orchestrator.router import Router
 from orchestrator.trials import Trial, tried
 from tests.catalogues import EXAMPLES, sample
+from tests.command_line import Ran
 
 FIT = Fit(
     gate=Correction(slope=0.8, offset=-0.5),
@@ -36,15 +37,6 @@ FIT = Fit(
     embedder=embedder_for(Options(embedder="static")).id,
 )
 VAGUE = "the boardroom is ice cold, warm it up"
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["toolroute", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")
@@ -172,44 +164,51 @@ def test_what_a_fit_is_worth_is_counted_on_its_own_queries(trials: list[Trial]) 
 
 
 def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Callable[..., Ran]
 ) -> None:
     file = folder / "fit.json"
-    assert run(monkeypatch, "eval", folder, "--fit", "--write", file) == 0
-    shown = capsys.readouterr().out
+    ran = toolroute("eval", folder, "--fit", "--write", file)
+    assert ran.exit_code == 0
+    shown = ran.stdout
     assert all(word in shown for word in ("shipped", "fitted", "held-out", "TOOLROUTE_CALIBRATION"))
-    assert run(monkeypatch, "eval", folder, "--fit", "-o", "json") == 0
-    told = json.loads(capsys.readouterr().out)
+    ran = toolroute("eval", folder, "--fit", "-o", "json")
+    assert ran.exit_code == 0
+    told = json.loads(ran.stdout)
     assert {"queries", "folds", "before", "after", "written"} <= set(told)
     assert set(told["before"]) == set(told["after"]) == {"ece", "settled", "precision", "none", "held", "tools"}
-    assert run(monkeypatch, "eval", folder, "-o", "json", "--calibration", file) == 0
-    fitted = json.loads(capsys.readouterr().out)["confidence"]["ece"]
+    ran = toolroute("eval", folder, "-o", "json", "--calibration", file)
+    assert ran.exit_code == 0
+    fitted = json.loads(ran.stdout)["confidence"]["ece"]
     monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(file))
-    assert run(monkeypatch, "eval", folder, "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["confidence"]["ece"] == fitted
+    ran = toolroute("eval", folder, "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["confidence"]["ece"] == fitted
     monkeypatch.delenv("TOOLROUTE_CALIBRATION")
-    assert run(monkeypatch, "eval", folder, "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["confidence"]["ece"] != fitted
-    assert run(monkeypatch, "route", VAGUE, "--catalogue", folder, "--calibration", file, "-o", "json") in (0, 3)
-    claimed = json.loads(capsys.readouterr().out)["confidence"]
-    assert run(monkeypatch, "route", VAGUE, "--catalogue", folder, "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["confidence"] != claimed
+    ran = toolroute("eval", folder, "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["confidence"]["ece"] != fitted
+    ran = toolroute("route", VAGUE, "--catalogue", folder, "--calibration", file, "-o", "json")
+    assert ran.exit_code in (0, 3)
+    claimed = json.loads(ran.stdout)["confidence"]
+    ran = toolroute("route", VAGUE, "--catalogue", folder, "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["confidence"] != claimed
 
 
 def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
     lines = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
     for line in lines[::5]:  # one held-out fifth is unlike the others, which teach the wrong thing of it
         line["relevant"] = ["google_drive:shareFile"]
     (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert run(monkeypatch, "eval", folder, "--fit", "--write", folder / "fit.json", "-o", "json") == 0
-    shown = capsys.readouterr()
-    told = json.loads(shown.out)
+    ran = toolroute("eval", folder, "--fit", "--write", folder / "fit.json", "-o", "json")
+    assert ran.exit_code == 0
+    told = json.loads(ran.stdout)
     assert "ece" in told["worse"]
     assert (folder / "fit.json").exists()
     for name in told["worse"]:
-        assert f"{name} {told['before'][name]:.4f} -> {told['after'][name]:.4f}" in shown.err
+        assert f"{name} {told['before'][name]:.4f} -> {told['after'][name]:.4f}" in ran.stderr
 
 
 def test_a_figure_is_worse_in_its_own_direction_and_coverage_only_below_what_was_wanted() -> None:
@@ -230,27 +229,22 @@ def test_a_figure_is_worse_in_its_own_direction_and_coverage_only_below_what_was
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    options: tuple[str, ...],
-    said: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...], said: str, folder: Path, toolroute: Callable[..., Ran]
 ) -> None:
-    assert run(monkeypatch, "eval", folder, *options) == 2
-    assert said in capsys.readouterr().err
+    ran = toolroute("eval", folder, *options)
+    assert ran.exit_code == 2
+    assert said in ran.stderr
 
 
-def test_too_few_queries_are_not_fitted_to(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Callable[..., Ran]) -> None:
     lines = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
     (folder / "queries.jsonl").write_text("".join(lines[:12]))
-    assert run(monkeypatch, "eval", folder, "--fit") == 2
-    assert "12 queries are too few" in capsys.readouterr().err
+    ran = toolroute("eval", folder, "--fit")
+    assert ran.exit_code == 2
+    assert "12 queries are too few" in ran.stderr
 
 
-def test_a_file_that_is_not_there_ends_route_with_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json") == 2
-    assert "'nowhere.json' cannot be read" in capsys.readouterr().err
+def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json")
+    assert ran.exit_code == 2
+    assert "'nowhere.json' cannot be read" in ran.stderr

@@ -1,10 +1,9 @@
 """What a task forbids: those words are nobody's to read, and no tool is found by them."""
 
-import time
-
 import pytest
 
 from orchestrator.negation import split_negated
+from tests.timing import seconds
 
 
 def without_negated(text: str) -> str:
@@ -207,7 +206,7 @@ def test_a_thing_that_is_meant_all_the_same_stays(text: str, asked: str) -> None
     ],
 )
 def test_a_quoted_text_forbids_nothing(text: str) -> None:
-    assert without_negated(text) == text
+    assert split_negated(text) == (text, ())
 
 
 @pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "„{}“", "‘{}’", "«{}»", "`{}`", '"{}".', "```\n{}\n```"])
@@ -249,24 +248,20 @@ def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
         "never mind, show the calendar",
         "send it to Ana, not to Bob",
         "list files without a name",
-        "don't delete anything",
         "nothing works, restart the server",
+        "don't stop sending the reports",
     ],
 )
-def test_other_negations_and_a_task_of_nothing_else_stay_whole(text: str) -> None:
-    assert without_negated(text) == text
+def test_other_negations_forbid_nothing(text: str) -> None:
+    assert split_negated(text) == (text, ())
 
 
-def test_what_is_to_go_on_is_not_forbidden() -> None:
-    assert split_negated("don't stop sending the reports") == ("don't stop sending the reports", ())
+def test_a_task_that_only_forbids_stays_whole() -> None:
+    assert split_negated("don't delete anything") == ("don't delete anything", ("don't delete anything",))
 
 
 @pytest.mark.parametrize("repeated", [", no email", ", a text not an email", " a b not a", " instead of a text"])
 def test_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) -> None:
     text = f"list it{repeated * (9_900 // len(repeated))}, without telling him"
-    took = []
-    for _ in range(3):
-        began = time.thread_time()
-        assert split_negated(text)[1]
-        took.append(time.thread_time() - began)
-    assert min(took) < 0.1  # A look at all that stands around each one took up to 1.2 s.
+    # A look at all that stands around each one took up to 1.2 s.
+    assert seconds(lambda: split_negated(text)[1], runs=3) < 0.1

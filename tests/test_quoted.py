@@ -1,7 +1,5 @@
 """What a task quotes: its words count less, and meaning is read from what stands around them."""
 
-import time
-
 import pytest
 
 from orchestrator import Router
@@ -12,6 +10,7 @@ from orchestrator.plans import PlanRequest
 from orchestrator.quoted import masked, without_messages
 from orchestrator.stages.understand import QUOTED, understand
 from tests.catalogues import sample
+from tests.timing import seconds
 
 TRACE = 'Traceback (most recent call last):\n  File "send_email.py", line 3\nSMTPError: connection refused'
 PODS = (
@@ -122,13 +121,8 @@ def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(t
 @pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
 def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) -> None:
     text = f"list it\n{repeated * (3_900 // len(repeated))}"
-    took = []
-    for _ in range(3):
-        began = time.thread_time()
-        assert masked(text)
-        assert without_messages(text)
-        took.append(time.thread_time() - began)
-    assert min(took) < 0.05  # It takes up to 6 ms.
+    # It takes up to 6 ms.
+    assert seconds(lambda: masked(text) and without_messages(text), runs=3) < 0.05
 
 
 @pytest.mark.parametrize(
