@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 
+_TEXTS = frozenset({"text", "resource", "resource_link"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
     """What a server said to a call: its result or an error that stands for one, and what has to be known to show it."""
@@ -62,20 +65,45 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
         refusal = TextContent(text=secrets.scrub_result(answered.refusal))
         return CallToolResult(content=[refusal, *warnings], is_error=True)
     blocks: list[ContentBlock] = []
-    for block in result.content:
-        if block.type == "text":
-            text, _, tokens = _cut(secrets.scrub_result(block.text), max(0, left))
-            left -= tokens
-            block = TextContent(text=text, annotations=block.annotations)
+    left_out = 0
+    for given in result.content:
+        if left <= 0 and given.type in _TEXTS:
+            left_out += 1
+            continue
+        block, tokens = _passed_on(given, secrets, left)
+        left -= tokens
         blocks.append(block)
+    if left_out:
+        note = f"[cut: {left_out:,} more blocks left out to stay within {answered.max_tokens:,} tokens]"
+        blocks.append(TextContent(text=note))
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
     keep = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
+    if not (blocks or keep or structured is None):
+        blocks.append(TextContent(text=_cut(secrets.scrub_result(_written(structured)), left)[0]))
     return CallToolResult(
         content=[*blocks, *warnings],
         structured_content=_clean(structured, secrets) if keep else None,
         is_error=result.is_error,
     )
+
+
+def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
+    """A block without secrets, its text within the limit, and its tokens; images and sounds as they are."""
+    meta = {"meta": _clean(block.meta, secrets)}
+    if block.type == "text":
+        text, _, tokens = _cut(secrets.scrub_result(block.text), limit)
+        return block.model_copy(update={**meta, "text": text}), tokens
+    if block.type == "resource_link":
+        told = _clean(block.model_dump(include={"name", "title", "uri", "description"}), secrets)
+        return block.model_copy(update={**meta, **told}), count_tokens(compact(told))
+    if block.type == "resource":
+        inner = _clean(block.resource.model_dump(include={"uri", "text", "meta"}), secrets)
+        tokens = 0
+        if "text" in inner:
+            inner["text"], _, tokens = _cut(inner["text"], limit)
+        return block.model_copy(update={**meta, "resource": block.resource.model_copy(update=inner)}), tokens
+    return block.model_copy(update=meta), 0
 
 
 def _fits(value: Any, max_tokens: int) -> bool:

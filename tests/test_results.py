@@ -1,0 +1,80 @@
+"""What `serve` passes on of a server's result: without secrets and within the limit, in whatever block it stands."""
+
+from typing import Any
+
+import pytest
+from mcp.types import (
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from orchestrator.mcp.results import Answered, as_mcp_result
+from orchestrator.mcp.scrub import Secrets
+from orchestrator.tokens import count_tokens
+
+SECRET = "sk-live-9a8b7c6d"
+
+
+def passed_on(*blocks: ContentBlock, structured: Any = None, max_tokens: int = 200) -> CallToolResult:
+    answer = CallToolResult(content=list(blocks), structured_content=structured)
+    return as_mcp_result(
+        Answered(answer=answer, key="shop:read", secrets=Secrets(strong=[SECRET]), max_tokens=max_tokens)
+    )
+
+
+def resource(text: str) -> EmbeddedResource:
+    return EmbeddedResource(resource=TextResourceContents(uri=f"mem://{SECRET}", text=text))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        TextContent(text=f"the key is {SECRET}"),
+        resource(f"the key is {SECRET}"),
+        ResourceLink(name=f"n {SECRET}", uri=f"https://shop.example/?k={SECRET}", description=SECRET),
+        TextContent(text="fine", _meta={"said": SECRET}),
+    ],
+    ids=["text", "resource", "link", "meta"],
+)
+def test_no_block_carries_a_secret(block: ContentBlock) -> None:
+    written = passed_on(block).model_dump_json()
+    assert SECRET not in written
+    assert "***" in written
+
+
+def test_a_long_resource_is_cut_like_a_text() -> None:
+    (block,) = passed_on(resource("word " * 100_000)).content
+    assert isinstance(block, EmbeddedResource)
+    assert isinstance(block.resource, TextResourceContents)
+    assert count_tokens(block.resource.text) <= 200
+    assert "[cut: " in block.resource.text
+
+
+@pytest.mark.parametrize(
+    "block", [TextContent(text="word " * 50), ResourceLink(name="report", uri="https://shop.example/" + "report/" * 20)]
+)
+def test_blocks_beyond_the_limit_are_left_out_and_told_once(block: ContentBlock) -> None:
+    shown = passed_on(*[block] * 20_000).content
+    assert len(shown) < 10
+    last = shown[-1]
+    assert isinstance(last, TextContent)
+    assert f"{20_000 - len(shown) + 1:,} more blocks left out" in last.text
+
+
+def test_an_image_is_passed_on_whole_behind_a_long_text() -> None:
+    image = ImageContent(data="A" * 40_000, mime_type="image/png")
+    assert passed_on(TextContent(text="word " * 1000), image).content[1] == image
+
+
+def test_an_answer_that_is_only_structured_and_too_long_is_cut_where_it_would_be_empty() -> None:
+    result = passed_on(structured={"rows": ["word"] * 10_000})
+    assert result.structured_content is None
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    assert block.text.startswith('{"rows":["word"')
+    assert "[cut: " in block.text
