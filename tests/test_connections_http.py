@@ -1,6 +1,7 @@
 """Servers over HTTP that restart, go away, die in mid-call or refuse: one outcome each, and no secret is shown."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from pathlib import Path
@@ -14,7 +15,9 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from tests.servers.start import config, free_port, owners, running
+from orchestrator.mcp import owner
+from orchestrator.models import Tool
+from tests.servers.start import config, free_port, owners, running, until
 
 
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
@@ -81,3 +84,38 @@ async def test_a_refusal_over_http_shows_its_status_and_no_secret(
                 await servers.call("web:it")
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in caplog.text
+
+
+async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_LISTEN_AGAIN_S", (0.01, 0.02))
+    heard: list[set[str]] = []
+    port, open_now = free_port(), set[asyncio.Transport]()
+
+    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
+        heard.append({tool.name for tool in tools})
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        open_now.add(writer.transport)
+        await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        open_now.discard(writer.transport)
+
+    async with running("plain.py", port), await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
+        url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp"
+        async with Connections(config(web={"url": url}), on_change=on_change) as servers:
+            await servers.call("web:pid")
+            for ended in range(4):
+                for transport in open_now:
+                    transport.close()
+                # A stream that is opened again is followed by a listing, since nobody told what changed meanwhile.
+                await until(lambda told=ended: len(heard) > told)  # type: ignore[misc]
+            await servers.call("web:grow")
+            await until(lambda: "grown" in heard[-1])
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -31,6 +32,7 @@ _COALESCE_S = 0.05
 _HEARING_S = 1.0
 """A server that is slow to say that it will tell of changes is listed before it has."""
 _LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
+"""Pauses before a stream of notices is opened again, the last one over and over: proxies end such streams often."""
 _SILENT = logging.NullHandler()
 
 logger = logging.getLogger(__name__)
@@ -195,7 +197,7 @@ class Owner:
         if tools is None or not tools.list_changed:
             self._hears()
             return
-        for pause in _LISTEN_AGAIN_S:
+        for pause in chain(_LISTEN_AGAIN_S, repeat(_LISTEN_AGAIN_S[-1])):
             try:
                 async with client.listen(tools_list_changed=True) as events:
                     self._hears()
