@@ -1,33 +1,41 @@
 """The gateway: a tenant finds and calls what it has now, what can be called here, and is told what changed."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.types import ToolListChangedNotification
 
 from orchestrator import Router
 from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, RouteHint, Tool
+from orchestrator.options import Options
 from orchestrator.stages.always import Capability
+from orchestrator.storage.qdrant import Qdrant
+from orchestrator.store import Store
+from tests.catalogues import tool
 from tests.servers.real import python_entry
 from tests.servers.start import config, entry, owners, text_of, until
+from tests.stores import shipped
 
 QUICK, LIBRARY = entry("quick.py"), entry("plain.py")
 
 
 @asynccontextmanager
-async def gateway(folder: Path, servers: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[Gateway]:
+async def gateway(
+    folder: Path, servers: dict[str, Any] | None = None, options: Options | None = None, **limits: Any
+) -> AsyncIterator[Gateway]:
     capabilities = (Capability(tool="quick:add", phrases=("add up",)),)
-    router = Router(store=str(folder / "store"), capabilities=capabilities)
+    router = Router(store=str(folder / "store"), capabilities=capabilities, options=options)
     assert router.store is not None
     parsed = McpConfig.parse(servers or config(quick=QUICK, time=python_entry("mcp_server_time")))
-    async with Gateway(parsed, router.store, router, **options) as made:
+    async with Gateway(parsed, router.store, router, **limits) as made:
         yield made
 
 
@@ -94,6 +102,35 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
                 refused = await client.call_tool(name, given)
                 assert refused.is_error
                 assert "InvalidArguments" in text_of(refused)
+
+
+async def test_clients_are_told_of_a_change_also_after_their_store_did_not_answer(tmp_path: Path) -> None:
+    from orchestrator.mcp_server import make_server
+
+    tenants = ("org:1", "org:2")
+    told = {tenant: asyncio.Event() for tenant in tenants}
+
+    def telling(event: asyncio.Event) -> Callable[[object], Awaitable[None]]:
+        async def on_message(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                event.set()
+
+        return on_message
+
+    # With room for one tenant's index, each look reads the store anew for one of the two.
+    options = Options(cached_tenants=1, store_timeout_s=0.5)
+    async with gateway(tmp_path, options=options) as served, AsyncExitStack() as stack:
+        for tenant in tenants:
+            connected = Client(make_server(served, tenant), mode="legacy", message_handler=telling(told[tenant]))
+            await (await stack.enter_async_context(connected)).list_tools()
+        with Qdrant(str(tmp_path / "store"), 5).opened():
+            await asyncio.sleep(2)
+        written = Store(tmp_path / "store", embedder=shipped())
+        for tenant in tenants:
+            await asyncio.to_thread(written.replace_server, tenant, "quick", [tool("quick:add", "Add two numbers")])
+        async with asyncio.timeout(10):
+            for tenant in tenants:
+                await told[tenant].wait()
 
 
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
