@@ -1,7 +1,6 @@
 """The Catalogue: the immutable set of tools that one tenant may use; and reading one from files."""
 
 import hashlib
-import json
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -16,6 +15,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.models import Annotations, CatalogueVersion, Kind, Tool
+from orchestrator.reading import read_json, why_unread
 
 MAX_DEPTH = 64
 """Levels of objects and lists within one tool."""
@@ -236,18 +236,9 @@ def read_tools(path: str | Path) -> list[Tool]:
     except FileNotFoundError:
         raise InvalidCatalogue(f"{path} does not exist: give a tools.jsonl, or a folder with one") from None
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise InvalidCatalogue(f"{path}: cannot be read ({why}); give a UTF-8 file, one JSON object a line") from None
-    return list(_read_json(path, text) if path.suffix == ".json" else _read_lines(path, text))
-
-
-def _decode(text: str) -> Any:
-    """JSON alone: Python would also take NaN and the infinities, which no model's endpoint does."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON number")
-
-    return json.loads(text, parse_constant=refuse)
+        form = "give a UTF-8 file, one JSON object a line"
+        raise InvalidCatalogue(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
+    return list(_read_list(path, text) if path.suffix == ".json" else _read_lines(path, text))
 
 
 def _read_lines(path: Path, text: str) -> Iterator[Tool]:
@@ -257,7 +248,7 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
         if not line.strip():
             continue
         try:
-            tool = tool_from(_decode(line))
+            tool = tool_from(read_json(line))
         except (ValueError, RecursionError) as error:
             raise InvalidCatalogue(f"{path}:{number}: not JSON ({error}); give one JSON object a line") from None
         except InvalidCatalogue as error:
@@ -272,9 +263,9 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
             yield tool
 
 
-def _read_json(path: Path, text: str) -> Iterator[Tool]:
+def _read_list(path: Path, text: str) -> Iterator[Tool]:
     try:
-        value = _decode(text)
+        value = read_json(text)
     except (ValueError, RecursionError) as error:
         raise InvalidCatalogue(f"{path}: not JSON ({error})") from None
     records = value.get("tools") if isinstance(value, dict) else value

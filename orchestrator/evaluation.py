@@ -1,6 +1,5 @@
 """Evaluation: labelled queries routed one by one by a real Router, and what their Decisions were worth."""
 
-import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from orchestrator.catalogue import Catalogue, read_tools
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.errors import InvalidInput
 from orchestrator.models import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
+from orchestrator.reading import first_problem, read_json, why_unread
 from orchestrator.router import Router
 
 Level = Literal["tool", "server"]
@@ -118,20 +118,17 @@ def read_queries(path: Path) -> list[Query]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{path}: cannot be read ({reason}); {form}") from None
+        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
     queries: dict[str, Query] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            query = _query(_Line.model_validate(json.loads(line)), number)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
+            query = _query(_Line.model_validate(read_json(line)), number)
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"])) or "the line"
-            raise InvalidInput(f"{path}:{number}: {where}: {problem['msg']}; {form}") from None
+            raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {form}") from None
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
         if queries.setdefault(query.id, query) is not query:
             raise InvalidInput(f"{path}:{number}: the id {query.id!r} stands on an earlier line already: change one")
     if not queries:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.models import Tool
+from orchestrator.reading import read_json
 from orchestrator.schemas import accepted, plain_names, usable, with_plain_names
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
@@ -112,7 +113,7 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
 
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments or "{}")
+            arguments = read_json(arguments or "{}")
         except (ValueError, RecursionError) as error:
             raise InvalidArguments(f"{key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
     if not isinstance(arguments, Mapping):

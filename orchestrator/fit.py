@@ -16,6 +16,7 @@ from orchestrator.confidence import Calibration, LogisticMap
 from orchestrator.coverage import Coverage
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options
+from orchestrator.reading import first_problem, why_unread
 
 LEAST_SLOPE = 0.1
 
@@ -72,12 +73,10 @@ class Fit:
         try:
             record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({reason}); {_REMEDY}") from None
+            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {_REMEDY}") from None
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"])) or "the file"
-            raise InvalidConfig(f"calibration {str(path)!r}: {where}: {problem['msg']}; {_REMEDY}") from None
+            wrong = first_problem(error, "the file")
+            raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {_REMEDY}") from None
         if record.maps != shipped_maps():
             raise InvalidConfig(
                 f"calibration {str(path)!r} corrects the maps {record.maps!r}, but this version of toolroute has "

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.errors import InvalidArguments, InvalidConfig, ToolrouteError, UnknownTenant
 from orchestrator.exports import exported_name, parameters
 from orchestrator.gateway import Gateway
-from orchestrator.mcp.faults import first_problem
 from orchestrator.mcp.http_door import LOOPBACK, TENANT, Door, Tokens
 from orchestrator.models import MAX_LIMIT, RouteHint, Tool
 from orchestrator.names import IDEMPOTENCY_KEY
+from orchestrator.reading import first_problem
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

@@ -72,6 +72,7 @@ def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path)
         ("[" * 5_000, "not JSON"),
         ("1" * 5_000, "not JSON"),
         ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is no JSON number"),
+        ('{"name": "a", "description": "x", "description": "y"}', "'description' stands twice in one object"),
         ('"add"', "the record"),
         ("[]", "the record"),
         ("{}", r"name: missing in \{\}"),

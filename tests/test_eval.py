@@ -166,6 +166,7 @@ def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
     ("text", "where", "what"),
     [
         ("{broken\n", ":1:", "not JSON"),
+        ('{"query": "a", "query": "b", "relevant": []}\n', ":1:", "'query' stands twice"),
         ('\n{"id": "a", "query": "x"}\n', ":2:", "relevant"),
         ('{"id": "a", "query": "  ", "relevant": []}\n', ":1:", "query"),
         ('{"id": "a", "query": "x", "relevant": "m:n"}\n', ":1:", "relevant"),

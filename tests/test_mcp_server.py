@@ -260,6 +260,7 @@ def _store_web_search(folder: Path, tenant: str) -> None:
     [
         ("{", "cannot be read as JSON"),
         ("[]", "give an object"),
+        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
         ('{"org:1": "${NO_SUCH_TOKEN}"}', "NO_SUCH_TOKEN is not set"),

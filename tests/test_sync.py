@@ -155,6 +155,7 @@ def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Calla
     [
         (("quick:add", "--args", "{"), 2, "--args is not JSON"),
         (("quick:add", "--args", "[]"), 2, "not an object"),
+        (("quick:add", "--args", '{"a": 1, "a": 2}'), 2, "'a' stands twice in one object"),
         (("quick:ad",), 2, "has no tool 'ad'; near: add"),
         (("quick:zzz",), 2, "has no tool 'zzz'; it has: pid, add"),
         (("none:add",), 2, "no server 'none'"),

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Turn
+from orchestrator.reading import first_problem, why_unread
 
 CONVERSATION = click.option(
     "--conversation",
@@ -35,7 +36,7 @@ def read_conversation(path: Path | None) -> tuple[Turn, ...]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--conversation {path}: cannot be read ({error}); give a UTF-8 file") from None
+        raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
     return tuple(_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
@@ -43,7 +44,6 @@ def _turn(path: Path, number: int, line: str) -> Turn:
     try:
         return Turn(**dict(_READER.validate_json(line)))
     except ValidationError as error:
-        problem = error.errors()[0]
-        field = ".".join(map(str, problem["loc"])) or "the line"
+        wrong = first_problem(error, "the line")
         form = '{"role": "user", "text": "...", "tools": ["server:name"]}'
-        raise InvalidInput(f"--conversation {path}:{number}: {field}: {problem['msg']}; write {form}") from None
+        raise InvalidInput(f"--conversation {path}:{number}: {wrong}; write {form}") from None

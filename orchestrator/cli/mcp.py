@@ -23,6 +23,7 @@ from orchestrator.cli.mcp_common import command_body, config_option, read_config
 from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
 from orchestrator.mcp.faults import without_name
+from orchestrator.reading import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +78,8 @@ async def call(
 
 def _read_arguments(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(sys.stdin.read() if text == "-" else text)
-    except json.JSONDecodeError as error:
+        value = read_json(sys.stdin.read() if text == "-" else text)
+    except (ValueError, RecursionError) as error:
         raise InvalidArguments(
             f'--args is not JSON ({error}); give an object such as \'{{"path": "a.txt"}}\''
         ) from None

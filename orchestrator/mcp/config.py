@@ -4,10 +4,10 @@ Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:
 started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import Launch, environment, expand
+from orchestrator.reading import read_json, why_unread
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
@@ -67,13 +68,13 @@ class McpConfig:
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({_reason(error)}); give an mcpServers JSON file") from None
+            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)}); give an mcpServers JSON file") from None
         try:
-            value = json.loads(text, object_pairs_hook=_once)
-        except (json.JSONDecodeError, RecursionError) as error:
+            value = read_json(text)
+        except (JSONDecodeError, RecursionError) as error:
             raise InvalidConfig(f"{path}: not JSON ({error})") from None
-        except _Twice as error:
-            raise InvalidConfig(f"{path}: {error} stands twice in one object: rename or remove one") from None
+        except ValueError as error:
+            raise InvalidConfig(f"{path}: {error}") from None
         return cls.parse(value, source=str(path))
 
     @classmethod
@@ -89,18 +90,6 @@ class McpConfig:
             )
         specs = {name: _spec(name, entry, source) for name, entry in entries.items()}
         return cls({name: spec for name, spec in specs.items() if spec is not None}, source)
-
-
-class _Twice(Exception):
-    """A name that stands twice in one object, of which JSON readers keep the last in silence."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Twice(next(repr(name) for name in names if names.count(name) > 1))
-    return found
 
 
 def find_config(folder: Path | None = None) -> Path | None:
@@ -202,7 +191,3 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
         source=source,
         **dict(parsed.toolroute),
     )
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"

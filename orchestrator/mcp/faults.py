@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.scrub import Secrets
+from orchestrator.reading import first_problem
 
 LONGEST = 500
 
@@ -61,12 +61,6 @@ def _words(cause: BaseException) -> str:
     if isinstance(cause, TimeoutError):
         return "it did not answer in time"
     return f"{type(cause).__name__}: {cause}"
-
-
-def first_problem(error: Any) -> str:
-    """A pydantic ValidationError's first problem, without the input."""
-    problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import environment
+from orchestrator.reading import read_json, why_unread
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,9 +33,11 @@ class Tokens:
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
         """From a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InvalidConfig(f"{path}: cannot be read as JSON ({type(error).__name__})") from None
+            value = read_json(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
+        except (ValueError, RecursionError) as error:
+            raise InvalidConfig(f"{path}: cannot be read as JSON ({error})") from None
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
         environ = environment() if environ is None else environ

@@ -1,0 +1,40 @@
+"""What people and models write: JSON read strictly, and in words why a file or a record of it cannot be read."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+def read_json(text: str) -> Any:
+    """JSON alone; ValueError or RecursionError for anything else.
+
+    Python would also take NaN and the infinities, which no model's endpoint does, and of a name that stands twice in
+    one object keep the last in silence.
+    """
+    return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice in one object: rename or remove one")
+    return found
+
+
+def why_unread(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file could not be read; its path stands elsewhere in what is said."""
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
+
+
+def first_problem(error: "ValidationError", whole: str = "") -> str:
+    """The first thing wrong with a record, without what was given; `whole` names it where that is all of it."""
+    problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    return f"{'.'.join(map(str, problem['loc'])) or whole}: {problem['msg']}"
