@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.forms import Form, check_forms
 
 MAX_LIMIT = 50
 MAX_QUERY_CHARS = 100_000
@@ -147,7 +148,8 @@ class RouteRequest:
 
     def validate(self) -> None:
         """Raises InvalidInput or UnknownTenant for what cannot be routed."""
-        _check_forms(self)
+        check_forms(self, _FORMS)
+        _check_records(self)
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
@@ -166,23 +168,19 @@ class RouteRequest:
             raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
 
 
-_FORMS: tuple[tuple[str, tuple[type, ...], str], ...] = (
-    ("query", (str,), "the task as a text"),
-    ("tenant", (str,), "org:ID or user:ID"),
-    ("limit", (int,), f"1 to {MAX_LIMIT}"),
-    ("conversation", (tuple, list), "a tuple of Turn records, oldest first"),
-    ("filters", (Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
-    ("token_cap", (int, NoneType), "a number of tokens above 0, or none"),
-    ("coverage", (int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
-)
-"""What each setting of a RouteRequest may be, and how to say so."""
+_FORMS: dict[str, Form] = {
+    "query": ((str,), "the task as a text"),
+    "tenant": ((str,), "org:ID or user:ID"),
+    "limit": ((int,), f"1 to {MAX_LIMIT}"),
+    "conversation": ((tuple, list), "a tuple of Turn records, oldest first"),
+    "filters": ((Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
+    "token_cap": ((int, NoneType), "a number of tokens above 0, or none"),
+    "coverage": ((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
+}
 
 
-def _check_forms(request: RouteRequest) -> None:
-    """Raises InvalidInput for a field of the wrong type, as callers without a type checker give them."""
-    for name, kinds, wanted in _FORMS:
-        if not isinstance(value := getattr(request, name), kinds):
-            raise InvalidInput(f"{name}={value!r:.80}: give {wanted}")
+def _check_records(request: RouteRequest) -> None:
+    """Raises InvalidInput for filters and turns of the wrong type."""
     if not all(isinstance(value, str) for value in request.filters.values()):
         raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
     for turn in request.conversation:

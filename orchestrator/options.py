@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.forms import Form, check_forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,7 @@ class Options:
     """A file with a fit to your own catalogue; a floor in it takes the place of `floor`."""
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            kinds, wanted = _FORMS[type(setting.default)]
-            if not isinstance(value := getattr(self, setting.name), kinds):
-                raise InvalidConfig(f"{setting.name}={value!r}: give {wanted}")
+        check_forms(self, {setting.name: _FORMS[type(setting.default)] for setting in fields(self)}, InvalidConfig)
         for name in ("gate", "floor", "explicit_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
@@ -76,7 +74,7 @@ class Options:
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
-_FORMS: dict[type, tuple[tuple[type, ...], str]] = {
+_FORMS: dict[type, Form] = {
     str: ((str,), "a text"),
     float: ((int, float), "a number"),
     int: ((int,), "a whole number"),

@@ -2,11 +2,13 @@
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 from orchestrator.completions import NO_MODEL, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.forms import Form, check_forms
 from orchestrator.models import RouteHint, Tool, Turn
 
 
@@ -70,12 +72,14 @@ class PlanRequest:
 
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range."""
-        _check_confidence(self.min_confidence)
+        _check_confidence(self)
 
 
-def _check_confidence(value: float) -> None:
-    if not 0 <= value <= 1:
-        raise InvalidInput(f"min_confidence={value!r}: give a probability, 0 to 1")
+def _check_confidence(request: "PlanRequest | RunRequest") -> None:
+    form = "a probability, 0 to 1"
+    check_forms(request, {"min_confidence": ((int, float), form)})
+    if not 0 <= request.min_confidence <= 1:
+        raise InvalidInput(f"min_confidence={request.min_confidence!r}: give {form}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,12 +244,22 @@ class RunRequest:
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
         self.limits.validate()
-        _check_confidence(self.min_confidence)
+        _check_confidence(self)
+        check_forms(self, _FORMS)
         for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")
         if self.steps_per_run is not None and self.steps_per_run < 1:
             raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
+
+
+_FORMS: dict[str, Form] = {
+    "parallel_steps": ((int,), "a number above 0"),
+    "call_timeout_s": ((int, float), "a number above 0"),
+    "heartbeat_s": ((int, float), "a number above 0"),
+    "approval_timeout_s": ((int, float), "a number above 0"),
+    "steps_per_run": ((int, NoneType), "1 or more, or leave it out"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

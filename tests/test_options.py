@@ -14,6 +14,7 @@ from orchestrator.options import Options, misspelt
     [
         ("gate", "0.7", "give a number"),
         ("gate", None, "give a number"),
+        ("gate", True, "give a number"),
         ("gate", math.nan, "give a probability"),
         ("floor", 1.5, "give a probability"),
         ("semantic_timeout_s", 0, "give a number above 0"),

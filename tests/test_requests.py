@@ -7,6 +7,7 @@ import pytest
 from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Fusion, RouteHint, Turn
+from orchestrator.plans import RunRequest
 from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"
@@ -21,7 +22,9 @@ COLD = "the boardroom is ice cold, warm it up"
         ("tenant", 42),
         ("limit", "5"),
         ("limit", 5.5),
+        ("limit", True),
         ("token_cap", "9"),
+        ("token_cap", True),
         ("coverage", "0.9"),
         ("filters", ["kind=mcp"]),
         ("filters", {"usage": 5}),
@@ -36,6 +39,15 @@ def test_a_field_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str,
     request = RouteRequest(**{"query": "refund the charge", "tenant": "local", name: value})
     with pytest.raises(InvalidInput, match=rf"^{name}.*: give "):
         request.validate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("min_confidence", "0.3"), ("parallel_steps", True), ("heartbeat_s", None), ("steps_per_run", "")],
+)
+def test_a_runs_setting_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"^{name}=.*: give "):
+        RunRequest(task="refund the charge", tenant="local", **{name: value}).validate()
 
 
 def test_a_word_that_names_no_leg_or_fusion_is_refused_with_those_there_are() -> None:
