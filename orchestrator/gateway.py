@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.connections import Connections
-from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments, parameters
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig
@@ -15,12 +15,12 @@ from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
 from orchestrator.notices import Notices
 from orchestrator.router import Router
 from orchestrator.store import Store
-from orchestrator.sync import keep_stored, sync
+from orchestrator.sync import keep_stored
+from orchestrator.unlisted import Unlisted
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-_FIRST_SYNC_S = 20.0
 _REMEMBERED = 10_000
 _MOST = 50
 
@@ -29,7 +29,8 @@ class Gateway:
     """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
 
     A tenant's servers that the store does not know are listed and stored before its first search is answered, which
-    waits up to 20 s for that. With `warm`, the servers of recommended tools are connected while the model thinks.
+    waits up to 20 s for that; those that fail are named in a warning and tried again. With `warm`, the servers of
+    recommended tools are connected while the model thinks.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Gateway:
         self._store, self._router = store, router
         self._warm, self._note, self._limits = warm, note, limits
         self._pools: dict[str, Connections] = {}
-        self._first_syncs: dict[str, asyncio.Task[None]] = {}
+        self._unlisted: dict[str, Unlisted] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self.notices = Notices(self.always)
 
@@ -55,15 +56,13 @@ class Gateway:
 
     async def __aexit__(self, *_: object) -> None:
         await self.notices.close()
-        for task in self._first_syncs.values():
-            task.cancel()
-        await asyncio.gather(*self._first_syncs.values(), return_exceptions=True)
+        await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._router.aclose()
 
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
-        await self._first_sync(tenant)
+        unlisted = await self._listed(tenant)
         catalogue = (await self._router.index(tenant)).whole
         # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
@@ -82,7 +81,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": servers,
-            "warnings": list(decision.warnings),
+            "warnings": [*decision.warnings, *unlisted.warnings()],
         }
 
     async def call(
@@ -92,9 +91,12 @@ class Gateway:
 
         Raises UnknownTool, InvalidArguments, and what Connections.call raises.
         """
-        await self._first_sync(tenant)
+        unlisted = await self._listed(tenant)
         catalogue = (await self._router.index(tenant)).whole
         if key not in catalogue.positions:
+            server = key.partition(":")[0]
+            if why := unlisted.why(server):
+                raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
             raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
         tool = catalogue[key]
         if not self._callable(tool):
@@ -124,31 +126,18 @@ class Gateway:
         while len(self._offered) > _REMEMBERED:
             self._offered.popitem(last=False)
 
+    async def _listed(self, tenant: str) -> Unlisted:
+        """What the store lacks of the tenant's servers, when it has been waited for."""
+        if tenant not in self._unlisted:
+            self._unlisted[tenant] = Unlisted(self._pool(tenant), self._store, tenant, self._note)
+        await self._unlisted[tenant].listed()
+        return self._unlisted[tenant]
+
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:
             on_change = keep_stored(self._store, tenant)
             self._pools[tenant] = Connections(self.config, on_change=on_change, **self._limits)
         return self._pools[tenant]
-
-    async def _first_sync(self, tenant: str) -> None:
-        """Once a tenant: stores the servers that are missing. Runs on when a search stops waiting for it."""
-        if tenant not in self._first_syncs:
-            self._first_syncs[tenant] = asyncio.create_task(self._sync_missing(tenant))
-        await asyncio.wait([self._first_syncs[tenant]], timeout=_FIRST_SYNC_S)
-
-    async def _sync_missing(self, tenant: str) -> None:
-        try:
-            known = await asyncio.to_thread(self._store.servers, tenant)
-            missing = [server for server in self.config.servers if server not in known]
-            self._pool(tenant).know(known)
-            if missing:
-                report = await sync(self._pool(tenant), self._store, tenant, servers=missing)
-                # Listed is not called: from here on a server is connected when one of its tools is.
-                self._pool(tenant).let_go(missing)
-                for server in report.servers:
-                    self._note(server.line)
-        except ToolrouteError as error:
-            self._note(f"the servers could not be listed: {error}")
 
 
 def _match_json(match: Match) -> dict[str, Any]:

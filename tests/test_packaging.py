@@ -63,7 +63,7 @@ LAYERS = {
     "explain costs context continuing flagged outcome ranking remarks conclusion indexes store storage mcp connections "
     "sync planning planner structured llm deciding completing executors devserver",
     "router": "router evaluation",
-    "faces": "activities resources plugin notices gateway mcp_server scripted testing",
+    "faces": "activities resources plugin notices unlisted gateway mcp_server scripted testing",
     "command line": "cli __main__",
 }
 """Each may import from its own layer and from those before it, except that only faces see the workflow side."""
