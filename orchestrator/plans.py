@@ -107,7 +107,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call of one tool, for one tenant. `idempotency_key` is `workflow:plan:step`, the same over attempts.
+    """One call of one tool, for one tenant. `idempotency_key` is the same over attempts and resets (docs/temporal.md).
 
     `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
     bounds the whole call, connecting included.

@@ -22,6 +22,7 @@ from orchestrator.decision import Decision
 from orchestrator.durable import MODEL_RETRY, RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
+from orchestrator.keys import occurrence
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
@@ -58,7 +59,6 @@ class ToolRouter:
         self._plan: Config = {**MODEL_CALL, "retry_policy": RETRY, **(plan_options or {})}
         self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
-        self._calls = 0
         self._run: Run | None = None
 
     async def route(
@@ -93,11 +93,10 @@ class ToolRouter:
         _held("the conversation before a plan", [turn.text for turn in conversation])
         given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
         _held("what the plan is given as arguments", given, MAX_PLAN_BYTES)
-        salt = workflow.info().first_execution_run_id
         request = PlanRequest(
             decision=decision,
             arguments=dict(arguments or {}),
-            salt=salt,
+            salt=occurrence("plan", decision.query),
             first=first,
             min_confidence=min_confidence,
             conversation=tuple(conversation),
@@ -121,18 +120,17 @@ class ToolRouter:
         max_result_tokens: int = 8_000,
         **options: Unpack[Config],
     ) -> ToolResult:
-        """Calls one of the Decision's tools, by `server:name`; the call's key is the same over all its attempts."""
+        """Calls one of the Decision's tools, by `server:name`. The call's key is the same over all its attempts and a
+        reset, and another one for an equal call and in what the workflow continues as."""
         found = decision.tool(tool)
         if found is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
             raise as_failure(UnknownTool(f"{tool!r} is no match of this Decision; it has {offered or 'none'}"))
-        self._calls += 1
-        info = workflow.info()
         call = ToolCall(
             tenant=decision.tenant,
             tool=found,
             arguments=dict(arguments or {}),
-            idempotency_key=f"{info.workflow_id}:{info.first_execution_run_id[:12]}:c{self._calls}",
+            idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', found.key, arguments)}",
             max_result_tokens=max_result_tokens,
         )
         return await call_tool(call, call_config(RunRequest(task=decision.query), {**self._call, **options}))

@@ -77,3 +77,19 @@ class FollowUp:
         router = ToolRouter("org:1")
         decision = await router.route(task, conversation=turns)
         return await router.plan(decision, conversation=turns)
+
+
+@workflow.defn
+class Again:
+    """Does the same several times: by two ToolRouters, in runs of the same task, and in what it continues as."""
+
+    @workflow.run
+    async def run(self, task: str, executions: int) -> None:
+        routers = ToolRouter("org:1"), ToolRouter("org:1")
+        decision = await routers[0].route(task)
+        step = (await routers[0].plan(decision)).steps[0]
+        for router in routers:
+            await router.call(decision, step.tool, step.arguments)
+            await router.run(task)
+        if executions > 1:
+            workflow.continue_as_new(args=[task, executions - 1])

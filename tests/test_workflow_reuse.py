@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.embed import embedder_for
@@ -21,6 +21,7 @@ from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.store import Store
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL
+from tests.my_workflow import Again
 from tests.qdrant_front import QdrantFront, qdrant_front
 from tests.running import TENANT, plugin_over
 from tests.stores import by_server
@@ -45,6 +46,18 @@ async def _run(client: Client, task_queue: str, task: str, **settings: Any) -> A
     )
     result: RunResult = await asyncio.wait_for(handle.result(), 60)
     return handle, result
+
+
+async def _reset(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    """Everything again from the first task on."""
+    reset = ResetWorkflowExecutionRequest(
+        namespace="default",
+        workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
+        workflow_task_finish_event_id=4,
+        request_id=uuid4().hex,
+        reason="a test: everything again",
+    )
+    await client.workflow_service.reset_workflow_execution(reset)
 
 
 @dataclass
@@ -111,6 +124,21 @@ async def test_a_step_outside_the_matches_costs_one_further_search(site: Site) -
     assert len(result.extra_routes) == 1
 
 
+async def test_what_a_workflow_does_again_on_purpose_has_other_keys(temporal_address: str, task_queue: str) -> None:
+    keeping = Keeping()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": keeping})])
+    async with working(client, task_queue, workflows=[Again]):
+        given, name = ["Read the file a.txt", 2], uuid4().hex
+        handle = await client.start_workflow(Again.run, args=given, id=name, task_queue=task_queue)
+        await asyncio.wait_for(handle.result(), 60)
+        assert len(set(keeping.keys)) == len(keeping.keys) == 8
+        assert all(key.startswith(f"{name}:") for key in keeping.keys)
+        first = list(keeping.keys[:4])
+        await _reset(client, handle)
+        await asyncio.wait_for(client.get_workflow_handle(name).result(), 60)
+        assert keeping.keys[8:12] == first
+
+
 async def test_a_reset_repeats_the_keys_and_another_run_does_not(temporal_address: str, task_queue: str) -> None:
     keeping = Keeping()
     client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": keeping})])
@@ -118,14 +146,7 @@ async def test_a_reset_repeats_the_keys_and_another_run_does_not(temporal_addres
         handle, result = await _run(client, task_queue, "Read the file a.txt and then add a note titled 'x'")
         first = list(keeping.keys)
         assert first == [f"{handle.id}:{result.plan.id}:{step}" for step in ("s1", "s2")]
-        reset = ResetWorkflowExecutionRequest(
-            namespace="default",
-            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
-            workflow_task_finish_event_id=4,
-            request_id=uuid4().hex,
-            reason="a test: everything again",
-        )
-        await client.workflow_service.reset_workflow_execution(reset)
+        await _reset(client, handle)
         again = client.get_workflow_handle(handle.id, result_type=RunResult)
         await asyncio.wait_for(again.result(), 60)
         assert keeping.keys == first + first
