@@ -77,7 +77,7 @@ def _is_beside_a_task(deeds: Sequence[re.Match[str]], before: str, behind: str) 
 def _begins_a_task(deeds: Sequence[re.Match[str]], behind: str) -> bool:
     """Whether a task begins behind the parts, and no second try of the same."""
     task = _SENTENCE.split(behind)[0]
-    again = re.search(rf"(?i)\b(?:again|{'|'.join(deed['deed'] for deed in deeds)}\w*)\b", task)
+    again = re.search(rf"(?i)\b(?:again|(?:{'|'.join(deed['deed'] for deed in deeds)})\w*)\b", task)
     return not again and (may_act(first_word(task)) or bool(_ASKS.match(task)))
 
 

@@ -5,8 +5,7 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
-from orchestrator.pasted import ANNOUNCED, BEGINS, SAID
-from orchestrator.pasted import PASTED as _PASTED
+from orchestrator.pasted import ANNOUNCED, BEGINS, FORMS, SAID
 from orchestrator.text import says
 
 LEAST_SAID = 2
@@ -24,13 +23,13 @@ _INLINE = (
 QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
 """Any quoted text with its marks, one sign at each end."""
 PASTED = re.compile(
-    rf"\A(?:(?:{ANNOUNCED})?(?:{_PASTED})\s{{0,9}})+|(?:\s{{0,9}}(?:{ANNOUNCED})?(?:{_PASTED}))+", re.MULTILINE
+    rf"\A(?:(?:{ANNOUNCED})?(?:{FORMS})\s{{0,9}})+|(?:\s{{0,9}}(?:{ANNOUNCED})?(?:{FORMS}))+", re.MULTILINE
 )
 """What is pasted, with what announces it and the space between it and what stands before; at the beginning, and what
 stands behind."""
 # A quote that stands where a part begins is the task itself.
 _QUOTED = re.compile(
-    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{_PASTED}|`[^`\n]+`",
+    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{FORMS}|`[^`\n]+`",
     re.MULTILINE,
 )
 _MESSAGE = (
@@ -47,7 +46,7 @@ _MESSAGE = (
 """What is written, posted or translated, and what a thing is called. Other quotes may be the task itself ("the user
 asked 'what is due'")."""
 _QUOTED_MESSAGE = re.compile(_MESSAGE, re.IGNORECASE)
-_ANY_MESSAGE = re.compile(rf"{_MESSAGE}|{SAID}", re.IGNORECASE | re.MULTILINE)
+_ANY_MESSAGE = re.compile(rf"{_MESSAGE}|(?-i:{SAID})", re.IGNORECASE | re.MULTILINE)
 _TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
 """What says of any quote behind it that it is no task."""
 _OUTSIDE = re.compile(r"[^\WQ]")

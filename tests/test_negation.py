@@ -159,6 +159,8 @@ def test_a_thing_that_is_another_one_forbids_nothing(text: str) -> None:
         "list the contacts (no email)",
         "which employees are new? no email, no phone",
         "no call, call again",
+        "no message, no call, send messages to Bob",
+        "no call, no message, send messages to Bob",
         "no email, send it again",
         "show the list, no message to show",
         "create a user named Bob, no email, age 30",

@@ -118,6 +118,11 @@ def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(t
     assert task in understand(f"{PODS}\n{task}\nopen a jira issue").texts[0]
 
 
+@pytest.mark.parametrize("line", ["$ Email the log to Bo", "may 03 12:00:02 is when it ended, email Bo"])
+def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str) -> None:
+    assert line in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
+
+
 @pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
 def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) -> None:
     text = f"list it\n{repeated * (3_900 // len(repeated))}"
