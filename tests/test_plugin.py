@@ -177,7 +177,7 @@ async def test_connections_belong_to_one_tenant_each() -> None:
 async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_connections_unless_it_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 2)
+    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 3)
     plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py")))
     resources = plugin.resources
 
@@ -187,9 +187,10 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
     async with resources.held():
         busy = asyncio.create_task(resources.execute(call("org:1", "wait", seconds=2)))
         await until(lambda: bool((held := resources.connections("org:1")) and held.states()[0].calls_in_flight))
-        for tenant in ("org:2", "org:3"):
+        for tenant in ("org:2", "org:3", "org:4"):
             await resources.execute(call(tenant, "pid"))
-        assert [resources.connections(f"org:{number}") is not None for number in (1, 2, 3)] == [True, False, True]
+        kept = [resources.connections(f"org:{number}") is not None for number in (1, 2, 3, 4)]
+        assert kept == [True, False, True, True]
         assert (await busy).text == "waited"
     assert not _children()
 
