@@ -134,6 +134,19 @@ async def test_what_the_user_gave_goes_before_what_the_model_wrote_and_is_shown_
     assert '"s1.path":"b.txt"' in server.asked[0].text
 
 
+@pytest.mark.parametrize(
+    "replies",
+    [
+        (chosen("plan"), {"steps": [READ_STEP]}),
+        (chosen("tool", tool="files:read_file"),),
+        (Fault(500), Fault(500)),
+    ],
+)
+async def test_a_given_argument_that_no_step_takes_is_told_whoever_planned(replies: tuple[Any, ...]) -> None:
+    made, _ = await planned(*replies, arguments={"path": "b.txt", "pth": "c.txt"})
+    assert made.warnings[-1] == "no step takes the given pth"
+
+
 async def test_ids_of_the_models_own_are_numbered_anew() -> None:
     steps = [{**READ_STEP, "id": "read"}, {**NOTE_STEP, "id": "note", "depends_on": ["read", "read"]}]
     made, _ = await planned(chosen("plan"), {"steps": steps})

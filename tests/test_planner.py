@@ -77,6 +77,16 @@ def test_a_further_decision_binds_what_was_left() -> None:
     assert second.id == first.id
 
 
+def test_given_arguments_wait_for_the_further_decision_of_a_step_without_a_tool() -> None:
+    scribble = replace(ADD_NOTE, server="memo", name="scribble_memo")
+    given: dict[str, object] = {"title": "T", "titel": "X"}
+    first = planned("get the current time in UTC, then scribble a memo", **given)
+    assert (len(first.unbound), first.warnings) == (1, ())
+    further = decision("scribble a memo", [scribble])
+    second = plan(PlanRequest(decision=further, first=first, arguments=given))
+    assert (second.unbound, second.warnings) == ((), ("no step takes the given titel",))
+
+
 def test_nothing_good_enough_plans_nothing() -> None:
     made = plan(PlanRequest(decision=decision("hum a tune", stage=Stage.NONE)))
     assert made.steps == ()
