@@ -48,6 +48,10 @@ class Store:
         self._writer = Writer(self._qdrant, self._shelf)
         self._versions: dict[str, tuple[str, str]] = {}
 
+    def __str__(self) -> str:
+        """The location without credentials."""
+        return str(self._qdrant)
+
     @property
     def embedder(self) -> Embedder:
         """The embedder, opened on first use."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.catalogues import EXAMPLES
 from tests.command_line import Ran
+from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry
 
 CATALOGUE = str(EXAMPLES / "tools.jsonl")
@@ -36,6 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("servers --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("run q --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("run q --config .", "File '.' is a directory"),
+        ("doctor --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
         ("serve --allow-host example.org", "--allow-host is for HTTP"),
         (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
@@ -107,6 +109,13 @@ def test_doctor_tells_a_variable_that_nothing_reads(
     assert [found["detail"] for found in told] == [f"{variable} is set, and nothing reads it"]
     assert [found["remedy"] for found in told] == [remedy]
     assert result.exit_code == exit_code
+
+
+def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Callable[..., Ran], file: Path) -> None:
+    with qdrant_front() as front:
+        shown = toolroute("doctor", "--store", front.url.replace("//", "//me:secret@")).stdout
+    assert f"{front.url}: 0 tools of 0 servers for local" in shown
+    assert "secret" not in shown
 
 
 def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Callable[..., Ran]) -> None:

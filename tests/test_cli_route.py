@@ -199,6 +199,16 @@ def test_what_standard_output_cannot_hold_is_no_traceback_and_leaves_the_json_wh
         assert told["query"] == query or not query.isprintable()
 
 
+def test_a_list_of_tools_is_whole_where_standard_output_cannot_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    (tmp_path / "tools.jsonl").write_text('{"server": "café", "name": "brew", "description": "Brew ☕"}')
+    for output in ("json", "jsonl"):
+        done = run("tools", "list", "--catalogue", str(tmp_path), "-o", output)
+        assert "Brew ☕" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_a_full_disk_ends_with_1_and_says_that_the_result_is_not_whole(output: str) -> None:

@@ -104,10 +104,10 @@ def router_store(router: Router) -> Store:
     return router.store
 
 
-def echo_json(value: Any) -> None:
-    """The result as one JSON document on standard output."""
+def echo_json(value: Any, *, indent: int | None = 1) -> None:
+    """One JSON document on standard output: all of it, whatever letters that can hold."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    click.echo(escaped(json.dumps(value, ensure_ascii=not utf8, indent=1, default=str)))
+    click.echo(escaped(json.dumps(value, ensure_ascii=not utf8, indent=indent, default=str)))
 
 
 def tell_flagged(tools: Sequence[Tool]) -> None:

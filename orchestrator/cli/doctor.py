@@ -22,6 +22,7 @@ from orchestrator.cli.common import (
     tenant_options,
     write_option,
 )
+from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import counted
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.options import Options, default_store, misspelt, model_key
@@ -45,7 +46,7 @@ class Finding:
 @click.command()
 @store_option
 @tenant_options
-@click.option("--config", metavar="MCP.JSON", type=click.Path(path_type=Path), help="Look at these MCP servers too.")
+@partial(config_option, text="Look at these MCP servers too.")
 @click.option(
     "--catalogue",
     metavar="FILE|FOLDER",
@@ -131,7 +132,7 @@ def _embedder(options: Options) -> Finding:
 def _store(options: Options, location: str, tenant: str) -> Finding:
     with closing(open_store(location, options)) as store:
         servers = store.servers(tenant)
-    detail = f"{location}: {counted(sum(servers.values()), 'tool')} of {counted(len(servers), 'server')} for {tenant}"
+    detail = f"{store}: {counted(sum(servers.values()), 'tool')} of {counted(len(servers), 'server')} for {tenant}"
     if servers:
         return Finding(what="store", state="works", detail=detail)
     remedy = "toolroute tools import FILE, or toolroute tools sync --config mcp.json"

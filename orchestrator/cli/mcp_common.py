@@ -16,9 +16,11 @@ P = ParamSpec("P")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def config_option(command: Command) -> Command:
+_OR_FOUND = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
+
+
+def config_option(command: Command, text: str = _OR_FOUND) -> Command:
     """`--config`."""
-    text = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
     kind = click.Path(path_type=Path, dir_okay=False)
     return click.option("--config", metavar="FILE", type=kind, multiple=True, callback=_only_one, help=text)(command)
 
@@ -31,11 +33,17 @@ def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, .
 
 
 def read_config(path: Path | None) -> McpConfig:
-    """The file given, else the working folder's."""
-    found = path or find_config()
-    if found is None:
+    """The file given, else the working folder's; InvalidConfig where there is none."""
+    servers = read_servers(path)
+    if servers is None:
         raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
-    return McpConfig.read(found)
+    return servers
+
+
+def read_servers(path: Path | None) -> McpConfig | None:
+    """The file given, else the working folder's, else none."""
+    found = path or find_config()
+    return McpConfig.read(found) if found else None
 
 
 def command_body(body: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, NoReturn]:

@@ -15,6 +15,7 @@ import click
 from orchestrator.cli.common import echo_json, model_option, open_router, output_option, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
+from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.temporal import (
     DEFAULT_ADDRESS,
@@ -22,7 +23,6 @@ from orchestrator.cli.temporal import (
     connect,
     make_plugin,
     quiet,
-    read_servers,
     temporal_options,
 )
 from orchestrator.decision import Decision

@@ -41,14 +41,6 @@ def temporal_options(command: Command) -> Command:
     return source_options(command)
 
 
-def read_servers(config: Path | None) -> "McpConfig | None":
-    """The file given, else the working folder's, else none."""
-    from orchestrator.mcp.config import McpConfig, find_config
-
-    found = config or find_config()
-    return McpConfig.read(found) if found else None
-
-
 async def make_plugin(
     catalogue: Path | None,
     store: str | None,

@@ -17,7 +17,7 @@ from orchestrator.cli.common import (
     tenant_from,
     tenant_options,
 )
-from orchestrator.cli.plain import counted, escaped, note, one_line, plain
+from orchestrator.cli.plain import counted, note, one_line, plain
 from orchestrator.cli.sync import sync_command
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool
@@ -88,10 +88,8 @@ def list_tools(
     if output == "json":
         echo_json({"tenant": tenant, "fingerprint": known.fingerprint, "tools": [tool_to_json(tool) for tool in found]})
     elif output == "jsonl":
-        import json
-
         for tool in found:
-            click.echo(escaped(json.dumps(tool_to_json(tool), ensure_ascii=False)))
+            echo_json(tool_to_json(tool), indent=None)
     else:
         _show(found, tenant)
     tell_flagged(found)

@@ -15,8 +15,9 @@ import click
 
 from orchestrator import names
 from orchestrator.cli.common import model_option, tenant_from
+from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
-from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, read_servers, temporal_options
+from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, temporal_options
 from orchestrator.options import Options
 
 if TYPE_CHECKING:
