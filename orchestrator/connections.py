@@ -195,11 +195,14 @@ class Connections:
                 self._servers[name].tools = count
 
     def add(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
-        """Takes in the servers that this configuration names beside those so far, which stay as they are."""
+        """Takes in the servers that this configuration names: new ones, and entries that differ from those so far,
+        whose connections close as soon as nobody uses them. What it does not name stays."""
         found = McpConfig.of(config)
-        new = {name: spec for name, spec in found.servers.items() if name not in self._servers}
-        self._servers.update((name, Server(spec, self._limits)) for name, spec in new.items())
-        self.config = McpConfig({**self.config.servers, **new}, found.source)
+        known = self.config.servers
+        changed = {name: spec for name, spec in found.servers.items() if known.get(name) != spec}
+        self.let_go(changed.keys() & known.keys())
+        self._servers.update((name, Server(spec, self._limits)) for name, spec in changed.items())
+        self.config = McpConfig({**known, **changed}, found.source)
 
     def states(self) -> tuple[ServerState, ...]:
         """Every configured server, in the file's order."""

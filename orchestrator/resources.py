@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.errors import InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, Tool
@@ -17,6 +17,7 @@ from orchestrator.plans import SyncRequest, ToolCall, ToolResult
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
     from orchestrator.llm import Models
+    from orchestrator.mcp.config import ServerSpec
     from orchestrator.router import Router
     from orchestrator.sync import SyncReport
 
@@ -32,7 +33,7 @@ class Resources:
 
     Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
     of, or a function from the tenant to its configuration (None: that tenant has no servers). It is asked again when a
-    call names a server that it did not name before.
+    call names a server that it did not name before, and when a server cannot be had.
     """
 
     def __init__(
@@ -83,26 +84,40 @@ class Resources:
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""
-        executors = self._executors(call)
+        executors, connections = self._executors(call)
+        entry = connections.config.servers.get(call.tool.server) if connections else None
         self._in_flight[call.tenant] += 1
         try:
             await self._evict()
             return await executors.execute(call)
+        except (InvalidConfig, ServerUnavailable, Unauthorised):
+            # Nothing was done. The entry may be another one by now: credentials expire, addresses change.
+            if call.tool.kind is not Kind.MCP or connections is None or not self._has_changed(connections, call, entry):
+                raise
+            return await executors.execute(call)
         finally:
             self._in_flight[call.tenant] -= 1
 
-    def _executors(self, call: ToolCall) -> Executors:
+    def _executors(self, call: ToolCall) -> "tuple[Executors, Connections | None]":
         """The tenant's. A server that its configuration did not name so far is looked for in it again."""
         executors, connections = self._tenants.get(call.tenant, (None, None))
         if executors is None or (connections is None and call.tool.kind is Kind.MCP):
             executors, connections = self._tenants[call.tenant] = self._make_executors(call.tenant)
-        elif connections is not None and call.tool.kind is Kind.MCP:
-            self._look_again(connections, call)
+        elif connections and call.tool.kind is Kind.MCP and call.tool.server not in connections.config.servers:
+            self._look_again(connections, call.tenant)
         self._tenants.move_to_end(call.tenant)
-        return executors
+        return executors, connections
 
-    def _look_again(self, connections: "Connections", call: ToolCall) -> None:
-        if call.tool.server not in connections.config.servers and (config := self._config_of(call.tenant)):
+    def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
+        """Whether the configuration, looked at again, has another entry for the call's server."""
+        try:
+            self._look_again(connections, call.tenant)
+        except ToolrouteError:
+            return False  # It is broken, or being written: the call's own error says more.
+        return connections.config.servers.get(call.tool.server) != entry
+
+    def _look_again(self, connections: "Connections", tenant: str) -> None:
+        if config := self._config_of(tenant):
             connections.add(config)
 
     async def _evict(self) -> None:

@@ -1,0 +1,77 @@
+"""An entry of the configuration that changes while a worker runs is taken over, once its server cannot be had."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import Connections, OrchestratorPlugin
+from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.models import Tool
+from orchestrator.plans import ToolCall
+from tests.running import TENANT
+from tests.servers.start import alive, config, entry, free_port, running, until
+
+PID = ToolCall(tenant=TENANT, tool=Tool(server="web", name="pid"))
+
+
+@asynccontextmanager
+async def _refusing() -> AsyncIterator[str]:
+    """The address of a server that takes no credentials."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+
+
+async def test_a_call_that_is_refused_goes_again_with_the_entry_as_it_stands_now() -> None:
+    now: dict[str, Any] = {}
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=lambda _: config(web=dict(now)))
+    port = free_port()
+    async with _refusing() as refusing, running("plain.py", port), plugin.resources.held():
+        now["url"] = refusing
+        with pytest.raises(Unauthorised):
+            await plugin.resources.execute(PID)
+        now["url"] = f"http://127.0.0.1:{port}/mcp"
+        both = await asyncio.gather(plugin.resources.execute(PID), plugin.resources.execute(PID))
+        assert {result.is_error for result in both} == {False}
+        now["url"] = refusing
+        assert not (await plugin.resources.execute(PID)).is_error
+
+
+@pytest.mark.parametrize(
+    ("written", "error"),
+    [('{"mcpServers": {"web": {"url": "http://127.0.0.1:1/mcp"}}}', ServerUnavailable), ("{", ServerUnavailable)],
+    ids=["the same entry", "a file that is being written"],
+)
+async def test_what_has_not_changed_or_cannot_be_read_leaves_the_calls_own_error(
+    written: str, error: type[ToolrouteError], tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"web": {"url": "http://127.0.0.1:1/mcp"}}}')
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=file)
+    async with plugin.resources.held():
+        for _ in range(2):
+            with pytest.raises(error, match="cannot be reached"):
+                await plugin.resources.execute(PID)
+            file.write_text(written)
+
+
+async def test_a_changed_entry_ends_no_call_under_way_and_the_old_process_goes() -> None:
+    async with Connections(config(quick=entry("quick.py", A="one"), other=entry("quick.py"))) as servers:
+        pid, kept = (await servers.call("quick:pid")).text, (await servers.call("other:pid")).text
+        waiting = asyncio.create_task(servers.call("quick:wait", {"seconds": 1}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        servers.add(config(quick=entry("quick.py", A="two"), other=entry("quick.py")))
+        assert "'A': 'two'" in (await servers.call("quick:environment")).text
+        assert (await waiting).text == "waited"
+        await until(lambda: not alive(pid))
+        assert (await servers.call("other:pid")).text == kept
