@@ -61,7 +61,8 @@ class Indexes:
     async def get(self, tenant: str) -> tuple[Index, str]:
         """The tenant's current Index, and a warning ("" if none). Concurrent callers share one load.
 
-        When the store fails, or takes longer than a second, an earlier Index that is at hand answers, with a warning.
+        When the store fails, or takes longer than a second, an earlier Index that is at hand answers, with a warning;
+        one without a tool is no answer, and the store is waited for.
         """
         tenant = tenant if self._store is not None else ""
         known = self._kept.get(tenant)
@@ -74,8 +75,9 @@ class Indexes:
         if known.warning and time.monotonic() < known.retry_at:
             return known.index, known.warning
         asking = self._ask(tenant)
+        patience = asking.since + PATIENCE_S - time.monotonic() if len(known.index.whole) else None
         try:
-            async with asyncio.timeout(max(0.0, asking.since + PATIENCE_S - time.monotonic())):
+            async with asyncio.timeout(patience if patience is None else max(0.0, patience)):
                 return await asyncio.shield(asking.task)
         except TimeoutError:
             return known.index, "the catalogue may be out of date: its new version is still being loaded"

@@ -105,14 +105,14 @@ class Store:
     def renewed(self, tenant: str, earlier: Stored) -> Stored:
         """The same now: `earlier` itself where nothing has changed, else read anew, but for the tools that it has.
 
-        While another process writes, the earlier one stands.
+        While another process writes, the earlier one stands, unless it has no tool: then the writer is waited for.
         """
         _check_tenant(tenant)
         if (told := self._told(tenant, earlier)) is not None:
             return told
         stamp = self._qdrant.stamp()
         try:
-            with self._qdrant.opened(None if self.remote else 0.0) as points:
+            with self._qdrant.opened(None if self.remote or not earlier.tools else 0.0) as points:
                 if self._version(points, tenant, stamp) == earlier.version:
                     return earlier
                 stored = read_stored(points, self._shelf, tenant, earlier)

@@ -11,6 +11,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
 from orchestrator.indexes import Indexes
 from orchestrator.models import RouteRequest
+from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import SHARED, Store, Stored
 from tests.stores import FILES, MAIL, shipped
 
@@ -139,6 +140,21 @@ async def test_a_slow_store_is_waited_for_a_second_at_most(tmp_path: Path) -> No
     assert time.monotonic() - begin < 0.3
     await asyncio.sleep(1.2)
     assert len((await indexes.get("org:1"))[0].catalogue) == 5
+
+
+async def test_a_tenant_without_a_tool_waits_for_what_is_being_written_instead_of_answering_nothing(
+    tmp_path: Path,
+) -> None:
+    store = CountingStore(tmp_path / "store", embedder=shipped(), timeout_s=30)
+    indexes = Indexes(None, store, (), 8)
+    assert not len((await indexes.get("org:1"))[0].catalogue)
+    await asyncio.to_thread(store.replace_server, "org:1", "mail", MAIL)
+    store.slow_s = 1.2
+    with Qdrant(str(tmp_path / "store"), 5).opened():
+        asked = asyncio.create_task(indexes.get("org:1"))
+        await asyncio.sleep(0.3)
+    index, warning = await asked
+    assert (len(index.catalogue), warning) == (2, "")
 
 
 async def test_a_catalogue_is_one_index_for_all_tenants(tmp_path: Path) -> None:
