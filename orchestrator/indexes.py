@@ -5,6 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from orchestrator.catalogue import Catalogue
@@ -47,7 +48,8 @@ class Indexes:
     ) -> None:
         self._catalogue, self._store, self._capabilities, self._most = catalogue, store, capabilities, most
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._asking: dict[str, _Asking] = {}
+        # A task belongs to the event loop that made it: threads with loops of their own ask each for themselves.
+        self._asking: dict[tuple[asyncio.AbstractEventLoop, str], _Asking] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -83,15 +85,16 @@ class Indexes:
             return known.index, "the catalogue may be out of date: its new version is still being loaded"
 
     def _ask(self, tenant: str) -> _Asking:
-        asking = self._asking.get(tenant)
+        key = asyncio.get_running_loop(), tenant
+        asking = self._asking.get(key)
         if asking is None:
             task = asyncio.create_task(self._current(tenant))
-            asking = self._asking[tenant] = _Asking(task, time.monotonic())
-            task.add_done_callback(lambda done: self._answered(tenant, done))
+            asking = self._asking[key] = _Asking(task, time.monotonic())
+            task.add_done_callback(partial(self._answered, key))
         return asking
 
-    def _answered(self, tenant: str, task: "asyncio.Task[tuple[Index, str]]") -> None:
-        self._asking.pop(tenant, None)
+    def _answered(self, key: tuple[asyncio.AbstractEventLoop, str], task: "asyncio.Task[tuple[Index, str]]") -> None:
+        self._asking.pop(key, None)
         if not task.cancelled():
             task.exception()  # Whoever still waits gets it; it is no news to asyncio if nobody does.
 

@@ -50,6 +50,14 @@ async def test_many_callers_share_one_load(counting: CountingStore) -> None:
     assert {warning for _, warning in found} == {""}
 
 
+async def test_threads_with_event_loops_of_their_own_are_all_answered(counting: CountingStore) -> None:
+    counting.replace_server("org:1", "mail", MAIL)
+    counting.slow_s = 0.3
+    indexes = Indexes(None, counting, (), 8)
+    answers = (asyncio.to_thread(lambda: asyncio.run(indexes.get("org:1"))) for _ in range(4))
+    assert {len(index.catalogue) for index, _ in await asyncio.gather(*answers)} == {2}
+
+
 async def test_one_callers_cancellation_does_not_take_the_load_from_the_others(counting: CountingStore) -> None:
     counting.replace_server("org:1", "mail", MAIL)
     counting.slow_s = 0.1
