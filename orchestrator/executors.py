@@ -4,7 +4,6 @@ Workflow tools are child workflows and start inside the workflow (`orchestrator.
 as a callable runs here. Arguments are checked against the tool's schema before anything is called.
 """
 
-import asyncio
 import inspect
 import json
 from abc import ABC, abstractmethod
@@ -24,7 +23,11 @@ from orchestrator.exports import check_arguments
 from orchestrator.held import as_result, hold_bytes
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
+from orchestrator.threads import Threads
 from orchestrator.tokens import compact, count_tokens, cut
+
+_FUNCTIONS = Threads(100, "toolroute function")
+"""Temporal runs as many activities of a worker at a time."""
 
 
 class Executor(ABC):
@@ -149,7 +152,7 @@ class _FunctionExecutor(Executor):
         positional, named = ((call,), {}) if self._whole_call else ((), call.arguments)
         if inspect.iscoroutinefunction(self._function):
             return await self._function(*positional, **named)
-        answer = await asyncio.to_thread(self._function, *positional, **named)
+        answer = await _FUNCTIONS.run(self._function, *positional, **named)
         return await answer if isinstance(answer, Awaitable) else answer
 
 

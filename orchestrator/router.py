@@ -1,14 +1,12 @@
 """The Router: the order of the stages, written once."""
 
 import asyncio
-import contextvars
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +29,7 @@ from orchestrator.stages.conversation import meant
 from orchestrator.stages.semantic import leaning
 from orchestrator.stages.understand import Understood, understand
 from orchestrator.store import Store
-
-P = TypeVar("P")
-R = TypeVar("R")
+from orchestrator.threads import Threads
 
 _EMBEDDING_AT_A_TIME = 32
 
@@ -73,7 +69,7 @@ class Router:
         if isinstance(store, str | Path):
             store = Store(store, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
         self.store = store
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
         self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
 
     @property
@@ -97,9 +93,7 @@ class Router:
         """Forgets all indexes and closes the store and the embedder, unless they were given: then they are their
         owner's."""
         self._indexes.clear()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
+        self._threads.close()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
         if self.store is not None and self._owns_store:
@@ -188,16 +182,8 @@ class Router:
         if not self.embedder.remote and index.has_vectors:
             return self.embedder.embed(texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
-            await self._in_thread(index.semantic, self.embedder)
-            return await self._in_thread(self.embedder.embed, texts)
-
-    async def _in_thread(self, work: Callable[[P], R], given: P) -> R:
-        """Like asyncio.to_thread, in threads of the Router's own: an endpoint that hangs must not hold those of the
-        whole process, in which stores are read and names looked up."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_EMBEDDING_AT_A_TIME, "toolroute embedding")
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, work, given)
+            await self._threads.run(index.semantic, self.embedder)
+            return await self._threads.run(self.embedder.embed, texts)
 
 
 def _fit_from(given: Calibration | Fit | str | Path) -> Fit:

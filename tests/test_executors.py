@@ -51,6 +51,24 @@ async def test_a_plain_function_runs_in_a_thread_and_its_value_becomes_structure
     assert result.structured == {"path": "a.txt", "main": False}
 
 
+async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:
+    all_in, release = threading.Barrier(41), threading.Event()
+
+    def block(**_: Any) -> str:
+        all_in.wait(50)
+        release.wait(50)
+        return "done"
+
+    executors = Executors({READ.key: block})
+    calls = asyncio.gather(*(executors.execute(call(READ, path="a.txt")) for _ in range(40)))
+    try:
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(all_in.wait, 15)
+    finally:
+        release.set()
+    assert {result.text for result in await calls} == {"done"}
+
+
 async def test_the_most_particular_executor_is_chosen() -> None:
     def whole(named: str) -> Any:
         return lambda call: f"{named} {call.tool.key} {call.idempotency_key}"

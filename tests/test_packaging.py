@@ -61,7 +61,7 @@ LAYERS = {
     "clauses spelling slips deeds negation wording catalogue embed said postings steps wordpairs metrics",
     "stages and services": "stages features confidence coverage index search trials probes findability fit fitting "
     "explain costs context continuing flagged outcome ranking remarks conclusion indexes store storage mcp connections "
-    "sync planning planner structured llm deciding completing executors devserver",
+    "sync planning planner structured llm deciding completing threads executors devserver",
     "router": "router evaluation",
     "faces": "activities resources plugin notices unlisted gateway mcp_server scripted testing",
     "command line": "cli __main__",
