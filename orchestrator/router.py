@@ -104,7 +104,9 @@ class Router:
         return (await self._indexes.get(tenant))[0]
 
     async def route(self, request: RouteRequest | str, *, conversation: Sequence[Turn] = ()) -> Decision:
-        """The Decision for a task, within a conversation if one is given. A bare text is routed for the tenant `local`.
+        """The Decision for a task, within a conversation if one is given.
+
+        A bare text is routed for the tenant `local`; a RouteRequest has the other settings (limit, filters, ...).
 
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.

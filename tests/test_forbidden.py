@@ -22,11 +22,11 @@ from tests.catalogues import sample, tool
     ],
 )
 async def test_a_tool_that_does_what_is_forbidden_is_left_out_with_the_words(
-    task: str, first: str, forbidden: str
+    router: Router, task: str, first: str, forbidden: str
 ) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(task)
+    decision = await router.route(task)
     assert decision.matches[0].tool.key == first
+    assert decision.recommended == (first,)
     assert forbidden not in [match.tool.key for match in decision.matches]
     assert {item.tool: item.why for item in decision.rejected}[forbidden].startswith("the query leaves out")
 
@@ -82,23 +82,22 @@ async def test_a_flagged_tool_that_does_what_is_forbidden_is_not_shown_behind_th
         ("no emails, place a call to Bob", "twilio:place_call"),
         ("reply to the ticket (no email)", "zendesk:reply_to_ticket"),
         ("no slack, no email - just book a desk", "facilities:book_desk"),
-        ("send a text, not an email", "twilio:send_sms"),
         ("send a text not an email", "twilio:send_sms"),
         ("post the message 'don't delete or refund anything' to the channel", "slack:post_message"),
     ],
 )
-async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(query: str, first: str) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(query)
+async def test_a_tool_for_a_forbidden_action_is_neither_first_nor_recommended(
+    router: Router, query: str, first: str
+) -> None:
+    decision = await router.route(query)
     assert decision.recommended == (first,)
 
 
-async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_left_out() -> None:
-    async with Router(sample()) as router:
-        forbidden = await router.route("list the s3 objects but don't delete any")
-        left_out = await router.route("don't use jira, create an issue")
-        neither = await router.route("post 'don't delete any' to the slack channel")
-        both = await router.route("no slack, no email - just book a desk")
+async def test_a_decision_says_what_was_read_as_forbidden_and_what_server_is_left_out(router: Router) -> None:
+    forbidden = await router.route("list the s3 objects but don't delete any")
+    left_out = await router.route("don't use jira, create an issue")
+    neither = await router.route("post 'don't delete any' to the slack channel")
+    both = await router.route("no slack, no email - just book a desk")
     assert both.warnings == ('"no email" is read as what not to do',)
     assert forbidden.warnings == ('"don\'t delete any" is read as what not to do',)
     assert any("leaves out 'jira'" in item.why for item in left_out.rejected)
@@ -128,17 +127,15 @@ async def test_a_task_that_only_forbids_recommends_nothing(query: str) -> None:
     assert decision.warnings[-1].startswith("the task says only what is not to be done")
 
 
-async def test_a_follow_up_that_forbids_what_was_asked_before_leaves_its_tool_out() -> None:
+async def test_a_follow_up_that_forbids_what_was_asked_before_leaves_its_tool_out(router: Router) -> None:
     earlier = (Turn(text="create a jira issue for the login bug", tools=("jira:create_issue",)),)
-    async with Router(sample()) as router:
-        decision = await router.route("don't create an issue, search for such issues", conversation=earlier)
+    decision = await router.route("don't create an issue, search for such issues", conversation=earlier)
     assert decision.recommended == ("jira:search_issues",)
     assert "jira:create_issue" not in [match.tool.key for match in decision.matches]
 
 
-async def test_a_follow_up_that_narrows_a_task_keeps_its_tool() -> None:
+async def test_a_follow_up_that_narrows_a_task_keeps_its_tool(router: Router) -> None:
     earlier = (Turn(text="list the open pull requests", tools=("github:list_pull_requests",)),)
-    async with Router(sample()) as router:
-        decision = await router.route("don't show the closed ones", conversation=earlier)
+    decision = await router.route("don't show the closed ones", conversation=earlier)
     assert decision.stage is not Stage.NONE
     assert decision.matches[0].tool.key == "github:list_pull_requests"

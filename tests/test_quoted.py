@@ -9,7 +9,6 @@ from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.quoted import masked, without_messages
 from orchestrator.stages.understand import QUOTED, understand
-from tests.catalogues import sample
 from tests.timing import seconds
 
 TRACE = 'Traceback (most recent call last):\n  File "send_email.py", line 3\nSMTPError: connection refused'
@@ -90,24 +89,21 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ('send Ana an email saying "he said "cancel the subscription" to me"', "gmail:send_email"),
     ],
 )
-async def test_the_tool_is_for_what_is_asked_and_not_for_what_is_quoted(query: str, tool: str) -> None:
-    async with Router(sample()) as router:
-        assert (await router.route(query)).matches[0].tool.key == tool
+async def test_the_tool_is_for_what_is_asked_and_not_for_what_is_quoted(router: Router, query: str, tool: str) -> None:
+    assert (await router.route(query)).matches[0].tool.key == tool
 
 
-async def test_a_server_that_only_a_message_names_is_not_asked_for() -> None:
-    async with Router(sample()) as router:
-        quoted = await router.route('post "please create tickets with jira" in the team channel')
-        asked = await router.route('the user asked: "create a ticket with jira"')
+async def test_a_server_that_only_a_message_names_is_not_asked_for(router: Router) -> None:
+    quoted = await router.route('post "please create tickets with jira" in the team channel')
+    asked = await router.route('the user asked: "create a ticket with jira"')
     assert quoted.stage is not Stage.EXPLICIT
     assert asked.stage is Stage.EXPLICIT
 
 
 @pytest.mark.parametrize("pasted", [PODS, SHELL, LOG, JOURNAL])
 @pytest.mark.parametrize("task", ["{}\nopen a jira issue for this", "open a jira issue for this:\n{}"])
-async def test_what_a_program_said_is_no_step_and_finds_no_tool(task: str, pasted: str) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(task.format(pasted))
+async def test_what_a_program_said_is_no_step_and_finds_no_tool(router: Router, task: str, pasted: str) -> None:
+    decision = await router.route(task.format(pasted))
     assert decision.recommended == ("jira:create_issue",)
     assert [step.tool for step in plan(PlanRequest(decision=decision)).steps] == ["jira:create_issue"]
     assert split_negated(task.format(pasted))[1] == ()
