@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import difflib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -148,7 +149,7 @@ class Connections:
             return connection.tools[call.name]
         except KeyError:
             near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
-            hint = f"near: {', '.join(near)}" if near else f"it has: {', '.join([*connection.tools][:10]) or 'none'}"
+            hint = f"near: {', '.join(near)}" if near else f"it has: {_some(connection.tools)}"
             raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}") from None
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
@@ -281,3 +282,9 @@ class Connections:
         except KeyError:
             known = ", ".join(self._servers) or "none"
             raise UnknownTool(f"no server {name!r} in {self.config.source}; it names: {known}") from None
+
+
+def _some(names: Collection[str]) -> str:
+    """The first ten names, and how many there are besides."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{', '.join(islice(names, 10))}{more}" or "none"

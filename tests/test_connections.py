@@ -124,7 +124,9 @@ async def test_a_place_that_does_not_come_free_in_time_is_told() -> None:
 async def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         first = asyncio.create_task(servers.call("plain:pid"))
-        await until(lambda: states(servers)["plain"] is State.CONNECTING)
+        while states(servers)["plain"] is not State.CONNECTING:  # Looked at in every turn: it may last a few ms.
+            assert not first.done()
+            await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -186,9 +188,11 @@ async def test_a_tools_own_error_is_a_result() -> None:
 
 
 async def test_what_is_not_there_is_named() -> None:
-    async with Connections(config(plain=PLAIN)) as servers:
+    async with Connections(config(plain=PLAIN, many=entry("plain.py"))) as servers:
         with pytest.raises(UnknownTool, match="no tool 'ad'; near: add"):
             await servers.call("plain:ad")
+        with pytest.raises(UnknownTool, match=r"no tool 'zzz'; it has: add, pid, .* and 1 more$"):
+            await servers.call("many:zzz")
         with pytest.raises(UnknownTool, match=r"no server 'plan'.*it names: plain"):
             await servers.call("plan:add")
         with pytest.raises(UnknownTool, match="give server:name"):
