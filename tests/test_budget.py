@@ -52,6 +52,14 @@ def test_an_overrun_is_settled_and_reported() -> None:
     assert budget.warnings == ("overrun: step s1 used 1,200 tokens of 1,000 reserved",)
 
 
+def test_a_step_that_others_leave_no_room_for_is_refused_while_they_run() -> None:
+    budget = Budget(Limits(max_total_tokens=30_000))
+    for step in ("s1", "s2"):
+        budget.reserve(step, 1_000)
+    budget.settle("s1", 12_000)
+    assert budget.reserve("s3", 1_000).verdict is Verdict.REFUSED
+
+
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     budget = Budget(Limits(max_total_tokens=10_000))
     assert budget.warnings == ("budget: 10,000 tokens let no step start: give more than 20,000",)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,11 @@ async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_unde
         with pytest.raises(InvalidArguments, match="quick:add: arguments cannot be sent as JSON"):
             await servers.call("quick:add", {"a": value, "b": 1})
         assert (await under_way).text == "waited"
+
+
+async def test_arguments_that_are_no_json_and_are_written_as_it_are_sent() -> None:
+    async with Connections(config(quick=PLAIN)) as servers:
+        assert (await servers.call("quick:add", {"a": Path("a"), "b": date(2026, 5, 1)})).text == "a2026-05-01"
 
 
 async def test_text_on_standard_output_that_is_not_mcp_is_passed_over() -> None:

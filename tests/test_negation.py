@@ -163,6 +163,7 @@ def test_a_thing_that_is_another_one_forbids_nothing(text: str) -> None:
         "no call, no message, send messages to Bob",
         "no email, send it again",
         "show the list, no message to show",
+        "book a desk, no message to send",
         "create a user named Bob, no email, age 30",
         "use the billing address instead of shipping address",
         "tell Ana that her phone is new, no email",
@@ -256,6 +257,11 @@ def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
 )
 def test_other_negations_forbid_nothing(text: str) -> None:
     assert split_negated(text) == (text, ())
+
+
+def test_what_is_forbidden_within_another_is_said_once() -> None:
+    text = "book a desk, don't send a text not an email"
+    assert split_negated(text) == ("book a desk, ", ("don't send a text not an email",))
 
 
 def test_a_task_that_only_forbids_stays_whole() -> None:

@@ -207,6 +207,7 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
             ["at a.B(C.java:4)\nat a.D(C.java:5)\n\nopen an issue"],
         ),
         ("List the pods. Email Bo\n--\nAna. Sales", ["List the pods", "Email Bo\n--\nAna. Sales"]),
+        ("mark it (see B2) as done and email Ana", ["mark it (see B2) as done", "email Ana"]),
         (
             "Here is the log:\n10:11:12 x and y\n\nopen an issue",
             ["Here is the log:\n10:11:12 x and y\n\nopen an issue"],
