@@ -104,9 +104,10 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
     """
     checked: workflow.ActivityConfig = {"retry_policy": RETRY, "summary": call.tool.key[:200], **config}
     await workflow.execute_activity(names.CHECK_CALL, call, **checked)
+    name = call.tool.labels.get("workflow", call.tool.name)
     try:
         answer = await workflow.execute_child_workflow(
-            call.tool.labels.get("workflow", call.tool.name),
+            name,
             call.arguments,
             id=call.idempotency_key or None,
             task_queue=call.tool.labels.get("task_queue"),
@@ -118,6 +119,12 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
         )
     except WorkflowAlreadyStartedError as error:
         raise as_failure(OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before")) from error
+    except ChildWorkflowError as error:
+        if not isinstance(error.cause, TimedOut):
+            raise
+        told = f"{call.tool.key}: its workflow {name!r}, id {error.workflow_id!r}, was ended when its time was up"
+        remedy = "see whether a worker runs it, and give it more time"
+        raise as_failure(OutcomeUnknown(f"{told}: {remedy}")) from error
     return hold_roughly(as_result(answer), call.max_result_tokens)
 
 

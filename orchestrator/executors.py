@@ -146,7 +146,7 @@ class _FunctionExecutor(Executor):
             raise
         except Exception as error:
             raise ToolFailed(f"{call.tool.key}: {type(error).__name__}: {error}") from error
-        return as_result(answer)
+        return as_result(answer if isinstance(answer, ToolResult) else _plain(answer))
 
     async def _answer(self, call: ToolCall) -> Any:
         positional, named = ((call,), {}) if self._whole_call else ((), call.arguments)
@@ -154,6 +154,13 @@ class _FunctionExecutor(Executor):
             return await self._function(*positional, **named)
         answer = await _FUNCTIONS.run(self._function, *positional, **named)
         return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _plain(answer: Any) -> Any:
+    """A function's answer as JSON has it: records as objects, times as ISO texts, bytes in base64."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(answer, bytes_mode="base64", fallback=str)
 
 
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:

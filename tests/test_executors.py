@@ -2,6 +2,9 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -49,6 +52,22 @@ async def test_a_plain_function_runs_in_a_thread_and_its_value_becomes_structure
 
     result = await Executors({"files:read_file": read}).execute(call(READ, path="a.txt"))
     assert result.structured == {"path": "a.txt", "main": False}
+
+
+@dataclass
+class Employee:
+    name: str
+    since: date
+    photo: bytes = b"\x00\xff"
+
+
+async def test_a_functions_records_and_times_become_json() -> None:
+    def read(path: str) -> dict[str, Any]:
+        return {"staff": [Employee(path, date(2024, 1, 2))], "size": Decimal("1.5"), "kinds": {"one"}}
+
+    result = await Executors({"files:read_file": read}).execute(call(READ, path="Ana"))
+    employee = {"name": "Ana", "since": "2024-01-02", "photo": "AP8="}
+    assert result.structured == {"staff": [employee], "size": "1.5", "kinds": ["one"]}
 
 
 async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:

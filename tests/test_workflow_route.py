@@ -99,3 +99,21 @@ async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
         child = json.loads(result.answer)
         assert child == {"published": "May", "by": f"{handle.id}:{result.plan.id}:s1"}
         assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
+
+
+async def test_a_child_workflow_that_runs_out_of_time_may_have_taken_effect_and_is_named(
+    temporal_address: str, task_queue: str
+) -> None:
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):  # It runs no Publish: the child's tasks fail until its time is up.
+        request = RunRequest(task='Publish the report titled "May"', tenant=TENANT, call_timeout_s=1.0)
+        name = f"run-{uuid4().hex[:8]}"
+        result = await client.execute_workflow(
+            names.RUN, request, id=name, task_queue=task_queue, result_type=RunResult
+        )
+        (step,) = result.steps
+        assert step.status == "outcome_unknown"
+        assert f"its workflow 'publish_report', id '{name}:{result.plan.id}:s1', was ended when its time was up" in (
+            step.reason
+        )
