@@ -18,6 +18,8 @@ def broken_rule(asked: Asked) -> str:
     if not asked.model:
         return "you must provide a model parameter"
     tools = body.get("tools") or []
+    if body.get("tools") == [] and asked.kind == "chat/completions":
+        return "Invalid 'tools': empty array. Expected an array with minimum length 1."
     if len(tools) > MAX_TOOLS:
         return f"Invalid 'tools': array too long. Expected at most {MAX_TOOLS}, got {len(tools)}."
     names = asked.tools
