@@ -61,6 +61,11 @@ class Store:
     def remote(self) -> bool:
         return self._qdrant.remote
 
+    @property
+    def exists(self) -> bool:
+        """Whether it may hold anything: a folder is made by its first use."""
+        return self._qdrant.folder is None or self._qdrant.folder.is_dir()
+
     # --- reading
 
     def version(self, tenant: str) -> str:

@@ -30,6 +30,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("command", "message"),
     [
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
+        ("tools list --store tols", "store 'tols' does not exist"),
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
         ("tools import nowhere.jsonl", "nowhere.jsonl does not exist: give a tools.jsonl, or a folder with one"),
         (f"tools list --catalogue {CATALOGUE} --server jirra", "no tools of a server 'jirra'; did you mean jira?"),
@@ -50,7 +51,7 @@ def test_a_mistake_ends_with_2_and_its_remedy(
     result = toolroute(*command.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
-    assert [path.name for path in file.parent.iterdir() if path.name != "default"] == ["mcp.json"]
+    assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
 
 
 def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy(

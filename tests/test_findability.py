@@ -208,4 +208,8 @@ def test_what_cannot_be_examined_is_said_with_the_remedy(
 def test_without_a_catalogue_it_still_says_what_works_here(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
     ran = toolroute("doctor", "--store", tmp_path / "store", "-o", "json")
     assert ran.exit_code == 0
-    assert {"embedder", "store"} <= {finding["what"] for finding in json.loads(ran.stdout)}
+    found = {finding["what"]: finding for finding in json.loads(ran.stdout)}
+    assert found["embedder"]["state"] == "works"
+    assert (found["store"]["state"], found["store"]["remedy"][:22]) == ("missing", "toolroute tools import")
+    assert "store (does not exist yet): 0 tools" in found["store"]["detail"]
+    assert not (tmp_path / "store").exists()

@@ -80,14 +80,20 @@ def open_router(catalogue: Path | None, store: str | None, tenant: str, options:
     options = options or Options.from_env()
     if catalogue is not None and store is None:
         return Router(catalogue, options=options)
-    if catalogue is None and store and "://" not in store and not Path(store).exists():
-        raise InvalidInput(f"store {store!r} does not exist: `toolroute tools import` and `tools sync` make one")
+    if catalogue is None:
+        require_store(store)
     router = Router(store=store or default_store(), options=options)
     if catalogue is not None:
         from orchestrator.cli.tools import import_file
 
         import_file(router_store(router), tenant, catalogue)
     return router
+
+
+def require_store(location: str | None) -> None:
+    """Raises InvalidInput where `--store` names a folder that is not there: to read it would make an empty one."""
+    if location and not open_store(location).exists:
+        raise InvalidInput(f"store {location!r} does not exist: `toolroute tools import` and `tools sync` make one")
 
 
 def open_store(location: str | None, options: Options | None = None) -> Store:

@@ -193,7 +193,7 @@ async def _from_store(store: str | None, read: "Callable[[Store], T]", without: 
     known = open_store(store)
 
     def look() -> T:
-        return read(known) if known.remote or Path(known.location).is_dir() else without
+        return read(known) if known.exists else without
 
     return await asyncio.to_thread(look)
 
