@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
 from orchestrator.models import Fusion
+from orchestrator.prerequisites import raised_among
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import chances_of, in_turn
 from training.confidence import by_both, by_keyword
@@ -16,8 +17,8 @@ from training.examples import Example, Part, Rows
 GATE = 0.7
 MOST = 10
 """Matches of an answer."""
-BY_SCORE = "by score"
-"""The learnt merge without tools for each part in turn."""
+BY_SCORE, WITHOUT_PREREQUISITES = "by score", "without prerequisites"
+"""The learnt merge without tools for each part in turn, and without those that give what others require."""
 Places = NDArray[np.int64]
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
@@ -40,20 +41,19 @@ def judge(example: Example, maps: Calibration) -> Judged:
     keyword[example.overlap] = by_keyword(legs, example)[0]
     semantic = maps.semantic(example.semantic, example.query)
     learnt, _ = by_both(legs, example)
-    orders = {"bm25": np.argsort(-example.keyword[:, 0], kind="stable"), "keyword": np.argsort(-keyword, kind="stable")}
-    orders["semantic"] = np.argsort(-semantic, kind="stable")
+    orders = {"bm25": _best_first(example.keyword[:, 0])}
+    orders["semantic"] = _best_first(semantic)
     for fusion in Fusion:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate, confidence = _claims(example, maps)
-    by_score = orders["learnt"]
-    if len(example.parts) > 1:
-        by_words = [(part.places[part.overlap], by_keyword(legs, part)[0]) for part in example.parts]
-        by_meaning = [(part.places, by_both(legs, part)[0]) for part in example.parts]
-        orders["keyword"] = _in_turn(orders["keyword"], keyword, by_words)
-        for way, chances in (("learnt", learnt), ("weighted", vote(keyword, semantic))):
-            orders[way] = _in_turn(orders[way], chances, by_meaning)
+    by_words = [(part.places[part.overlap], by_keyword(legs, part)[0]) for part in example.parts]
+    by_meaning = [(part.places, by_both(legs, part)[0]) for part in example.parts]
+    worth = _with_prerequisites(learnt, example)
+    orders["keyword"] = _in_turn(_with_prerequisites(keyword, example), by_words)
+    orders["weighted"] = _in_turn(_with_prerequisites(vote(keyword, semantic), example), by_meaning)
+    orders["learnt"] = _in_turn(worth, by_meaning)
+    orders[BY_SCORE], orders[WITHOUT_PREREQUISITES] = _best_first(worth), _in_turn(learnt, by_meaning)
     orders["auto"] = orders["keyword" if gate >= GATE else "learnt"]
-    orders[BY_SCORE] = by_score
     return Judged(
         recall={way: (_recall(example, order, 5), _recall(example, order, 10)) for way, order in orders.items()},
         confidence=confidence,
@@ -63,10 +63,27 @@ def judge(example: Example, maps: Calibration) -> Judged:
     )
 
 
-def _in_turn(order: Places, scores: Rows, parts: Sequence[tuple[Places, Rows]]) -> Places:
+def _with_prerequisites(scores: Rows, example: Example) -> Rows:
+    """The scores, higher for tools that give what others require, as `route` has them."""
+    order = _best_first(scores)
+    by_score = dict(zip(order.tolist(), scores[order].tolist(), strict=True))
+    worth = scores.copy()
+    for place, own in raised_among(by_score, lambda place: example.required.get(place, ())).items():
+        worth[place] = own.score
+    return worth
+
+
+def _in_turn(scores: Rows, parts: Sequence[tuple[Places, Rows]]) -> Places:
     """The order so that each part of the task has its tools among the first, as `route` has it."""
+    order = _best_first(scores)
+    if len(parts) < 2:
+        return order
     chances = chances_of(parts, len(order))
     return order[in_turn(scores[order].tolist(), chances[:, order], ahead=1, most=MOST)]
+
+
+def _best_first(scores: Rows) -> Places:
+    return np.argsort(-scores, kind="stable")
 
 
 def _claims(example: Example, maps: Calibration) -> tuple[float, float]:

@@ -151,6 +151,9 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
     if "explicit" in evidence:
         said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
         notes.append(f'server named by "{said}"')
+    if raised := ranked.raised.get(position):
+        needs = outcome.index.catalogue.tools[raised.required_by].key
+        notes.append(f"gives the {raised.parameter} that {needs} requires")
     if position in ranked.moved_up:
         notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')
     return notes

@@ -12,6 +12,7 @@ from orchestrator.embed import Embedder, embed_tools
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.exports import export
 from orchestrator.models import Tool
+from orchestrator.prerequisites import Prerequisites
 from orchestrator.slips import vocabulary
 from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
@@ -60,6 +61,7 @@ class Index:
         else:
             self.keyword = earlier.keyword.changed(catalogue, step)
             self.servers = earlier.servers.changed(step.gone, step.come)
+        self.prerequisites = Prerequisites(catalogue.tools, catalogue.positions, self.keyword.named)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic: SemanticIndex | None = None
         self._flagged_vectors: NDArray[np.float32] | None = None

@@ -218,7 +218,8 @@ class Match:
     """A tool and how well it fits.
 
     `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
-    that leg's own probability; `words` maps a field (name, server, description, parameters) to the query's words in it.
+    that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
+    maps a field (name, server, description, parameters) to the query's words in it.
     """
 
     tool: Tool

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from orchestrator.models import Fusion
 from orchestrator.outcome import Outcome
+from orchestrator.prerequisites import Raised, Requirement, raised_among
 from orchestrator.search import Candidates, ClauseFound, Search
 from orchestrator.stages import select
+from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge
 from orchestrator.stages.parts import chances_of, in_turn
 
@@ -37,6 +39,8 @@ class Ranked:
     """Keys of the best tools of each named server and each clause, where there are several; some may be the same."""
     moved_up: dict[int, str] = field(default_factory=dict)
     """The clause that a tool stands ahead of better scores for."""
+    raised: dict[int, Raised] = field(default_factory=dict)
+    """The tools that score higher for what they give to others."""
 
 
 def always_only(outcome: Outcome) -> Ranked:
@@ -56,6 +60,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     scores, evidence = _merged(outcome, found)
     lowered = _lower_deprecated(outcome, scores) and outcome.request.fusion is not Fusion.RRF
     confidence = search.confidence(found)
+    raised = _raise_prerequisites(outcome, search, scores, evidence)
     own = dict(scores)
     lifted = _lift_named(outcome, scores, evidence)
     if lifted:
@@ -64,7 +69,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         scores[position] = max(floor, scores.get(position, 0.0))
         evidence.setdefault(position, {})["always"] = 1.0
     positions = list(scores)
-    if lifted or outcome.always or lowered:
+    if lifted or outcome.always or lowered or raised:
         positions.sort(key=scores.__getitem__, reverse=True)
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
@@ -75,6 +80,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     return Ranked(
         positions=positions,
         moved_up=moved_up,
+        raised=raised,
         scores=scores,
         evidence=evidence,
         confidence=confidence,
@@ -101,6 +107,26 @@ def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> bool:
     for position in deprecated:
         scores[position] *= DEPRECATED
     return bool(deprecated)
+
+
+def _raise_prerequisites(
+    outcome: Outcome, search: Search, scores: dict[int, float], evidence: dict[int, dict[str, float]]
+) -> dict[int, Raised]:
+    """The tools that score higher for what they give to others. What one that was used lately gives is there already;
+    reciprocal ranks take no part."""
+    if outcome.request.fusion is Fusion.RRF:
+        return {}
+    places, used = outcome.index.catalogue.positions, used_lately(outcome.request.conversation)
+    there = {places[key] for key in used if key in places}
+
+    def unmet(position: int) -> list[Requirement]:
+        return [own for own in search.unmet(position) if there.isdisjoint(own.sources)]
+
+    raised = raised_among(scores, unmet)
+    for position, own in raised.items():
+        scores[position] = own.score
+        evidence[position]["required"] = own.chance
+    return raised
 
 
 def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:

@@ -18,6 +18,7 @@ from orchestrator.features import (
 )
 from orchestrator.index import Index
 from orchestrator.postings import Columns
+from orchestrator.prerequisites import REQUIRING, Requirement
 from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood
@@ -115,7 +116,7 @@ class Search:
         self._words = self._candidates(self._keyword.parts)
 
     def by_keyword(self) -> Candidates:
-        """The keyword leg alone: candidates that share at least one term with the query."""
+        """The keyword leg alone: candidates that share a term with the query, and what the best of them require."""
         return self._describe(self._words)
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
@@ -129,12 +130,25 @@ class Search:
         return self._describe(chosen, cosines)
 
     def _candidates(self, parts: NDArray[np.float32]) -> list[Positions]:
-        """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best."""
+        """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best, and
+        the tools that give what the best require."""
         whole, clauses = parts[0], list(parts[1:])
         chosen = best_positions(whole, clauses, self._width)
         if len(self._named):
             chosen = union(len(whole), chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
+        if len(sources := self._sources(chosen[(-whole[chosen]).argsort(kind="stable")[:REQUIRING]])):
+            chosen = union(len(whole), chosen, sources)
         return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
+
+    def _sources(self, best: Positions) -> Positions:
+        """The tools that give what these require and the task does not."""
+        found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]
+        sources = np.array(found, np.int64)
+        return sources if self._allowed is None else sources[self._allowed[sources]]
+
+    def unmet(self, position: int) -> tuple[Requirement, ...]:
+        """What this tool requires that the task does not give and others may."""
+        return self._index.prerequisites.unmet(position, self._understood.terms, self._understood.asked)
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.

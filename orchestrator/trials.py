@@ -1,6 +1,6 @@
 """Trials: a query whose right tools are known, tried on an Index by each leg, with those tools there and taken away."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -12,6 +12,7 @@ from orchestrator.coverage import conformity
 from orchestrator.embed import Embedder
 from orchestrator.index import Index
 from orchestrator.models import MAX_LIMIT
+from orchestrator.prerequisites import Requirement, raised_among
 from orchestrator.search import Candidates, Opening, Search, opening_of
 from orchestrator.stages.understand import understand
 
@@ -65,6 +66,9 @@ def tried(
     others = np.ones(len(index.catalogue), np.bool_)
     others[list(right)] = False
 
+    def unmet(position: int) -> tuple[Requirement, ...]:
+        return index.prerequisites.unmet(position, understood.terms, understood.asked)
+
     def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
@@ -78,8 +82,8 @@ def tried(
         answerable=bool(right),
         opening=opening_of(there[0]),
         opening_absent=opening_of(away[0]),
-        keyword=_claim(there[0], far[0], there[0].sure, away[0].sure, right),
-        both=_claim(there[1], far[1], there[2], away[2], right),
+        keyword=_claim(there[0], _ordered(far[0], unmet), there[0].sure, away[0].sure, right),
+        both=_claim(there[1], _ordered(far[1], unmet), there[2], away[2], right),
     )
 
 
@@ -87,20 +91,27 @@ _Found = tuple[Candidates, Candidates, float]
 """The candidates of the keyword leg and of both, and how sure both are of their best."""
 
 
-def _claim(found: Candidates, far: Candidates, confidence: float, absent: float, right: Collection[int]) -> Claim:
-    chances = far.keyword if far.merged is None else far.merged
-    best = np.argsort(-chances, kind="stable")[:MAX_LIMIT]
-    order = tuple(int(position) for position in far.chosen[best])
-    scores = tuple(float(chance) for chance in chances[best])
-    places = [place for place, position in enumerate(order, start=1) if position in right]
+def _ordered(found: Candidates, unmet: Callable[[int], tuple[Requirement, ...]]) -> dict[int, float]:
+    """The scores of the best 50, best first, as `route` has them: sources raised."""
+    chances = found.keyword if found.merged is None else found.merged
+    order = np.argsort(-chances, kind="stable")
+    scores = dict(zip(found.chosen[order].tolist(), chances[order].tolist(), strict=True))
+    scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
+    return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])
+
+
+def _claim(
+    found: Candidates, scores: Mapping[int, float], confidence: float, absent: float, right: Collection[int]
+) -> Claim:
+    places = [place for place, position in enumerate(scores, start=1) if position in right]
     return Claim(
         confidence=confidence,
         right=_best(found) in right,
         absent=absent,
-        order=order,
-        conformity=conformity(scores, [position in right for position in order], len(right)),
+        order=tuple(scores),
+        conformity=conformity(list(scores.values()), [position in right for position in scores], len(right)),
         needs=max(places, default=0) if len(places) == len(right) else inf,
-        scores=scores,
+        scores=tuple(scores.values()),
     )
 
 

@@ -264,9 +264,9 @@ def assert_valid_schema(schema: dict[str, Any], at: str) -> None:
             Draft202012Validator(parameter).validate(parameter["default"])
 
 
-def test_there_are_ten_tasks_and_each_says_what_it_shows() -> None:
+def test_there_are_eleven_tasks_and_each_says_what_it_shows() -> None:
     tasks = json.loads((EXAMPLES / "tasks.json").read_text("utf-8"))
-    assert len({task["task"] for task in tasks}) == len(tasks) == 10
+    assert len({task["task"] for task in tasks}) == len(tasks) == 11
     for task in tasks:
         assert set(task) == {"task", "shows"}
         assert task["shows"].endswith(".")
@@ -279,6 +279,7 @@ SETTLED = {
     "a fresh hire joins our staff on Monday": ("semantic", "workflows:onboard_employee"),
     "the boardroom is ice cold, warm it up": ("semantic", "facilities:set_room_climate"),
     "which customers are late with their bills": ("semantic", "quickbooks:list_overdue_invoices"),
+    "book an appointment for the patient Mrs Lee": ("keyword", "ehr:book_appointment"),
     "sing me a song about the sea": ("none", ""),
 }
 """The tasks whose tools the sample catalogue has, with the stage and the tool that the demo says."""

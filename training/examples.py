@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from orchestrator.confidence import CONFIDENCE, GATE, Calibration, from_json
 from orchestrator.embed import Embedder
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions
 from orchestrator.index import Index
+from orchestrator.prerequisites import Requirement
 from orchestrator.search import ClauseFound, Search
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood, understand
@@ -58,9 +59,9 @@ class Part:
 class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
-    `parts`: its clauses, where it has several. `alike`: the candidates' cosines with one another, [candidates,
-    candidates], 0 with themselves. `absent`: the same query searched with its relevant tools out of the catalogue; None
-    where it has none.
+    `parts`: its clauses, where it has several. `required`: what each candidate requires of others that are candidates,
+    by their places. `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves.
+    `absent`: the same query searched with its relevant tools out of the catalogue; None where it has none.
     """
 
     keyword: Rows
@@ -71,6 +72,7 @@ class Example:
     gold: int
     alike: NDArray[np.float16]
     parts: tuple[Part, ...] = ()
+    required: Mapping[int, tuple[Requirement, ...]] = field(default_factory=dict)
     absent: "Example | None" = None
 
     def nearest(self, chances: Rows) -> float:
@@ -163,7 +165,17 @@ def _example(
         gold=len(wanted),
         alike=_alike(semantic.vectors[found.chosen]),
         parts=tuple(_part(clause, found.chosen) for clause in found.clauses if len(clause.chosen)),
+        required=_required(search, found.chosen.tolist()),
     )
+
+
+def _required(search: Search, chosen: Sequence[int]) -> dict[int, tuple[Requirement, ...]]:
+    place_of = {position: place for place, position in enumerate(chosen)}
+    return {
+        place: tuple(replace(own, sources=tuple(place_of[p] for p in own.sources if p in place_of)) for own in found)
+        for position, place in place_of.items()
+        if (found := search.unmet(position))
+    }
 
 
 def _part(clause: ClauseFound, chosen: Positions) -> Part:

@@ -1,0 +1,177 @@
+"""Prerequisites: which tools of a server give what its others require.
+
+"Post it in the announcements channel" asks for `post_message`, which requires a `channel_id` that nobody types.
+`list_channels` gives it, and no word of the task may say so. Schemas do: by a parameter's description that names the
+tool it comes from, else by the parameter's own name.
+"""
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from orchestrator.models import Tool
+from orchestrator.text import spaced, stem, terms
+
+REQUIRING = 5
+"""Of so many of the best tools the needs are met: a further one is hardly called."""
+CALLED = 0.5
+"""The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
+sets (docs/decisions.md)."""
+BEHIND = 0.95
+"""The most that a source scores for what it gives, as a share of the tool that requires it, which stays ahead."""
+
+_IDENTIFIES = frozenset("id ids uid gid uuid guid key slug handle".split())
+_ALONE = frozenset("id ids uuid guid".split())
+"""These identify something also where they do not say what."""
+_CREDENTIALS = frozenset(terms("token session cookie"))
+"""These are what is sought themselves; an `api_key` is configured, and no tool's to give."""
+_SEEKING = frozenset(terms("list search find query lookup look resolve browse get fetch show read retrieve discover"))
+_MAKING = frozenset(terms("create add new make login authenticate authorize start open register"))
+"""What gives a credential, too; an identifier of a thing that is there already comes from none of them."""
+_ENDING = frozenset(terms("delete remove update cancel archive modify edit set reset close revoke disable stop logout"))
+_GIVING = _SEEKING | _MAKING
+_SEARCH = stem("search")
+_IN_NAMES = _IDENTIFIES | frozenset(map(stem, _IDENTIFIES))
+_TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*\w")
+"""A name that can be a tool's only: `get_links`, `get-links`, `getLinks`."""
+_NUMBER = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A required parameter, what thing it identifies, in terms, and the positions of the tools that give it.
+
+    Where it is a bare `id`, the thing is empty: what the tool itself is about.
+    """
+
+    parameter: str
+    thing: frozenset[str]
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A source's score with what it gives, its chance to be called for that, the parameter, and which tool's."""
+
+    score: float
+    chance: float
+    parameter: str
+    required_by: int
+
+
+def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]) -> dict[int, Raised]:
+    """The sources among these tools that score higher for what the best of them require.
+
+    scores: by position, best first. Sources of the same share the chance.
+    """
+    raised: dict[int, Raised] = {}
+    for tool, score in islice(scores.items(), REQUIRING):
+        for requirement in unmet(tool):
+            chance = CALLED * score / max(len(requirement.sources), 1)
+            for source in requirement.sources:
+                own = scores.get(source, 1.0)
+                worth = min(own + (1 - own) * chance, BEHIND * score)
+                if worth > (raised[source].score if source in raised else own):
+                    raised[source] = Raised(worth, chance, requirement.parameter, tool)
+    return raised
+
+
+class Prerequisites:
+    """What one catalogue's tools require of others, found for each when it is first asked for.
+
+    named: the positions of the tools whose name or server holds a term.
+    """
+
+    def __init__(
+        self, tools: Sequence[Tool], positions: Mapping[str, int], named: Callable[[str], Iterable[int]]
+    ) -> None:
+        self._tools, self._positions, self._named = tools, positions, named
+        self._known: dict[int, tuple[Requirement, ...]] = {}
+
+    def unmet(self, position: int, said: Container[str], task: str) -> tuple[Requirement, ...]:
+        """What a tool requires and the task does not give: that says the thing, and a number, as most identifiers have.
+
+        said: the task's terms.
+        """
+        found = self._known.get(position)
+        if found is None:
+            found = self._known[position] = tuple(self._requirements(position))
+        if not found or not _NUMBER.search(task):
+            return found
+        return tuple(own for own in found if not all(term in said for term in own.thing))
+
+    def _requirements(self, position: int) -> Iterator[Requirement]:
+        for parameter, description in _required(self._tools[position]).items():
+            thing = _identified(parameter)
+            sources = self._named_in(description, position) or (() if thing is None else self._giving(thing, position))
+            if sources:
+                yield Requirement(parameter, frozenset(terms(parameter)) if thing is None else thing, sources)
+
+    def _named_in(self, description: str, position: int) -> tuple[int, ...]:
+        """The tools of the same server that a parameter's description names."""
+        server = self._tools[position].server
+        found = [self._positions.get(f"{server}:{name}", position) for name in _TOOL.findall(description)]
+        return tuple(other for other in dict.fromkeys(found) if other != position)
+
+    def _giving(self, thing: frozenset[str], position: int) -> tuple[int, ...]:
+        """The tools of the same server whose name says the thing and least else; where there are none its search."""
+        own = _subject(self._tools[position])
+        beyond: dict[int, int] = {}
+        for other in self._beside(position, thing, thing or own):
+            about = _subject(self._tools[other])
+            if thing and thing <= _name(self._tools[other]):
+                beyond[other] = len(about - thing)
+            elif not thing and about and about <= own:
+                beyond[other] = -len(about)
+        if beyond:
+            least = min(beyond.values())
+            return tuple(other for other, more in beyond.items() if more == least)
+        return tuple(other for other in self._beside(position, thing, (_SEARCH,)) if not _subject(self._tools[other]))
+
+    def _beside(self, position: int, thing: frozenset[str], words: Iterable[str]) -> list[int]:
+        """The other tools of the server that are named with one of these terms, may give the thing, and do not require
+        it themselves."""
+        server, verbs = self._tools[position].server, _GIVING if thing & _CREDENTIALS else _SEEKING
+        near = {other for word in words for other in self._named(word)} - {position}
+        return [
+            other
+            for other in sorted(near)
+            if (tool := self._tools[other]).server == server
+            and _name(tool) & verbs
+            and not _name(tool) & _ENDING
+            and all(thing != _identified(parameter) for parameter in _required(tool))
+        ]
+
+
+def _required(tool: Tool) -> dict[str, str]:
+    """The tool's required parameters, each with its description."""
+    schema = tool.input_schema or {}
+    required, properties = schema.get("required"), schema.get("properties")
+    shapes = properties if isinstance(properties, dict) else {}
+    found: dict[str, str] = {}
+    for parameter in required if isinstance(required, list) else ():
+        if isinstance(parameter, str):
+            shape = shapes.get(parameter)
+            description = shape.get("description") if isinstance(shape, dict) else None
+            found[parameter] = description if isinstance(description, str) else ""
+    return found
+
+
+def _identified(parameter: str) -> frozenset[str] | None:
+    """The terms of the thing that a parameter identifies; None if it identifies nothing that a tool gives."""
+    *before, last = spaced(parameter).lower().split() or [""]
+    if stem(last) in _CREDENTIALS:
+        return frozenset((stem(last),))
+    if last not in (_IDENTIFIES if before else _ALONE) or before == ["api"]:
+        return None
+    return frozenset(filter(None, map(stem, before)))
+
+
+def _name(tool: Tool) -> frozenset[str]:
+    return frozenset(terms(spaced(tool.name))) - _IN_NAMES
+
+
+def _subject(tool: Tool) -> frozenset[str]:
+    """What the tool's name is about: its terms without verbs and its server's."""
+    return _name(tool) - _SEEKING - _MAKING - frozenset(terms(spaced(tool.server)))

@@ -1,0 +1,184 @@
+"""What a likely tool requires, and another tool of its server gives, is found with it."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.decision import Decision
+from orchestrator.index import Index
+from orchestrator.models import Fusion, Match, RouteHint, RouteRequest, Tool, Turn
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
+from orchestrator.prerequisites import BEHIND
+from orchestrator.router import Router
+from tests.catalogues import sample, taking, tool
+
+POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
+CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
+OTHERS = [
+    tool("chat:set_topic", "Say what it is about."),
+    tool("mail:send", "Send a mail."),
+    tool("wiki:edit", "Edit."),
+]
+
+
+def needing(parameter: str, description: str = "", name: str = "s:update_order") -> Tool:
+    return tool(name, "Change it.", input_schema=taking(parameter, **{parameter: description}))
+
+
+def sources(wanting: Tool, *others: Tool, task: str = "", said: str = "") -> list[str]:
+    """The keys of the tools that give what the first one requires."""
+    index = Index(Catalogue([wanting, *others]))
+    place = index.catalogue.positions[wanting.key]
+    found = index.prerequisites.unmet(place, said.split(), task)
+    return [index.catalogue.tools[position].key for need in found for position in need.sources]
+
+
+async def routed(query: str, *tools: Tool, **given: Any) -> Decision:
+    async with Router(Catalogue([POST, CHANNELS, *OTHERS, *tools])) as router:
+        return await router.route(RouteRequest(query=query, tenant="local", **given))
+
+
+def match_of(decision: Decision, key: str) -> Match | None:
+    return next((match for match in decision.matches if match.tool.key == key), None)
+
+
+@pytest.mark.parametrize("hint", list(RouteHint))
+async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requires_it(hint: RouteHint) -> None:
+    decision = await routed("post a message that lunch is ready", route_hint=hint, limit=2)
+    assert [match.tool.key for match in decision.matches] == ["chat:post_message", "chat:list_channels"]
+    first, second = decision.matches
+    assert second.score <= BEHIND * first.score
+    assert second.evidence["required"] == pytest.approx(first.score / 2)
+    assert "gives the channel_id that chat:post_message requires" in second.why
+
+
+@pytest.mark.parametrize(
+    ("task", "first", "second"),
+    [
+        ("share the quarterly budget with Ana on google drive", "google_drive:shareFile", "google_drive:searchFiles"),
+        ("turn off multi factor authentication for Bob", "okta:reset-mfa", "okta:find-user"),
+        ("silence the disk space monitor for an hour", "datadog:mute_monitor", "datadog:list_monitors"),
+        ("book an appointment for the patient Mrs Lee", "ehr:book_appointment", "ehr:find_patient"),
+    ],
+)
+async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(task: str, first: str, second: str) -> None:
+    async with Router(sample()) as router:
+        decision = await router.route(RouteRequest(query=task, tenant="local", limit=3))
+    keys = [match.tool.key for match in decision.matches]
+    assert keys[0] == first
+    assert second in keys
+
+
+async def test_a_coverage_set_holds_what_its_best_tool_requires() -> None:
+    decision = await routed("post a message that lunch is ready", coverage=0.9)
+    assert {match.tool.key for match in decision.matches} >= {"chat:post_message", "chat:list_channels"}
+
+
+async def test_what_the_task_says_itself_needs_no_other_tool() -> None:
+    decision = await routed("post a message to channel C0142 that lunch is ready", route_hint=RouteHint.SEMANTIC)
+    found = match_of(decision, "chat:list_channels")
+    assert found is not None
+    assert "required" not in found.evidence
+
+
+async def test_what_an_earlier_turn_has_looked_up_is_not_looked_up_again() -> None:
+    before = Turn(text="which channels are there", tools=("chat:list_channels",))
+    for conversation, raised in (((), True), ((before,), False)):
+        decision = await routed(
+            "post a message that lunch is ready", conversation=conversation, route_hint=RouteHint.SEMANTIC
+        )
+        found = match_of(decision, "chat:list_channels")
+        assert found is not None
+        assert ("required" in found.evidence) is raised
+
+
+async def test_filters_and_reciprocal_ranks_go_without() -> None:
+    listing = tool(CHANNELS.key, CHANNELS.description, labels={"maturity": "emerging"})
+    posting = tool(POST.key, POST.description, input_schema=POST.input_schema, labels={"maturity": "stable"})
+    async with Router(Catalogue([posting, listing, *OTHERS])) as router:
+        request = RouteRequest(query="post a message", tenant="local", filters={"maturity": "stable"})
+        assert [match.tool.key for match in (await router.route(request)).matches] == ["chat:post_message"]
+    decision = await routed("post a message that lunch is ready", fusion=Fusion.RRF, route_hint=RouteHint.SEMANTIC)
+    assert all("required" not in match.evidence for match in decision.matches)
+
+
+def test_the_tool_that_a_parameter_s_description_names_gives_it() -> None:
+    wanting = needing("library", "The exact name, from resolve-library first.", "docs:get-docs")
+    others = [tool("docs:resolve-library"), tool("docs:list-libraries"), tool("other:resolve-library")]
+    assert sources(wanting, *others) == ["docs:resolve-library"]
+    assert sources(needing("url", "As getLinks returned it.", "s:read"), tool("s:getLinks")) == ["s:getLinks"]
+    assert sources(needing("q", "What to search for, or list.", "s:read"), tool("s:search"), tool("s:list")) == []
+
+
+@pytest.mark.parametrize("parameter", ["order_id", "orderId", "order-key", "orderIds", "order_slug"])
+def test_an_identifier_comes_from_what_lists_or_finds_its_thing(parameter: str) -> None:
+    assert sources(needing(parameter), tool("s:list_orders"), tool("s:list_users")) == ["s:list_orders"]
+    assert sources(needing(parameter), tool("s:findOrder"), tool("s:create_order")) == ["s:findOrder"]
+
+
+def test_the_name_that_says_least_else_is_chosen_and_equals_share() -> None:
+    assert sources(needing("order_id"), tool("s:list_orders"), tool("s:list_order_items")) == ["s:list_orders"]
+    assert sources(needing("order_id"), tool("s:list_orders"), tool("s:s_orders_get")) == [
+        "s:list_orders",
+        "s:s_orders_get",
+    ]
+
+
+def test_neither_other_servers_nor_what_ends_or_needs_the_same_give_it() -> None:
+    wanting = needing("order_id")
+    assert sources(wanting, tool("t:list_orders"), tool("s:delete_order"), tool("s:create_order")) == []
+    assert sources(wanting, needing("orderId", "", "s:get_order")) == []
+
+
+def test_a_bare_id_is_of_what_the_tool_is_about() -> None:
+    assert sources(needing("id", "", "s:delete_order"), tool("s:list_orders"), tool("s:list_users")) == [
+        "s:list_orders"
+    ]
+    assert sources(needing("key", "", "s:press"), tool("s:list_keys")) == []
+
+
+def test_a_server_s_general_search_gives_what_nothing_is_named_for() -> None:
+    assert sources(needing("folder_id"), tool("s:search"), tool("s:list_users")) == ["s:search"]
+    assert sources(needing("folder_id"), tool("s:search"), tool("s:list_folders")) == ["s:list_folders"]
+
+
+def test_a_token_comes_from_what_makes_one_and_an_api_key_from_none() -> None:
+    assert sources(needing("access_token"), tool("s:create_token")) == ["s:create_token"]
+    assert sources(needing("session_id"), tool("s:start_session"), tool("s:list_orders")) == ["s:start_session"]
+    assert sources(needing("api_key"), tool("s:get_api"), tool("s:search")) == []
+
+
+def test_a_number_beside_the_thing_meets_a_need_and_one_of_something_else_does_not() -> None:
+    listing = tool("s:list_orders")
+    assert sources(needing("order_id"), listing, task="cancel order 4711", said="cancel order") == []
+    assert sources(needing("order_id"), listing, task="cancel the order", said="cancel order") == ["s:list_orders"]
+    assert sources(needing("order_id"), listing, task="cancel it by 5 pm", said="cancel") == ["s:list_orders"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"required": "order_id"},
+        {"required": [7, None, ""]},
+        {"required": ["order_id"], "properties": [1]},
+        {"required": ["order_id"], "properties": {"order_id": {"description": 5}}},
+    ],
+)
+def test_schemas_that_are_none_require_what_can_be_read_of_them(schema: Any) -> None:
+    named = isinstance(schema, dict) and schema.get("required") == ["order_id"]
+    found = sources(tool("s:update_order", input_schema=schema), tool("s:list_orders"))
+    assert found == (["s:list_orders"] if named else [])
+
+
+async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_asked_for() -> None:
+    cancel = tool("shop:cancel_order", "Cancel an order.", input_schema=taking("order_id", order_id=""))
+    find = tool("shop:find_order", "Find an order by its email.", input_schema=taking("email", email=""))
+    decision = await routed("cancel the order of ana@example.com", cancel, find)
+    assert [match.tool.key for match in decision.matches[:2]] == ["shop:cancel_order", "shop:find_order"]
+    (step,) = plan(PlanRequest(decision=decision)).steps
+    assert step.tool == "shop:cancel_order"
+    assert step.missing == ("order_id",)
