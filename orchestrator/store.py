@@ -118,7 +118,9 @@ class Store:
         stamp = self._qdrant.stamp()
         try:
             with self._qdrant.opened(None if self.remote or not earlier.tools else 0.0) as points:
-                if self._version(points, tenant, stamp) == earlier.version:
+                # What was another embedder's may be this one's by now, though no tool has changed.
+                same = earlier.vectors is not None or points.target(COLLECTION) == earlier.collection
+                if self._version(points, tenant, stamp) == earlier.version and same:
                     return earlier
                 stored = read_stored(points, self._shelf, tenant, earlier)
         except Busy:

@@ -107,6 +107,24 @@ async def test_another_embedders_vectors_are_told_when_the_semantic_leg_runs(tmp
         assert not any("embeds the tools anew" in warning for warning in quick.warnings)
 
 
+def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has_changed(
+    place: str, tmp_path: Path
+) -> None:
+    if not place:
+        pytest.skip("an in-memory store has one embedder, as it lives with one Store")
+    Store(place, embedder=shipped()).replace_servers("org:1", {"mail": MAIL, "files": FILES})
+    model = smaller_model(tmp_path / "model")
+    reader = Store(place, embedder=StaticEmbedder(model))
+    earlier = reader.load("org:1")
+    assert earlier.vectors is None
+    assert "embeds the tools anew" in earlier.note
+    Store(place, embedder=StaticEmbedder(model)).replace_server("org:2", "mail", MAIL)
+    renewed = reader.renewed("org:1", earlier)
+    assert renewed.vectors is not None
+    assert (len(renewed.vectors), renewed.note, renewed.version) == (5, "", earlier.version)
+    assert reader.renewed("org:1", renewed) is renewed
+
+
 def test_vectors_of_another_dimension_name_the_remedy(tmp_path: Path) -> None:
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
     impostor = StaticEmbedder(smaller_model(tmp_path / "model"))

@@ -1,7 +1,7 @@
 """What is read of one tenant: its tools and their vectors. Those that were read before are taken over."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,15 @@ from orchestrator.storage.shelf import Shelf
 class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
-    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy.
+    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `collection` is
+    where they were read.
     """
 
     catalogue: Catalogue
     vectors: NDArray[np.float32] | None
     version: str
     note: str = ""
+    collection: str | None = None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -56,7 +58,8 @@ def read_stored(points: Points, shelf: Shelf, tenant: str, earlier: Stored | Non
         return None
     found = {digest: records[point] for digest, point in wanted.items()}
     read = {digest: Point(payload=record.payload, vector=record.vector) for digest, record in found.items()}
-    return _following(earlier, changed, read, version_of(*owners), shelf, with_vectors=own)
+    stored = _following(earlier, changed, read, version_of(*owners), shelf, with_vectors=own)
+    return replace(stored, collection=collection)
 
 
 def following_news(writes: Sequence[Write], shelf: Shelf, tenant: str, earlier: Stored) -> Stored | None:
@@ -111,7 +114,7 @@ def _following(
     )
     vectors = _vectors(earlier, catalogue, changed, read) if with_vectors and len(catalogue) else None
     note = shelf.mismatch(vectors) if len(catalogue) else ""
-    return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note)
+    return replace(earlier, catalogue=catalogue, vectors=None if note else vectors, version=version, note=note)
 
 
 def _vectors(
