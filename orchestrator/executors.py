@@ -160,7 +160,10 @@ def _plain(answer: Any) -> Any:
     """A function's answer as JSON has it: records as objects, times as ISO texts, bytes in base64."""
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(answer, bytes_mode="base64", fallback=str)
+    try:
+        return to_jsonable_python(answer, bytes_mode="base64", fallback=str)
+    except ValueError:  # Deeper than that reads, or in a circle.
+        return answer
 
 
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:
