@@ -86,6 +86,33 @@ async def test_a_refusal_over_http_shows_its_status_and_no_secret(
     assert "s3cret" not in caplog.text
 
 
+async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_connection_stays() -> None:
+    port, busy = free_port(), asyncio.Event()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        answers = asyncio.create_task(_pump(there, writer))
+        while data := await reader.read(65_536):
+            if busy.is_set() and b"tools/call" in data:
+                answers.cancel()
+                writer.write(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                break
+            back.write(data)
+        writer.close()
+        back.close()
+
+    async with running("plain.py", port), await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
+        url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp"
+        async with Connections(config(web={"url": url})) as servers:
+            first = (await servers.call("web:pid")).text
+            busy.set()
+            with pytest.raises(ServerUnavailable, match=r"server 'web' is busy \(HTTP 429 Too Many Requests\)"):
+                await servers.call("web:pid")
+            assert servers.states()[0].state == "ready"
+            busy.clear()
+            assert (await servers.call("web:pid")).text == first
+
+
 async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "_LISTEN_AGAIN_S", (0.01, 0.02))
     heard: list[set[str]] = []

@@ -22,6 +22,8 @@ DENIED = -31_004
 """The server refused the credentials."""
 REFUSED = -31_005
 """The server refused the request otherwise; it did not run it."""
+BUSY = -31_006
+"""The server takes no more requests for now (HTTP 429); it did not run this one."""
 
 
 def guarded_client(streams: Callable[[], None], **options: Any) -> "httpx2.AsyncClient":
@@ -65,6 +67,8 @@ def _code(response: "httpx2.Response") -> int | None:
     status, error = response.status_code, _rpc_error(response)
     if status in (401, 403):
         return DENIED
+    if status == 429:
+        return BUSY
     if "mcp-session-id" in response.request.headers and (status == 404 or (status == 400 and _about_session(error))):
         return SESSION_GONE
     if error is not None:
