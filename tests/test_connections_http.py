@@ -12,12 +12,13 @@ from orchestrator import Connections
 from orchestrator.errors import (
     OutcomeUnknown,
     ServerUnavailable,
+    StoreUnavailable,
     ToolrouteError,
     Unauthorised,
 )
 from orchestrator.mcp import owner
 from orchestrator.models import Tool
-from tests.servers.start import config, free_port, owners, running, until
+from tests.servers.start import config, entry, free_port, owners, running, until
 
 
 @pytest.mark.parametrize("mode", ["modern", "legacy"])
@@ -111,6 +112,21 @@ async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_con
             assert servers.states()[0].state == "ready"
             busy.clear()
             assert (await servers.call("web:pid")).text == first
+
+
+async def test_a_change_that_could_not_be_taken_over_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_TAKE_AGAIN_S", 0.01)
+    tried: list[set[str]] = []
+
+    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
+        tried.append({tool.name for tool in tools})
+        if len(tried) < 3:
+            raise StoreUnavailable("the store is away")
+
+    async with Connections(config(plain=entry("plain.py")), on_change=on_change) as servers:
+        await servers.call("plain:grow")
+        await until(lambda: len(tried) == 3)
+        assert all("grown" in names for names in tried)
 
 
 async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:

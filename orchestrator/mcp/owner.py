@@ -33,6 +33,8 @@ _HEARING_S = 1.0
 """A server that is slow to say that it will tell of changes is listed before it has."""
 _LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
 """Pauses before a stream of notices is opened again, the last one over and over: proxies end such streams often."""
+_TAKE_AGAIN_S = 1.0
+_TAKE_AGAIN_AT_MOST_S = 60.0
 _SILENT = logging.NullHandler()
 
 logger = logging.getLogger(__name__)
@@ -174,7 +176,9 @@ class Owner:
             self._connection.retired = True
 
     async def _follow_listing(self) -> None:
-        """Lists again whenever the server says so; several notices in a row cost one listing."""
+        """Lists again whenever the server says so; several notices in a row cost one listing. What could not be taken
+        over (the store was away, the listing broken) is tried again: the server says it once."""
+        pause = _TAKE_AGAIN_S
         while True:
             await self._connection.changed.wait()
             await anyio.sleep(_COALESCE_S)
@@ -183,10 +187,15 @@ class Owner:
                 tools = await self._connection.list_again()
                 if self._on_change is not None:
                     await self._on_change(self._name, tools)
+                pause = _TAKE_AGAIN_S
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
                 why = in_words(error, self._connection.secrets)
-                logger.warning("server %s: its changed tools were not taken over: %s", self._name, why)
+                told = "server %s: its changed tools were not taken over, tried again in %g s: %s"
+                logger.warning(told, self._name, pause, why)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _TAKE_AGAIN_AT_MOST_S)
+                self._connection.changed.set()
 
     async def _listen(self, client: "Client") -> None:
         """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
