@@ -70,6 +70,13 @@ def _by_name(value: Any) -> Any:
     return {name: read for name, part in value.items() if (read := _schema(part)) is not None}
 
 
+def _by_pattern(value: Any) -> Any:
+    """Likewise; one that only JavaScript reads says nothing of any name, and so forbids none."""
+    parts = _by_name(value)
+    readable = {name: part for name, part in (parts or {}).items() if _pattern(name) is not None}
+    return parts if len(readable) == len(parts or ()) else {**readable, ".*": {}}
+
+
 def _listed(value: Any) -> Any:
     read = [_schema(part) for part in value] if isinstance(value, list) else []
     return [part for part in read if part is not None] or None
@@ -106,7 +113,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "type": _type,
     "required": _names,
     "pattern": _pattern,
-    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _by_name),
+    "patternProperties": _by_pattern,
+    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _by_name),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _listed),
     **dict.fromkeys(
         (

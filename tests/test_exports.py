@@ -106,6 +106,10 @@ def test_what_openai_and_anthropic_refuse_at_the_top_is_left_out_and_still_check
             {"enum": ["a"], "const": "a", "default": {"type": "any"}},
             {"enum": ["a"], "const": "a", "default": {"type": "any"}},
         ),
+        (
+            {"patternProperties": {"^a$": {"type": "null"}, r"^\p{L}$": {}}},
+            {"patternProperties": {"^a$": {"type": "null"}, ".*": {}}},
+        ),
         ({"anyOf": [{"type": "array"}, "text"]}, {"anyOf": [{"type": "array", "items": {}}]}),
     ],
 )
@@ -122,6 +126,14 @@ def test_a_tool_whose_schema_is_partly_none_can_be_called_and_the_rest_is_checke
     assert check_arguments(own, {"value": [1], "days": 2}) == {"value": [1], "days": 2}
     with pytest.raises(InvalidArguments, match="days: 'two' is not of type 'integer'"):
         check_arguments(own, {"days": "two"})
+
+
+def test_names_by_a_pattern_that_only_javascript_reads_are_left_to_the_server() -> None:
+    by_pattern = {r"^\p{L}+$": {"type": "string"}, "^n_": {"type": "integer"}}
+    own = tool("i18n:set", input_schema={"patternProperties": by_pattern, "additionalProperties": False})
+    assert check_arguments(own, {"größe": "x", "n_1": 2}) == {"größe": "x", "n_1": 2}
+    with pytest.raises(InvalidArguments, match="n_1: 'two' is not of type 'integer'"):
+        check_arguments(own, {"n_1": "two"})
 
 
 def test_parameters_that_anthropic_does_not_allow_are_renamed_there_and_mapped_back() -> None:
