@@ -97,6 +97,8 @@ class Resources:
             return await executors.execute(call)
         finally:
             self._in_flight[call.tenant] -= 1
+            if not self._in_flight[call.tenant]:
+                del self._in_flight[call.tenant]
 
     def _executors(self, call: ToolCall) -> "tuple[Executors, Connections | None]":
         """The tenant's. A server that its configuration did not name so far is looked for in it again."""
@@ -123,11 +125,9 @@ class Resources:
     async def _evict(self) -> None:
         """Closes the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
         idle = [tenant for tenant in self._tenants if not self._in_flight[tenant]]
-        for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]:
-            _, connections = self._tenants.pop(tenant)
-            del self._in_flight[tenant]
-            if connections is not None:
-                await connections.close()
+        # All are taken out before any is waited for: meanwhile others evict too, and any tenant may call again.
+        leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
+        await asyncio.gather(*(connections.close() for _, connections in leaving if connections is not None))
 
     def connections(self, tenant: str) -> "Connections | None":
         """The tenant's connections, for showing how they stand; None before its first call."""

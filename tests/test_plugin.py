@@ -195,6 +195,20 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
     assert not _children()
 
 
+async def test_many_tenants_that_call_at_once_again_and_again_are_all_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 2)
+    resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py"))).resources
+    pid = Tool(server="quick", name="pid")
+    calls = [ToolCall(tenant=f"org:{number}", tool=pid) for number in range(10)]
+    async with resources.held():
+        for _ in range(3):
+            results = await asyncio.gather(*map(resources.execute, calls), return_exceptions=True)
+            assert [result for result in results if isinstance(result, BaseException)] == []
+        await resources.execute(calls[0])
+        assert sum(resources.connections(call.tenant) is not None for call in calls) == 2
+    assert not _children()
+
+
 async def test_a_server_that_is_added_while_the_worker_runs_is_called(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(config(quick=entry("quick.py"))))
