@@ -8,6 +8,7 @@ tool it comes from, else by the parameter's own name.
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from orchestrator.models import Tool
@@ -88,6 +89,7 @@ class Prerequisites:
     ) -> None:
         self._tools, self._positions, self._named = tools, positions, named
         self._known: dict[int, tuple[Requirement, ...]] = {}
+        self._given: dict[tuple[str, frozenset[str], frozenset[str]], tuple[int, ...]] = {}
 
     def unmet(self, position: int, said: Container[str], task: str) -> tuple[Requirement, ...]:
         """What a tool requires and the task does not give: that says the thing, and a number, as most identifiers have.
@@ -104,7 +106,7 @@ class Prerequisites:
     def _requirements(self, position: int) -> Iterator[Requirement]:
         for parameter, description in _required(self._tools[position]).items():
             thing = _identified(parameter)
-            sources = self._named_in(description, position) or (() if thing is None else self._giving(thing, position))
+            sources = self._named_in(description, position) or self._giving(self._tools[position], thing)
             if sources:
                 yield Requirement(parameter, frozenset(terms(parameter)) if thing is None else thing, sources)
 
@@ -114,30 +116,37 @@ class Prerequisites:
         found = [self._positions.get(f"{server}:{name}", position) for name in _TOOL.findall(description)]
         return tuple(other for other in dict.fromkeys(found) if other != position)
 
-    def _giving(self, thing: frozenset[str], position: int) -> tuple[int, ...]:
-        """The tools of the same server whose name says the thing and least else; where there are none its search."""
-        own = _subject(self._tools[position])
+    def _giving(self, tool: Tool, thing: frozenset[str] | None) -> tuple[int, ...]:
+        """The tools that give what this one requires; the same for all of its server that require the thing."""
+        if thing is None:
+            return ()
+        wanted = tool.server, thing, thing or _subject(tool)
+        if wanted not in self._given:
+            self._given[wanted] = self._find(*wanted)
+        return self._given[wanted]
+
+    def _find(self, server: str, thing: frozenset[str], about: frozenset[str]) -> tuple[int, ...]:
+        """The server's tools whose name says the thing, or what a bare `id` is about, and least else; where there are
+        none, its search."""
         beyond: dict[int, int] = {}
-        for other in self._beside(position, thing, thing or own):
-            about = _subject(self._tools[other])
-            if thing and thing <= _name(self._tools[other]):
-                beyond[other] = len(about - thing)
-            elif not thing and about and about <= own:
-                beyond[other] = -len(about)
+        for position in self._beside(server, thing, about):
+            subject = _subject(self._tools[position])
+            if thing and thing <= _name(self._tools[position]):
+                beyond[position] = len(subject - thing)
+            elif not thing and subject and subject <= about:
+                beyond[position] = -len(subject)
         if beyond:
             least = min(beyond.values())
-            return tuple(other for other, more in beyond.items() if more == least)
-        return tuple(other for other in self._beside(position, thing, (_SEARCH,)) if not _subject(self._tools[other]))
+            return tuple(position for position, more in beyond.items() if more == least)
+        return tuple(p for p in self._beside(server, thing, (_SEARCH,)) if not _subject(self._tools[p]))
 
-    def _beside(self, position: int, thing: frozenset[str], words: Iterable[str]) -> list[int]:
-        """The other tools of the server that are named with one of these terms, may give the thing, and do not require
-        it themselves."""
-        server, verbs = self._tools[position].server, _GIVING if thing & _CREDENTIALS else _SEEKING
-        near = {other for word in words for other in self._named(word)} - {position}
+    def _beside(self, server: str, thing: frozenset[str], words: Iterable[str]) -> list[int]:
+        """The server's tools that are named with one of these terms, may give the thing, and do not require it."""
+        verbs = _GIVING if thing & _CREDENTIALS else _SEEKING
         return [
-            other
-            for other in sorted(near)
-            if (tool := self._tools[other]).server == server
+            position
+            for position in sorted({position for word in words for position in self._named(word)})
+            if (tool := self._tools[position]).server == server
             and _name(tool) & verbs
             and not _name(tool) & _ENDING
             and all(thing != _identified(parameter) for parameter in _required(tool))
@@ -169,9 +178,14 @@ def _identified(parameter: str) -> frozenset[str] | None:
 
 
 def _name(tool: Tool) -> frozenset[str]:
-    return frozenset(terms(spaced(tool.name))) - _IN_NAMES
+    return _words(tool.name) - _IN_NAMES
 
 
 def _subject(tool: Tool) -> frozenset[str]:
     """What the tool's name is about: its terms without verbs and its server's."""
-    return _name(tool) - _SEEKING - _MAKING - frozenset(terms(spaced(tool.server)))
+    return _name(tool) - _SEEKING - _MAKING - _words(tool.server)
+
+
+@lru_cache(maxsize=100_000)
+def _words(identifier: str) -> frozenset[str]:
+    return frozenset(terms(spaced(identifier)))
