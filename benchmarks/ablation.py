@@ -45,7 +45,7 @@ WAYS = {
 FEATURES = {
     "the server as evidence": ("kw_server", "cos_server"),
     "words side by side": ("kw_pairs",),
-    "what clauses find": ("kw_best_clause", "kw_clause_rank", "cos_best_clause", "cos_clause_rank"),
+    "what clauses find": ("kw_best_clause", "cos_best_clause", "cos_clause_rank"),
 }
 
 

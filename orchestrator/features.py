@@ -30,7 +30,6 @@ KEYWORD = (
     "query_in_name",
     "query_in_tool",
     "server_in_query",
-    "kw_clause_rank",
     "kw_pairs",
 )
 SEMANTIC = (
@@ -96,18 +95,17 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
     rows[:, 0] = rows[:, 4] = own / most
     rows[:, 1] = own / chosen.own(np.maximum(scores.ceilings, 1e-9))
     rows[:, 2] = margins / most
-    rows[:, 3] = rows[:, 10] = np.log1p(ranks)
+    rows[:, 3] = np.log1p(ranks)
     rows[:, 5] = scores.servers[servers]
     rows[:, 6] = said / np.maximum(index.name_weight[positions], 1e-9)
     rows[:, 7] = named
     rows[:, 8] = held
     rows[:, 9] = chosen.at(scores.named, servers)
-    rows[:, 11] = chosen.at(scores.pairs, positions) / 10
+    rows[:, 10] = chosen.at(scores.pairs, positions) / 10
     if len(scores.parts) > 1:
         clauses, whole = scores.parts[1:], chosen.rows[0]
         shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
         rows[whole, 4] = shares.max(axis=0)
-        rows[whole, 10] = _best_rank(shares)
     return rows
 
 

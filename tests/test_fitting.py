@@ -178,15 +178,15 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
     assert set(told["before"]) == set(told["after"]) == {"ece", "settled", "precision", "none", "held", "tools"}
     ran = toolroute("eval", folder, "-o", "json", "--calibration", file)
     assert ran.exit_code == 0
-    fitted = json.loads(ran.stdout)["confidence"]["ece"]
+    fitted = json.loads(ran.stdout)["confidence"]
     monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(file))
     ran = toolroute("eval", folder, "-o", "json")
     assert ran.exit_code == 0
-    assert json.loads(ran.stdout)["confidence"]["ece"] == fitted
+    assert json.loads(ran.stdout)["confidence"] == fitted
     monkeypatch.delenv("TOOLROUTE_CALIBRATION")
     ran = toolroute("eval", folder, "-o", "json")
     assert ran.exit_code == 0
-    assert json.loads(ran.stdout)["confidence"]["ece"] != fitted
+    assert json.loads(ran.stdout)["confidence"] != fitted
     ran = toolroute("route", VAGUE, "--catalogue", folder, "--calibration", file, "-o", "json")
     assert ran.exit_code in (0, 3)
     claimed = json.loads(ran.stdout)["confidence"]

@@ -19,7 +19,7 @@ from orchestrator.options import Options
 from orchestrator.stages.merge import blend
 from training.examples import SETS, Collected, Example, Part, Rows, collect, collect_small
 
-REMOVED = 0.05
+REMOVED = 0.02
 """How much a query without its relevant tools weighs beside the real one; one that no tool answers weighs in full
 (docs/decisions.md)."""
 RIDGE = 1.0

@@ -39,7 +39,7 @@ SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
-"""Queries read of a set; the maps have 24 weights at most."""
+"""Queries read of a set; the maps have 23 weights at most."""
 
 Rows = NDArray[np.float64]
 
