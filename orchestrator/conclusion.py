@@ -9,7 +9,7 @@ from orchestrator.costs import Costs
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
 from orchestrator.flagged import set_beside
-from orchestrator.models import MAX_LIMIT, Kind, Match, Stage
+from orchestrator.models import MAX_LIMIT, Gives, Kind, Match, Stage
 from orchestrator.outcome import Outcome
 from orchestrator.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.remarks import rejected, warnings_of
@@ -139,7 +139,8 @@ def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Ov
     for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
         why = low + explain.why(evidence, words, _notes(outcome, ranked, position))
-        matches.append(Match(tool=tool, score=ranked.scores[position], evidence=evidence, why=why, words=words))
+        gives, score = _gives(outcome, ranked, position), ranked.scores[position]
+        matches.append(Match(tool=tool, score=score, evidence=evidence, why=why, words=words, gives=gives))
     return matches
 
 
@@ -151,9 +152,15 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
     if "explicit" in evidence:
         said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
         notes.append(f'server named by "{said}"')
-    if raised := ranked.raised.get(position):
-        needs = outcome.index.catalogue.tools[raised.required_by].key
-        notes.append(f"gives the {raised.parameter} that {needs} requires")
+    if gives := _gives(outcome, ranked, position):
+        notes.append(f"gives the {gives.parameter} that {gives.tool} requires")
     if position in ranked.moved_up:
         notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')
     return notes
+
+
+def _gives(outcome: Outcome, ranked: Ranked, position: int) -> Gives | None:
+    raised = ranked.raised.get(position)
+    if raised is None:
+        return None
+    return Gives(parameter=raised.parameter, tool=outcome.index.catalogue.tools[raised.required_by].key)

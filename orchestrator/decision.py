@@ -90,4 +90,5 @@ def _match_json(match: Match) -> dict[str, Any]:
         "score": round(match.score, 4),
         "evidence": as_plain(match.evidence),
         "why": match.why,
+        "gives": {"parameter": match.gives.parameter, "tool": match.gives.tool} if match.gives else None,
     }

@@ -214,12 +214,20 @@ def tenant_of(organization: str | None = None, user: str | None = None, *, defau
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gives:
+    """What one tool gives another: the parameter, and the key of the tool that requires it."""
+
+    parameter: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """A tool and how well it fits.
 
     `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
     that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
-    maps a field (name, server, description, parameters) to the query's words in it.
+    maps a field (name, server, description, parameters) to the query's words in it. `gives`: what it is `required` for.
     """
 
     tool: Tool
@@ -227,6 +235,7 @@ class Match:
     evidence: dict[str, float] = field(default_factory=dict)
     why: str = ""
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    gives: Gives | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

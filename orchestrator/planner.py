@@ -114,7 +114,7 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
         asked = _asked(part)
         for match in decision.matches:
             required = (match.tool.input_schema or {}).get("required")
-            close = match.score >= CLOSE * first.score and "required" not in match.evidence
+            close = match.score >= CLOSE * first.score and match.gives is None
             if required and close and _shared(asked, _term_weights(match)) and not _lacks(match, part, given):
                 return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
     return _Bound(part, first, first.why or "the best match")

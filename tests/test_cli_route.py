@@ -56,7 +56,7 @@ def assert_contract(found: dict[str, Any]) -> None:
     assert set(found["tokens"]) == {"before", "after", "counted_by"}
     assert "total" in found["timings_ms"]
     for match in found["matches"]:
-        assert set(match) == {"tool", "server", "name", "kind", "score", "evidence", "why"}
+        assert set(match) == {"tool", "server", "name", "kind", "score", "evidence", "why", "gives"}
         assert match["tool"] == f"{match['server']}:{match['name']}"
         assert set(match["evidence"]) <= {"always", "explicit", "keyword", "semantic"}
         for number in (match["score"], *match["evidence"].values()):

@@ -1,5 +1,6 @@
 """What a likely tool requires, and another tool of its server gives, is found with it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.index import Index
-from orchestrator.models import Fusion, Match, RouteHint, RouteRequest, Tool, Turn
+from orchestrator.models import Fusion, Gives, Match, RouteHint, RouteRequest, Tool, Turn
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.prerequisites import BEHIND
 from orchestrator.router import Router
-from tests.catalogues import sample, taking, tool
+from tests.catalogues import EXAMPLES, sample, taking, tool
+from tests.command_line import Ran
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
 CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
@@ -51,7 +53,12 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
     first, second = decision.matches
     assert second.score <= BEHIND * first.score
     assert second.evidence["required"] == pytest.approx(first.score / 2)
+    assert second.gives == Gives(parameter="channel_id", tool="chat:post_message")
     assert "gives the channel_id that chat:post_message requires" in second.why
+    assert [match["gives"] for match in decision.to_json()["matches"]] == [
+        None,
+        {"parameter": "channel_id", "tool": "chat:post_message"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -182,3 +189,9 @@ async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_aske
     (step,) = plan(PlanRequest(decision=decision)).steps
     assert step.tool == "shop:cancel_order"
     assert step.missing == ("order_id",)
+
+
+def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Callable[..., Ran]) -> None:
+    ran = toolroute("plan", "book an appointment for the patient Mrs Lee", "--catalogue", EXAMPLES / "tools.jsonl")
+    assert "--arg s1.patient_id=..." in ran.stdout
+    assert "ehr:find_patient gives s1.patient_id" in ran.stdout

@@ -9,6 +9,7 @@ from rich.text import Text
 from orchestrator.cli.show import console, show_decision, show_warnings
 from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
+from orchestrator.models import Match
 from orchestrator.plans import Plan, RunResult, Step, StepOutcome, StepStatus
 
 _COLOURS = {
@@ -26,7 +27,7 @@ def show_plan(decision: Decision, plan: Plan) -> None:
     out = console()
     show_decision(decision, matches=3, to=out)
     out.print()
-    _print_steps(out, plan, {})
+    _print_steps(out, plan, decision.matches, {})
     _print_model(out, plan, plan.warnings)
     if not plan.steps:
         out.print(Text("; ".join(plan.reasons), style="yellow"))
@@ -39,7 +40,7 @@ def show_run(result: RunResult) -> None:
     out = console()
     show_decision(result.decision, matches=3, to=out)
     out.print()
-    _print_steps(out, result.plan, {outcome.step: outcome for outcome in result.steps})
+    _print_steps(out, result.plan, result.decision.matches, {outcome.step: outcome for outcome in result.steps})
     budget = result.budget
     line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
     out.print(Text(line, style="dim"))
@@ -49,7 +50,7 @@ def show_run(result: RunResult) -> None:
     out.print(Text(result.answer))
 
 
-def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> None:
+def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: dict[str, StepOutcome]) -> None:
     if not plan.steps:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -61,8 +62,13 @@ def _print_steps(out: Console, plan: Plan, outcomes: dict[str, StepOutcome]) -> 
         tool = Text(step.tool or "no match fits")
         table.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
     out.print(table)
-    if wanted := [f"--arg {step.id}.{name}=..." for step in plan.steps for name in step.missing]:
+    lacking = [(step, name) for step in plan.steps for name in step.missing]
+    if wanted := [f"--arg {step.id}.{name}=..." for step, name in lacking]:
         out.print(Text(f"  give what is lacking: {' '.join(wanted)}", style="yellow"))
+    sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
+    for step, name in lacking:
+        if source := sources.get((step.tool, name)):
+            out.print(Text(f"  {source} gives {step.id}.{name}", style="yellow"))
 
 
 def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
