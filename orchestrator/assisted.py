@@ -6,11 +6,11 @@ is told, never made up: a step without its arguments ends `needs_input`, for an 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.completions import NO_MODEL, CompleteRequest, Completion, Purpose
+from orchestrator.completions import NO_MODEL, CompleteRequest, Completion, Filled, Purpose
 from orchestrator.durable import why_failed
 from orchestrator.ending import was_cancelled
 from orchestrator.held import compose
@@ -26,15 +26,6 @@ LEAST_FOR_ANSWER = 1_000
 """A reserve below this leaves no room for a model's answer."""
 _CHARS_PER_TOKEN = 5
 """A high guess: the activity counts, and cuts what is still too long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """A step with its late arguments, or the `reason` why it has none; and the tokens that this took."""
-
-    step: Step
-    tokens: int = 0
-    reason: str = ""
 
 
 async def fill(
@@ -58,13 +49,11 @@ async def fill(
         if was_cancelled(error):
             raise
         wanted = ", ".join(f"{step.id}.{name}" for name in step.late)
-        return Filled(step=step, reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
+        return Filled(reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
     if got.missing:
         missing = ", ".join(f"{step.id}.{name}" for name in got.missing)
-        return Filled(
-            step=step, tokens=got.usage.total, reason=f"not in the earlier results, and never guessed: {missing}"
-        )
-    return Filled(step=replace(step, arguments={**step.arguments, **got.arguments}, late=()), tokens=got.usage.total)
+        return Filled(tokens=got.usage.total, reason=f"not in the earlier results, and never guessed: {missing}")
+    return Filled(arguments=got.arguments, tokens=got.usage.total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

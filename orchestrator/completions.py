@@ -91,3 +91,12 @@ class Completion:
     why: str = ""
     model: str = NO_MODEL
     usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """A step's late arguments, or the `reason` why it has none; and the tokens that this took."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tokens: int = 0
+    reason: str = ""

@@ -23,6 +23,9 @@ REJECT: Final = "toolroute.reject"
 PROGRESS: Final = "toolroute.progress"
 """Query of the run workflow: -> Progress."""
 
+FILL_BEFORE_APPROVAL: Final = "toolroute.fill_before_approval"
+"""Patch of the run workflow: a step's late arguments are filled before its approval is asked for, not after."""
+
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""
 

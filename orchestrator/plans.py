@@ -5,7 +5,7 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
-from orchestrator.completions import NO_MODEL, Choice, Usage
+from orchestrator.completions import NO_MODEL, Choice, Filled, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput, UnknownTenant
 from orchestrator.forms import Form, check_forms
@@ -211,6 +211,7 @@ class Checkpoint:
     warnings: tuple[str, ...] = ()
     extra_routes: tuple[Decision, ...] = ()
     approvals: dict[str, bool] = field(default_factory=dict)
+    filled: dict[str, Filled] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +219,8 @@ class RunRequest:
     """A task to route, plan and carry out.
 
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
-    whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`.
+    whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
+    their arguments to be seen in its progress: an approval that comes before a model filled them counts for nothing.
     `steps_per_run` makes the workflow continue as new after so many steps (else when the server suggests it).
     What RouteRequest has, too, means the same.
     """
@@ -264,13 +266,17 @@ _FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgress:
-    """Where one step stands, for a progress query: no results, so it stays small."""
+    """Where one step stands, for a progress query: no results, so it stays small.
+
+    While it waits for approval, `arguments` are those that its tool would be called with.
+    """
 
     step: str
     task: str
     tool: str
     status: StepStatus
     reason: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from orchestrator.assisted import Filled, answer, fill
-from orchestrator.budget import Budget, Verdict
-from orchestrator.completions import CompleteRequest, Completion
+from orchestrator import names
+from orchestrator.approving import Approvals
+from orchestrator.assisted import answer, fill
+from orchestrator.budget import Budget
+from orchestrator.completions import CompleteRequest, Completion, Filled
 from orchestrator.decision import Decision
 from orchestrator.durable import as_failure, call_config, call_tool
-from orchestrator.ending import answered, broke, cannot_start, end, may_destroy, was_cancelled
+from orchestrator.ending import answered, broke, cannot_start, end, was_cancelled
 from orchestrator.errors import ToolrouteError
 from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.models import RouteRequest, Tool
@@ -34,6 +36,7 @@ from orchestrator.plans import (
     StepStatus,
     ToolCall,
 )
+from orchestrator.slots import Slots
 
 if TYPE_CHECKING:
     from orchestrator.workflow import ToolRouter
@@ -59,12 +62,13 @@ class Run:
         self._plan = done.plan if done else None
         self._extra = list(done.extra_routes) if done else []
         self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
-        self._approvals = dict(done.approvals) if done else {}
+        self._approvals = Approvals(request, done.approvals if done else {})
+        self._filled = dict(done.filled) if done else {}
         self._budget = Budget(
             request.limits, settled=done.settled if done else 0, warnings=done.warnings if done else ()
         )
         self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self._outcomes.items()}
-        self._running = 0
+        self._slots = Slots(request.parallel_steps, self._budget, self._outcomes, self._should_stop)
 
     async def to_the_end(self) -> RunResult:
         """The result of a run that nothing stops."""
@@ -108,7 +112,7 @@ class Run:
 
     def approve(self, step: str, allowed: bool) -> None:
         """Takes the word on a step that waits for approval; the last word before it starts counts."""
-        self._approvals[step] = allowed
+        self._approvals.words[step] = allowed
 
     def progress(self) -> Progress:
         """Where the run stands: for queries, so without results."""
@@ -150,8 +154,8 @@ class Run:
     async def _carry_out(self, step: Step) -> None:
         """One step from waiting to its outcome; no outcome when the run stops before it starts."""
         self._set(step, StepStatus.PENDING)
-        await workflow.wait_condition(lambda: self._stopping or all(name in self._outcomes for name in step.depends_on))
-        if self._stopping and not all(name in self._outcomes for name in step.depends_on):
+        await workflow.wait_condition(lambda: self._should_stop() or self._outcomes.keys() >= set(step.depends_on))
+        if not self._outcomes.keys() >= set(step.depends_on):
             return
         tool = self._tool(step)
         ended = cannot_start(step, tool, self._outcomes)
@@ -161,64 +165,66 @@ class Run:
             self._outcomes[step.id] = ended
             self._set(step, ended.status)
 
-    @property
-    def _stopping(self) -> bool:
-        return self._should_stop()
-
     async def _when_approved(self, step: Step, tool: Tool) -> StepOutcome | None:
-        if self.request.approve_destructive and may_destroy(tool):
+        """Whoever approves sees what will be called: late arguments are filled before the step's approval."""
+        if self._approvals.needed(tool):
+            if self._fills_first(step):
+                ended = await self._fill_first(step, tool)
+                if step.id not in self._filled:
+                    return ended
             self._set(step, StepStatus.NEEDS_APPROVAL)
-            try:
-                await workflow.wait_condition(
-                    lambda: self._stopping or step.id in self._approvals,
-                    timeout=timedelta(seconds=self.request.approval_timeout_s),
-                )
-            except TimeoutError:
-                return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
-            if step.id not in self._approvals:
-                return None
-            if not self._approvals[step.id]:
-                return end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
-        return await self._within_budget(step, tool)
-
-    async def _within_budget(self, step: Step, tool: Tool) -> StepOutcome | None:
-        """Waits for a slot and for tokens; a step that could fit after others settle waits for them."""
+            ended = await self._approvals.word(step, tool, self._should_stop)
+            if ended is not None or step.id not in self._approvals.words:
+                return ended and replace(ended, tokens=self._spent(step))
         self._set(step, StepStatus.WAITING)
-        while True:
-            await workflow.wait_condition(lambda: self._stopping or self._running < self.request.parallel_steps)
-            if self._stopping:
-                return None
-            reserved = self._budget.reserve(step.id, step.expected_tokens)
-            if reserved.verdict is Verdict.REFUSED:
-                return end(step, StepStatus.REFUSED, reserved.reason)
-            if reserved.verdict is Verdict.GRANTED:
-                break
-            held = self._budget.reserved
-            await workflow.wait_condition(lambda: self._stopping or self._budget.reserved != held)  # noqa: B023
-        return await self._granted(step, tool, reserved.allowance)
+        allowance = await self._slots.allowance(step, step.expected_tokens - self._spent(step))
+        if not isinstance(allowance, int):
+            return allowance and replace(allowance, tokens=self._spent(step))
+        return await self._granted(step, tool, allowance)
+
+    def _fills_first(self, step: Step) -> bool:
+        todo = step.late and step.id not in self._filled and not self._approvals.rejected(step)
+        return bool(todo) and workflow.patched(names.FILL_BEFORE_APPROVAL)
+
+    def _spent(self, step: Step) -> int:
+        return self._filled.get(step.id, Filled()).tokens
+
+    async def _fill_first(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Notes the late arguments and settles their tokens: a step that waits for a person holds none, nor a slot."""
+        self._set(step, StepStatus.WAITING)
+        allowance = await self._slots.allowance(step, step.expected_tokens)
+        if not isinstance(allowance, int):
+            return allowance
+        with self._slots.taken(step) as used:
+            self._set(step, StepStatus.RUNNING)
+            filled = await self._fill(step, tool, allowance)
+            used.append(filled.tokens)
+        if filled.reason:
+            return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=filled.tokens)
+        self._filled[step.id] = filled
+        self._approvals.ask_anew(step)
+        return None
 
     async def _granted(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
-        """Fills what is late, calls the tool, and settles what both took."""
+        """Fills what is late and not filled yet, calls the tool, and settles what both took."""
         self.started += 1
-        self._running += 1
-        self._set(step, StepStatus.RUNNING)
-        used = 0
-        try:
-            filled = await self._filled(step, tool, allowance)
-            used = filled.tokens
+        with self._slots.taken(step) as used:
+            self._set(step, StepStatus.RUNNING)
+            filled = self._filled.get(step.id)
+            if filled is None:
+                filled = await self._fill(step, tool, allowance)
+                used.append(filled.tokens)
             if filled.reason:
-                return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=used)
-            ended = await self._called(filled.step, tool, allowance - used)
-            used += ended.tokens
-            return replace(ended, tokens=used, arguments=filled.step.arguments if step.late else {})
-        finally:
-            self._running -= 1
-            noted = self._outcomes.get(step.id)  # a call that is cancelled notes its outcome itself
-            self._budget.settle(step.id, used + (noted.tokens if noted else 0))
+                return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=filled.tokens)
+            whole = replace(step, arguments={**step.arguments, **filled.arguments})
+            ended = await self._called(whole, tool, allowance - sum(used))
+            used.append(ended.tokens)
+            told = whole.arguments if step.late else {}
+            return replace(ended, tokens=filled.tokens + ended.tokens, arguments=told)
 
-    async def _filled(self, step: Step, tool: Tool, allowance: int) -> Filled:
+    async def _fill(self, step: Step, tool: Tool, allowance: int) -> Filled:
         if not step.late or self._plan is None:
-            return Filled(step=step)
+            return Filled()
         try:
             return await fill(step, tool, self._plan, self._outcomes, allowance, self._complete)
         except (FailureError, asyncio.CancelledError):
@@ -270,8 +276,15 @@ class Run:
     def _step_progress(self, step: Step) -> StepProgress:
         outcome = self._outcomes.get(step.id)
         status = self._status.get(step.id, StepStatus.PENDING)
-        reason = outcome.reason if outcome else ""
-        return StepProgress(step=step.id, task=step.task[:200], tool=step.tool, status=status, reason=reason[:300])
+        filled = self._filled.get(step.id, Filled())
+        return StepProgress(
+            step=step.id,
+            task=step.task[:200],
+            tool=step.tool,
+            status=status,
+            reason=outcome.reason[:300] if outcome else "",
+            arguments={**step.arguments, **filled.arguments} if status is StepStatus.NEEDS_APPROVAL else {},
+        )
 
     def _checkpoint(self, decision: Decision, plan: Plan) -> Checkpoint:
         return Checkpoint(
@@ -281,5 +294,6 @@ class Run:
             settled=self._budget.settled,
             warnings=self._budget.warnings,
             extra_routes=tuple(self._extra),
-            approvals=self._approvals,
+            approvals=self._approvals.words,
+            filled=self._filled,
         )

@@ -18,13 +18,13 @@ from orchestrator.devserver import dev_server
 from orchestrator.llm import Models
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import Limits, RunRequest
+from orchestrator.plans import Limits, RunRequest, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Publish
 from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import working
+from tests.temporal import until, working
 from tests.test_workflow_model import FILLED, PLANNED, STEPS, TASK
 
 FOLDER = Path(__file__).parent / "histories"
@@ -44,12 +44,14 @@ CHILD = {"child": {"task": 'Publish the report titled "May"'}}
 ASSISTED: dict[str, dict[str, Any]] = {
     "assisted": {"task": TASK},
     "assisted_continued": {"task": TASK, "steps_per_run": 1},
+    "assisted_approved": {"task": TASK, "approve_destructive": True},
+    "assisted_unapproved": {"task": TASK, "approve_destructive": True, "approval_timeout_s": 0.2},
 }
 REPLIES = [PLANNED, STEPS, FILLED, "It is noted."]
 
 
 async def record(version: str) -> None:
-    async with dev_server() as address, ScriptedModel([*REPLIES, *REPLIES]) as model:
+    async with dev_server() as address, ScriptedModel(REPLIES * len(ASSISTED)) as model:
         settings = Options(model="m", model_url=model.url)
         with_model = plugin_over(Desk(), models=lambda: Models(settings, api_key="recorded"))
         await _runs(version, address, plugin_over(Desk()), TASKS)
@@ -72,6 +74,9 @@ async def _runs(version: str, address: str, plugin: OrchestratorPlugin, tasks: d
 async def _record(version: str, name: str, client: Client, workflow: str, given: Any) -> None:
     """The histories of the first execution and of the last that it continued as, where they are not there yet."""
     handle = await client.start_workflow(workflow, given, id=f"recorded-{name}", task_queue=QUEUE)
+    if name.endswith("_approved"):
+        await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+        await handle.signal(names.APPROVE, "s2")
     await handle.result()
     last = (await client.get_workflow_handle(handle.id).describe()).run_id
     executions = {name: handle.first_execution_run_id}

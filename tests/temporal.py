@@ -1,5 +1,6 @@
 """A real Temporal server for the tests: one a session, and workers with the cache off, so that everything replays."""
 
+import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +13,10 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
+from orchestrator import names
 from orchestrator.devserver import dev_server
 from orchestrator.errors import Unavailable
+from orchestrator.plans import Progress, StepStatus
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
@@ -43,6 +46,16 @@ async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIter
     settings = {"max_cached_workflows": 0, "deployment_config": DEPLOYMENT, **settings}
     async with Worker(client, task_queue=task_queue, **settings) as worker:
         yield worker
+
+
+async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
+    """How a run stands once that step stands so."""
+    for _ in range(300):
+        progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
+        if any(item.step == step and item.status is status for item in progress.steps):
+            return progress
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{step} never became {status}: {progress}")
 
 
 async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:

@@ -123,7 +123,7 @@ async def test_the_user_is_asked_before_something_may_be_destroyed(folder: Folde
     task = "Delete the file a.txt and delete the file b.txt"
     code, told, err = await folder.run(task, "--ask", said=b"y\nn\n")
     assert code == 1
-    assert "'delete the file b.txt': may files:delete_file be called? [y/N]" in err
+    assert """'delete the file b.txt': may files:delete_file be called with {"path": "b.txt"}? [y/N]""" in err
     assert [step["status"] for step in told["steps"]] == ["failed", "refused"]  # nobody here deletes files
     code, told, err = await folder.run(task, "--ask")
     assert code == 1

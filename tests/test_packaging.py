@@ -56,7 +56,7 @@ def test_the_public_names_are_these() -> None:
 
 LAYERS = {
     "records": "errors forms reading names models completions schemas exports decision plans payloads held budget",
-    "workflow side": "durable keys ending assisted running workflow workflows",
+    "workflow side": "durable keys ending assisted approving slots running workflow workflows",
     "words and settings": "options endpoints variants text phrases suspicion tokens everyday pasted quoted lists "
     "prerequisites clauses spelling slips deeds negation wording catalogue embed said postings steps wordpairs metrics",
     "stages and services": "stages features confidence coverage index search trials probes findability fit fitting "

@@ -23,7 +23,7 @@ from tests.decisions import ALL
 from tests.my_workflow import Assistant
 from tests.running import SERVERS, TENANT, Desk, plugin_over
 from tests.servers.start import entry
-from tests.temporal import activities_of, replays, working
+from tests.temporal import activities_of, replays, until, working
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
 
@@ -45,17 +45,6 @@ class Runner:
         result = await asyncio.wait_for(handle.result(), 60)
         await replays(await handle.fetch_history(), [RunWorkflow])
         return result, handle
-
-    async def progress(self, handle: WorkflowHandle[Any, RunResult]) -> Progress:
-        return await handle.query(names.PROGRESS, result_type=Progress)
-
-    async def until(self, handle: WorkflowHandle[Any, RunResult], step: str, status: StepStatus) -> Progress:
-        for _ in range(300):
-            progress = await self.progress(handle)
-            if any(item.step == step and item.status is status for item in progress.steps):
-                return progress
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"{step} never became {status}: {progress}")
 
 
 @pytest.fixture
@@ -98,8 +87,8 @@ async def test_a_run_may_ask_for_a_coverage_instead_of_a_number_of_tools(runner:
 async def test_independent_steps_run_side_by_side_and_the_progress_shows_them(runner: Runner) -> None:
     runner.desk.release.clear()
     handle = await runner.start("Read the file a.txt and read the file b.txt")
-    await runner.until(handle, "s1", StepStatus.RUNNING)
-    progress = await runner.until(handle, "s2", StepStatus.RUNNING)
+    await until(handle, "s1", StepStatus.RUNNING)
+    progress = await until(handle, "s2", StepStatus.RUNNING)
     assert progress.phase == "running"
     assert progress.budget.reserved > 0
     await runner.desk.reached(2)
@@ -171,14 +160,14 @@ async def test_a_lost_tool_ends_as_a_failed_step(runner: Runner) -> None:
 async def test_cancelling_stops_in_mid_step_and_tells_what_was_not_done(runner: Runner) -> None:
     runner.desk.release.clear()
     handle = await runner.start("Read the file a.txt, then read the file b.txt")
-    await runner.until(handle, "s1", StepStatus.RUNNING)
+    await until(handle, "s1", StepStatus.RUNNING)
     await runner.desk.reached(1)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
     assert isinstance(failure.value.cause, CancelledError)
     assert runner.desk.under_way == 0  # the call itself was stopped, not only given up
-    progress = await runner.progress(handle)
+    progress = await handle.query(names.PROGRESS, result_type=Progress)
     assert [step.status for step in progress.steps] == [StepStatus.CANCELLED, StepStatus.CANCELLED]
     assert progress.budget.reserved == 0
     await replays(await handle.fetch_history(), [RunWorkflow])
@@ -202,8 +191,8 @@ async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) ->
 async def test_destructive_tools_wait_for_an_approval(runner: Runner) -> None:
     task = "Delete the file a.txt and delete the file b.txt"
     handle = await runner.start(task, approve_destructive=True)
-    await runner.until(handle, "s1", StepStatus.NEEDS_APPROVAL)
-    await runner.until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
     assert runner.desk.calls == []
     await handle.signal(names.APPROVE, "s1")
     await handle.signal(names.REJECT, "s2")

@@ -1,6 +1,7 @@
 """Following a run on Temporal from the command line: its progress as it comes, the user's word where it asks for it."""
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.plain import note, plain
+from orchestrator.cli.plain import escaped, note, plain
 from orchestrator.cli.temporal import unwrap
 from orchestrator.plans import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
@@ -112,7 +113,8 @@ class _Teller:
         """The user's word on a step that waits for it."""
         from orchestrator import names
 
-        yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called?")
+        given = escaped(json.dumps(step.arguments, ensure_ascii=False))
+        yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called with {given}?")
         await self._handle.signal(names.APPROVE if yes else names.REJECT, step.step)
 
     def tell(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:

@@ -1,0 +1,99 @@
+"""What a person approves is what is called: a model's late arguments are there to be seen first."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from orchestrator import names
+from orchestrator.plans import Progress, StepStatus
+from orchestrator.workflows.execution import RunWorkflow
+from tests.temporal import activities_of, replays, until
+from tests.test_workflow_model import CALL, COMPLETE, FILLED, PLAN, PLANNED, ROUTE, STEPS, assisted
+
+REPLIES = [PLANNED, STEPS, FILLED, "It is noted."]
+WHOLE = {"title": "A", "body": "it says so"}
+ASKED = StepStatus.NEEDS_APPROVAL
+
+
+async def test_a_step_asks_for_approval_with_the_arguments_that_a_model_filled(
+    temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, REPLIES) as at:
+        handle = await at.start(approve_destructive=True)
+        progress = await until(handle, "s2", ASKED)
+        assert [step.arguments for step in progress.steps] == [{}, WHOLE]
+        assert progress.budget.reserved == 0  # a person may take a day
+        assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE]
+        await handle.signal(names.APPROVE, "s2")
+        result = await asyncio.wait_for(handle.result(), 60)
+        assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
+        await replays(await handle.fetch_history(), [RunWorkflow])
+        over = await handle.query(names.PROGRESS, result_type=Progress)
+    assert at.desk.calls[1] == ("add_note", WHOLE)
+    assert result.steps[1].arguments == WHOLE
+    assert [step.arguments for step in over.steps] == [{}, {}]
+
+
+async def test_what_was_used_to_fill_is_settled_once(temporal_address: str, task_queue: str) -> None:
+    totals = []
+    for ask in (False, True):
+        async with assisted(temporal_address, f"{task_queue}-{ask}", REPLIES) as at:
+            handle = await at.start(approve_destructive=ask)
+            if ask:
+                await until(handle, "s2", ASKED)
+                await handle.signal(names.APPROVE, "s2")
+            result = await asyncio.wait_for(handle.result(), 60)
+            totals.append(([step.tokens for step in result.steps], result.budget.settled))
+    assert totals[0] == totals[1]
+
+
+async def test_an_approval_before_there_was_anything_to_see_is_asked_for_again(
+    temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, REPLIES) as at:
+        handle = await at.start(approve_destructive=True, approval_timeout_s=1.0)
+        await handle.signal(names.APPROVE, "s2")
+        result = await asyncio.wait_for(handle.result(), 60)
+        over = await handle.query(names.PROGRESS, result_type=Progress)
+    assert [str(step.status) for step in result.steps] == ["done", "needs_approval"]
+    assert [name for name, _ in at.desk.calls] == ["read_file"]
+    assert over.steps[1].arguments == WHOLE
+    assert result.steps[1].tokens > 0
+
+
+async def test_a_step_that_is_rejected_before_it_asks_is_not_filled(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, "Only read."]) as at:
+        handle = await at.start(approve_destructive=True)
+        await handle.signal(names.REJECT, "s2")
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [str(step.status) for step in result.steps] == ["done", "refused"]
+    assert (at.model.left, len(at.model.asked)) == (0, 3)
+
+
+async def test_a_step_whose_arguments_a_model_does_not_find_asks_nobody(temporal_address: str, task_queue: str) -> None:
+    nowhere = {"arguments": "{}", "missing": ["body"], "why": "the file is empty"}
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, nowhere, "It lacks its body."]) as at:
+        result, _ = await at.run(approve_destructive=True)
+    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_a_run_that_continues_as_new_calls_with_what_was_approved(
+    early: bool, temporal_address: str, task_queue: str
+) -> None:
+    """`s3` ends the first execution while `s2` waits with its arguments, or with its approval, for the next one."""
+    steps: dict[str, Any] = {"steps": [*STEPS["steps"], {**STEPS["steps"][0], "id": "s3", "depends_on": ["s1"]}]}
+    async with assisted(temporal_address, task_queue, [PLANNED, steps, FILLED, "It is noted."]) as at:
+        handle = await at.start(approve_destructive=True, steps_per_run=2, parallel_steps=1)
+        if early:
+            await handle.signal(names.APPROVE, "s2")
+        await until(handle, "s3", StepStatus.DONE)
+        assert (await until(handle, "s2", ASKED)).steps[1].arguments == WHOLE
+        await handle.signal(names.APPROVE, "s2")
+        result = await asyncio.wait_for(handle.result(), 60)
+        latest = await at.client.get_workflow_handle(handle.id).describe()
+    assert latest.run_id != handle.first_execution_run_id
+    assert [str(step.status) for step in result.steps] == ["done", "done", "done"]
+    assert at.desk.calls.count(("add_note", WHOLE)) == 1
+    assert (at.model.left, len(at.model.asked)) == (0, 4)
