@@ -8,12 +8,12 @@ import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.errors import InvalidArguments, InvalidConfig, ToolrouteError, UnknownTenant
-from orchestrator.exports import exported_name, parameters
+from orchestrator.exports import exported_name, parameters, read_arguments
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.http_door import LOOPBACK, TENANT, Door, Tokens
 from orchestrator.models import MAX_LIMIT, RouteHint, Tool
@@ -60,12 +60,19 @@ class SearchArguments(BaseModel):
     )
 
 
+def _decoded(arguments: Any) -> Any:
+    """Models also write an object's JSON text where the object itself is wanted."""
+    return read_arguments("call_tool", arguments) if isinstance(arguments, str) else arguments
+
+
 class CallArguments(BaseModel):
     """The arguments of `call_tool`."""
 
     model_config = ConfigDict(extra="forbid")
     tool: str = Field(description="A match's `tool`, such as `time:get_current_time`.")
-    arguments: dict[str, Any] = Field(default_factory=dict, description="Arguments that fit its `input_schema`.")
+    arguments: Annotated[dict[str, Any], BeforeValidator(_decoded)] = Field(
+        default_factory=dict, description="Arguments that fit its `input_schema`."
+    )
 
 
 def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":

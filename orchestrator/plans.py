@@ -23,6 +23,7 @@ class Limits:
 
     def validate(self) -> None:
         """Raises InvalidInput for limits that mean nothing; limits that let no step run are refusals, not errors."""
+        check_forms(self, _LIMITS)
         for name in ("max_total_tokens", "max_tokens_per_step"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number of tokens above 0")
@@ -30,6 +31,14 @@ class Limits:
             raise InvalidInput(f"reserve_for_synthesis={self.reserve_for_synthesis!r}: give 0 or more tokens")
         if not 0 < self.warning_threshold <= 1:
             raise InvalidInput(f"warning_threshold={self.warning_threshold!r}: give a share above 0, at most 1")
+
+
+_LIMITS: dict[str, Form] = {
+    "max_total_tokens": ((int,), "a number of tokens above 0"),
+    "max_tokens_per_step": ((int,), "a number of tokens above 0"),
+    "reserve_for_synthesis": ((int,), "0 or more tokens"),
+    "warning_threshold": ((int, float), "a share above 0, at most 1"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,9 +254,9 @@ class RunRequest:
 
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
+        check_forms(self, _FORMS)
         self.limits.validate()
         _check_confidence(self)
-        check_forms(self, _FORMS)
         for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")
@@ -256,6 +265,7 @@ class RunRequest:
 
 
 _FORMS: dict[str, Form] = {
+    "limits": ((Limits,), "Limits(max_total_tokens=...)"),
     "parallel_steps": ((int,), "a number above 0"),
     "call_timeout_s": ((int, float), "a number above 0"),
     "heartbeat_s": ((int, float), "a number above 0"),

@@ -1,6 +1,7 @@
 """What people and models write: JSON read strictly, and in words why a file or a record of it cannot be read."""
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,21 @@ def read_json(text: str) -> Any:
     one object keep the last in silence.
     """
     return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+
+
+_STRING = r'"(?:\\.|[^"\\])*"'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
+
+
+def without_comments(text: str) -> str:
+    """JSON as editors let people write it, made plain: comments and a comma behind the last item become blanks.
+
+    Strings stay as they are, and everything stays where it stands, for what an error says of its place.
+    """
+    for part in (_COMMENT, _LAST_COMMA):
+        text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
+    return text
 
 
 def _refuse(constant: str) -> None:

@@ -139,6 +139,10 @@ class ToolRouter:
         """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls."""
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
+        try:
+            request.validate()  # here already: a Run reckons with the limits from its beginning
+        except ToolrouteError as error:
+            raise as_failure(error) from error
         self._run = Run(request, self, {**self._call, **options})
         return await self._run.to_the_end()
 

@@ -6,7 +6,7 @@ from typing import Any
 from temporalio import workflow
 
 from orchestrator.models import Turn
-from orchestrator.plans import Plan
+from orchestrator.plans import Limits, Plan, RunRequest
 from orchestrator.workflow import ToolRouter
 
 
@@ -34,6 +34,16 @@ class Stubborn:
         router = ToolRouter("org:1")
         decision = await router.route("Read the file a.txt")
         return (await router.call(decision, tool, {"path": "x" * size})).text
+
+
+@workflow.defn
+class Careless:
+    """Gives a run limits that are none."""
+
+    @workflow.run
+    async def run(self, limits: Any) -> str:
+        total = Limits(max_total_tokens=limits["max_total_tokens"]) if "max_total_tokens" in limits else limits
+        return (await ToolRouter("org:1").run(RunRequest(task="Read the file a.txt", limits=total))).answer
 
 
 @workflow.defn

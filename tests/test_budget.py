@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,21 @@ def test_a_restored_budget_goes_on_where_it_stood() -> None:
 def test_meaningless_limits_are_refused(limits: Limits) -> None:
     with pytest.raises(InvalidInput, match="give"):
         limits.validate()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_total_tokens": "5"},
+        {"max_tokens_per_step": 1.5},
+        {"reserve_for_synthesis": None},
+        {"warning_threshold": "1"},
+    ],
+)
+def test_limits_that_are_no_numbers_are_refused_by_name_and_value(limits: dict[str, Any]) -> None:
+    [(name, value)] = limits.items()
+    with pytest.raises(InvalidInput, match=rf"^{name}={value!r}: give "):
+        Limits(**{name: value}).validate()
 
 
 LIMITS = st.builds(

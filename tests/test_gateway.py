@@ -104,6 +104,23 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
                 assert "InvalidArguments" in text_of(refused)
 
 
+async def test_arguments_may_be_the_json_text_of_an_object(tmp_path: Path) -> None:
+    from orchestrator.mcp_server import make_server
+
+    async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
+        for given, said in (
+            ('{"a": 1, "b": 2}', "3"),
+            ("[1, 2]", "InvalidArguments: call_tool: arguments are list, not an object"),
+            ("a=1, b=2", "InvalidArguments: call_tool: arguments are not JSON"),
+            ([1, 2], "InvalidArguments: arguments: "),
+        ):
+            told = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": given})
+            assert text_of(told).startswith(said)
+            assert told.is_error is (said != "3")
+        [schema] = [tool.input_schema for tool in (await client.list_tools()).tools if tool.name == "call_tool"]
+        assert schema["properties"]["arguments"]["type"] == "object"
+
+
 async def test_clients_are_told_of_a_change_also_after_their_store_did_not_answer(tmp_path: Path) -> None:
     from orchestrator.mcp_server import make_server
 

@@ -47,6 +47,74 @@ def test_vs_codes_key_is_read() -> None:
     assert list(McpConfig.parse({"servers": {"a": {"command": "x"}}, "inputs": []}).servers) == ["a"]
 
 
+def test_comments_and_last_commas_are_read_as_editors_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text("""{
+      // the servers of this project
+      "servers": {
+        "web": {"url": "https://example.com//mcp", /* "type": "sse", */ "headers": {"X": "a, ]// /* b */ \\" ,}",},},
+        "local": {"command": "x", "args": ["--a", // why
+          "/*", "*/", ] , },
+      },
+    }""")
+    servers = McpConfig.read(file).servers
+    assert servers["web"].launch({}).url == "https://example.com//mcp"
+    assert servers["web"].headers == {"X": 'a, ]// /* b */ " ,}'}
+    assert servers["local"].args == ("--a", "/*", "*/")
+
+
+@pytest.mark.parametrize("text", ['{"servers": {} /* no end', '{"servers": {},,}', "{'servers': {}}"])
+def test_what_is_no_json_with_comments_is_told_by_its_place(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(f"// one\n{text}")
+    with pytest.raises(InvalidConfig, match=r"mcp\.json: not JSON \(.*line 2 column"):
+        McpConfig.read(file)
+
+
+def test_an_env_file_gives_variables_beneath_those_of_the_entry(tmp_path: Path) -> None:
+    file = tmp_path / "server.env"
+    file.write_text(
+        "\ufeff# keys\r\n\nAPI_KEY=s3cret-1\nexport ZONE = Europe/Berlin # home\nNOTE='a # b ${X}'\n"
+        "EMPTY=\nURL=https://h/#top\nQUOTED=\"x='y'\"\nLEVEL=info\n",
+        encoding="utf-8",
+    )
+    entry = {"command": "x", "envFile": "${HOME}/server.env", "env": {"LEVEL": "debug"}}
+    launch = one(entry).servers["it"].launch({"HOME": str(tmp_path)})
+    assert launch.env == {
+        "API_KEY": "s3cret-1",
+        "ZONE": "Europe/Berlin",
+        "NOTE": "a # b ${X}",
+        "EMPTY": "",
+        "URL": "https://h/#top",
+        "QUOTED": "x='y'",
+        "LEVEL": "debug",
+    }
+    assert launch.secrets.scrub_result("s3cret-1 in Europe/Berlin") == "*** in Europe/Berlin"
+
+
+@pytest.mark.parametrize("line", ["s3cret-2", "A='s3cret-2", "A-B C=s3cret-2", '"A"=s3cret-2', "=s3cret-2"])
+def test_a_line_that_is_no_variable_is_told_without_its_text(tmp_path: Path, line: str) -> None:
+    (tmp_path / "server.env").write_text(f"A=b\n{line}\n")
+    spec = one({"command": "x", "envFile": str(tmp_path / "server.env")}).servers["it"]
+    with pytest.raises(InvalidConfig, match=r"mcp.json: server 'it': envFile .*server.env', line 2: give") as caught:
+        spec.launch({})
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere.env", "envFile 'nowhere.env' cannot be read (No such file or directory): give"),
+        ("${workspaceFolder}/.env", "not set in the environment: workspaceFolder (in envFile); set it"),
+        ("${input:file}", "${input:file} (in envFile) is not understood"),
+    ],
+)
+def test_an_env_file_that_cannot_be_had_stops_its_server_alone(path: str, said: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        one({"command": "x", "envFile": path}).servers["it"].launch({})
+    assert said in str(caught.value)
+
+
 def test_variables_are_replaced_everywhere() -> None:
     spec = one(
         {
@@ -84,6 +152,8 @@ def test_what_other_programs_would_ask_for_is_refused() -> None:
         ({"command": ["x"]}, "command: "),
         ({"command": "x", "args": "-v"}, "args: "),
         ({"command": "x", "env": ["A=b"]}, "env: "),
+        ({"command": "x", "envFile": [".env"]}, "envFile: "),
+        ({"url": "http://a", "envFile": ".env"}, "envFile is for a command"),
         ("npx server", "an entry is an object"),
         ({"command": "x", "toolroute": {"call_timeout_s": 0}}, "above 0"),
         ({"command": "x", "toolroute": {"timeout": 1}}, "toolroute.timeout"),

@@ -1,4 +1,6 @@
+import asyncio
 import json
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,7 +15,7 @@ from orchestrator.plans import RunRequest, RunResult
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Careless, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
@@ -59,6 +61,22 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(
                 Stubborn.run, args=[tool, size], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
             )
     assert why_failed(failure.value.cause)[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"), [({"max_total_tokens": "5"}, "max_total_tokens='5': give"), ({}, "limits={}: give Limits")]
+)
+async def test_limits_that_are_none_fail_the_workflow_at_once(
+    temporal_address: str, task_queue: str, limits: dict[str, Any], said: str
+) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[Careless]):
+        handle = await client.start_workflow(Careless.run, limits, id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue)
+        with pytest.raises(WorkflowFailureError) as failure:
+            await asyncio.wait_for(handle.result(), 20)
+    kind, message = why_failed(failure.value.cause)
+    assert kind == "InvalidInput"
+    assert message.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import Launch, environment, expand
-from orchestrator.reading import read_json, why_unread
+from orchestrator.reading import read_json, why_unread, without_comments
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
@@ -38,6 +38,7 @@ class ServerSpec:
     connect_timeout_s: float | None = None
     call_timeout_s: float | None = None
     idle_ttl_s: float | None = None
+    env_file: str = ""
 
     @property
     def transport(self) -> str:
@@ -64,13 +65,13 @@ class McpConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """From a file; InvalidConfig names the file, the server and the remedy."""
+        """From a file, comments and last commas allowed; InvalidConfig names the file, the server and the remedy."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)}); give an mcpServers JSON file") from None
         try:
-            value = read_json(text)
+            value = read_json(without_comments(text))
         except (JSONDecodeError, RecursionError) as error:
             raise InvalidConfig(f"{path}: not JSON ({error})") from None
         except ValueError as error:
@@ -124,6 +125,7 @@ class _Entry(BaseModel):
     args: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
     cwd: str | None = None
+    envFile: str = ""  # noqa: N815 (VS Code's name)
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     headers: dict[str, str] = Field(default_factory=dict)
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
@@ -155,6 +157,8 @@ class _Entry(BaseModel):
             raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
         if (kind == "stdio" and self.url) or (kind in _HTTP_TYPES and self.command):
             raise ValueError(f"type {self.type!r} needs {'command' if kind == 'stdio' else 'url'}")
+        if self.url and self.envFile:
+            raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
         if self.url and not re.match(r"https?://|\$\{", self.url):
             raise ValueError("url: give one that begins with http:// or https://")
         return self
@@ -186,6 +190,7 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
         args=tuple(parsed.args),
         env=parsed.env,
         cwd=parsed.cwd,
+        env_file=parsed.envFile,
         url=parsed.url,
         headers=parsed.headers,
         source=source,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.env_file import read_env_file
 from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, looks_secret, url_secrets
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class _Expansion:
         launch = Launch(
             command=self._expand("command", spec.command),
             args=tuple(self._expand(f"args[{number}]", value) for number, value in enumerate(spec.args)),
-            env={name: self._env(name, value) for name, value in spec.env.items()},
+            env={**self._env_file(), **{name: self._env(name, value) for name, value in spec.env.items()}},
             cwd=self._expand("cwd", spec.cwd) if spec.cwd else None,
             url=self._expand("url", spec.url),
             headers={name: self._header(name, value) for name, value in spec.headers.items()},
@@ -85,6 +86,14 @@ class _Expansion:
         value = self._expand(f"env.{name}", text)
         self._note(name, value, expanded=False)
         return value
+
+    def _env_file(self) -> dict[str, str]:
+        path = self._expand("envFile", self._spec.env_file)
+        self._refuse_gaps()
+        found = read_env_file(path, f"{self._where}: envFile {self._spec.env_file!r}") if path else {}
+        for name, value in found.items():
+            self._note(name, value, expanded=False)
+        return found
 
     def _note(self, name: str, value: str, *, expanded: bool) -> None:
         if looks_secret(name, value, expanded=expanded):
