@@ -55,10 +55,15 @@ class Gateway:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.stop(0)
+        await self._router.aclose()
+
+    async def stop(self, after_s: float) -> None:
+        """Ends the streams of notices at once, and the calls still under way then: each is told as OutcomeUnknown."""
         await self.notices.close()
+        await asyncio.sleep(after_s)
         await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
-        await self._router.aclose()
 
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""

@@ -6,7 +6,7 @@ import errno
 import json
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 
 PATH = "/mcp"
+_GRACE_S = 5.0
+"""How long requests under way may take after the signal."""
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 SERVERS = "toolroute://servers"
 """The resource that tells how the caller's servers stand, as JSON."""
@@ -249,8 +251,13 @@ def make_app(gateway: Gateway, tokens: Tokens, hosts: Iterable[str] = LOOPBACK, 
     return Door(app, tokens, hosts, origins)
 
 
-async def serve_http(app: Any, host: str, port: int, started: Callable[[int], None]) -> None:
-    """Serves until a signal; `started` is told the port, which 0 leaves to the system."""
+async def serve_http(
+    app: Any, host: str, port: int, started: Callable[[int], None], stop: Callable[[float], Coroutine[Any, Any, None]]
+) -> None:
+    """Serves until a signal; `started` is told the port, which 0 leaves to the system.
+
+    Then `stop` has what is still under way answered after so many seconds: uvicorn would only cut it off.
+    """
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -262,6 +269,12 @@ async def serve_http(app: Any, host: str, port: int, started: Callable[[int], No
             await super().startup(sockets)
             started(listening.getsockname()[1])
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            stopping = asyncio.create_task(stop(_GRACE_S))
+            await super().shutdown(sockets)
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -269,5 +282,6 @@ async def serve_http(app: Any, host: str, port: int, started: Callable[[int], No
         why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
         remedy = "give another --port, or --port 0 for any free one" if error.errno in _TAKEN else "give another --host"
         raise InvalidConfig(f"{host}:{port} cannot be listened on ({why}): {remedy}") from None
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    cut_off = round(2 * _GRACE_S)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=cut_off)
     await Server(config).serve([listening])

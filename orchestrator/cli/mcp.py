@@ -272,7 +272,7 @@ async def serve(
             if not tokens:
                 note(f"for {tenant}: Authorization: Bearer {token}")
 
-        await serve_http(app, host, port, started)
+        await serve_http(app, host, port, started, gateway.stop)
     return 0
 
 

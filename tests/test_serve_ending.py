@@ -1,0 +1,67 @@
+"""`toolroute serve` over HTTP is told to end while it works: nobody is left without an answer."""
+
+import asyncio
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from orchestrator.mcp_server import SERVERS
+from tests.servers.start import alive, config, entry, text_of
+from tests.test_mcp_server import client_of, over_http
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=entry("quick.py"))))
+    return path
+
+
+async def _ended_quietly(process: asyncio.subprocess.Process) -> None:
+    assert process.stderr is not None
+    last_words = (await asyncio.wait_for(process.stderr.read(), 30)).decode()
+    assert re.fullmatch(r"(quick: 8 tools stored in \S+ s\n)?", last_words)
+    assert await asyncio.wait_for(process.wait(), 30) == 0
+
+
+def _token(told: str) -> str:
+    found = re.search(r"Bearer (\S+)", told)
+    assert found
+    return found[1]
+
+
+async def _under_way(client: Client) -> None:
+    """Returns once a call is."""
+    while True:
+        read: Any = (await client.read_resource(SERVERS)).contents[0]
+        if json.loads(read.text)[0]["calls_in_flight"]:
+            return
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(1.5, "waited"), (60.0, "OutcomeUnknown: quick:wait was sent")])
+async def test_calls_under_way_are_answered(file: Path, tmp_path: Path, seconds: float, said: str) -> None:
+    async with over_http(file, tmp_path) as (url, told, process):
+        async with client_of(url, _token(told)) as client:
+            pid = int(text_of(await client.call_tool("call_tool", {"tool": "quick:pid"})))
+            call = {"tool": "quick:wait", "arguments": {"seconds": seconds}}
+            waiting = asyncio.create_task(client.call_tool("call_tool", call))
+            async with asyncio.timeout(20):
+                await _under_way(client)
+            process.send_signal(signal.SIGTERM)
+            assert text_of(await asyncio.wait_for(waiting, 30)).startswith(said)
+        await _ended_quietly(process)
+    assert not alive(pid)
+
+
+async def test_a_client_that_listens_for_changes_is_let_go(file: Path, tmp_path: Path) -> None:
+    async with over_http(file, tmp_path) as (url, told, process), client_of(url, _token(told)) as client:
+        async with client.listen(tools_list_changed=True) as events, asyncio.timeout(30):
+            process.send_signal(signal.SIGTERM)
+            assert [event async for event in events] == []
+        await _ended_quietly(process)
