@@ -47,6 +47,7 @@ class Connections:
         backoff_s: float = 1.0,
         max_backoff_s: float = 60.0,
         on_change: OnChange | None = None,
+        on_connect: OnChange | None = None,
     ) -> None:
         for name in ("connect_timeout_s", "call_timeout_s", "idle_ttl_s", "max_open", "max_connecting", "backoff_s"):
             if not locals()[name] > 0:
@@ -56,7 +57,7 @@ class Connections:
         self._servers = {name: Server(spec, self._limits) for name, spec in self.config.servers.items()}
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
-        self._on_change = on_change
+        self._on_change, self._on_connect = on_change, on_connect
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._places = Places(max_open, max_connecting, self._owners.values)
         self._closed = False
@@ -245,14 +246,13 @@ class Connections:
 
     def _start(self, server: Server) -> Connection:
         connection = server.connection = Connection(server.spec, server.limits, partial(self._on_settled, server))
+        owner = Owner(connection, self._places.one(), self._places.opening, self._on_change, self._on_connect)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
-        owner = asyncio.get_running_loop().create_task(
-            Owner(connection, self._places.one(), self._places.opening, self._on_change).run(self._environ),
-            name=f"toolroute connection {server.spec.name}",
-            context=contextvars.Context(),
+        task = asyncio.get_running_loop().create_task(
+            owner.run(self._environ), name=f"toolroute connection {server.spec.name}", context=contextvars.Context()
         )
-        self._owners[owner] = connection
-        owner.add_done_callback(partial(self._on_ended, server))
+        self._owners[task] = connection
+        task.add_done_callback(partial(self._on_ended, server))
         return connection
 
     def _on_settled(self, server: Server, connection: Connection) -> None:

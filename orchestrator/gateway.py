@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.connections import Connections
@@ -15,7 +16,7 @@ from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
 from orchestrator.notices import Notices
 from orchestrator.router import Router
 from orchestrator.store import Store
-from orchestrator.sync import keep_stored
+from orchestrator.sync import keep_current, keep_stored
 from orchestrator.unlisted import Unlisted
 
 if TYPE_CHECKING:
@@ -140,8 +141,12 @@ class Gateway:
 
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:
-            on_change = keep_stored(self._store, tenant)
-            self._pools[tenant] = Connections(self.config, on_change=on_change, **self._limits)
+            self._pools[tenant] = Connections(
+                self.config,
+                on_change=keep_stored(self._store, tenant),
+                on_connect=keep_current(self._store, tenant, partial(self._router.catalogue_at_hand, tenant)),
+                **self._limits,
+            )
         return self._pools[tenant]
 
 

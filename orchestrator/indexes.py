@@ -60,6 +60,11 @@ class Indexes:
             asking.task.cancel()
         self._kept.clear()
 
+    def at_hand(self, tenant: str) -> Index | None:
+        """The tenant's Index as it was last asked for; loads none."""
+        kept = self._kept.get(tenant if self._store is not None else "")
+        return None if kept is None else kept.index
+
     async def get(self, tenant: str) -> tuple[Index, str]:
         """The tenant's current Index, and a warning ("" if none). Concurrent callers share one load.
 

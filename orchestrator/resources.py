@@ -139,7 +139,9 @@ class Resources:
             return Executors(self._registered), None
         from orchestrator.connections import Connections
 
-        connections = Connections(config, on_change=partial(self._renew, tenant))
+        connections = Connections(
+            config, on_change=partial(self._renew, tenant), on_connect=partial(self._compare, tenant)
+        )
         return Executors(self._registered, connections), connections
 
     async def _renew(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
@@ -149,6 +151,14 @@ class Resources:
         store = (await self.router()).store
         if store is not None and server in await asyncio.to_thread(store.servers, tenant):
             await keep_stored(store, tenant)(server, tools)
+
+    async def _compare(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
+        """A server was connected: where it lists other tools than this worker routes by, those are taken over."""
+        from orchestrator.sync import keep_current
+
+        if self._router is not None and self._router.store is not None:
+            at_hand = partial(self._router.catalogue_at_hand, tenant)
+            await keep_current(self._router.store, tenant, at_hand)(server, tools)
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """Lists the tenant's servers over connections of its own, and stores their tools."""

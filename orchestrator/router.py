@@ -103,6 +103,11 @@ class Router:
         """The tenant's current Index; loads it once, however many ask."""
         return (await self._indexes.get(tenant))[0]
 
+    def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
+        """The tenant's whole catalogue as it was last routed by; None where it was not, since nothing is loaded."""
+        index = self._indexes.at_hand(tenant)
+        return None if index is None else index.whole
+
     async def route(self, request: RouteRequest | str, *, conversation: Sequence[Turn] = ()) -> Decision:
         """The Decision for a task, within a conversation if one is given.
 

@@ -4,10 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.faults import without_name
 from orchestrator.models import Tool
@@ -137,3 +140,25 @@ def keep_stored(store: Store, tenant: str) -> Callable[[str, tuple[Tool, ...]], 
         await asyncio.to_thread(store.replace_server, tenant, server, tools)
 
     return on_change
+
+
+def keep_current(
+    store: Store, tenant: str, at_hand: Callable[[], Catalogue | None]
+) -> Callable[[str, tuple[Tool, ...]], Any]:
+    """An `on_connect` for Connections: what a server lists replaces what is stored of it, where that is another thing.
+
+    A connection costs no reading of the store: the listing is held against the catalogue that the process has at hand,
+    and nothing is done where it has none. The keywords and labels of a catalogue stay, and so do servers that are
+    shared by all.
+    """
+
+    async def on_connect(server: str, tools: tuple[Tool, ...]) -> None:
+        catalogue = at_hand()
+        held = {tool.name: tool for tool in catalogue.of_server(server)} if catalogue is not None else {}
+        now = [as_chosen(tool, held[tool.name]) if tool.name in held else tool for tool in tools]
+        if not held or {tool.name: tool.hash for tool in now} == {name: tool.hash for name, tool in held.items()}:
+            return
+        if server in await asyncio.to_thread(partial(store.servers, tenant, own=True)):
+            await asyncio.to_thread(store.replace_server, tenant, server, now)
+
+    return on_connect

@@ -57,7 +57,7 @@ class Call:
         self.replayable = live.annotations.replayable
         if self.chosen is None or self.chosen.hash == live.hash:
             return ()
-        if self.chosen.hash == _as_chosen(live, self.chosen).hash:
+        if self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()
         try:
             check_arguments(live, self.arguments)
@@ -72,7 +72,7 @@ class Call:
         )
 
 
-def _as_chosen(live: Tool, chosen: Tool) -> Tool:
+def as_chosen(live: Tool, chosen: Tool) -> Tool:
     """The live tool with what only a catalogue adds to a definition."""
     return replace(live, keywords=chosen.keywords, labels=chosen.labels, kind=chosen.kind, hash="")
 

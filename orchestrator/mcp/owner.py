@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 OnChange = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
-"""Called with a server's name and its whole new listing after the server said that its tools changed."""
+"""Called with a server's name and its whole listing: after the server said that its tools changed, or at a connect."""
 
 _PROBE_S = 2.0
 _COALESCE_S = 0.05
@@ -52,8 +52,9 @@ class Owner:
         slot: AbstractAsyncContextManager[None],
         connecting: AbstractAsyncContextManager[None],
         on_change: OnChange | None,
+        on_connect: OnChange | None,
     ) -> None:
-        self._connection, self._on_change = connection, on_change
+        self._connection, self._on_change, self._on_connect = connection, on_change, on_connect
         self._slot, self._connecting = slot, connecting
         self._scope = anyio.CancelScope()
         self._hearing, self._streaming = asyncio.Event(), asyncio.Event()
@@ -113,6 +114,7 @@ class Owner:
                 await self._hearing.wait()
             connection.opened(client, await list_tools(client, self._name, connection.secrets))
             await opening.aclose()
+            tasks.start_soon(self._tell_listing)
             tasks.start_soon(self._follow_listing)
             await self._until_done(client)
             tasks.cancel_scope.cancel()
@@ -174,6 +176,15 @@ class Owner:
                 self._connection.die(in_words(error, self._connection.secrets))
         if waiting.cancelled_caught:
             self._connection.retired = True
+
+    async def _tell_listing(self) -> None:
+        """Beside the calls, which wait for none of it. What fails is done at the next connection."""
+        try:
+            if self._on_connect is not None:
+                await self._on_connect(self._name, tuple(self._connection.tools.values()))
+        except Exception as error:
+            why = in_words(error, self._connection.secrets)
+            logger.warning("server %s: the tools that it lists now were not taken over: %s", self._name, why)
 
     async def _follow_listing(self) -> None:
         """Lists again whenever the server says so; several notices in a row cost one listing. What could not be taken
