@@ -153,7 +153,7 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
         said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
         notes.append(f'server named by "{said}"')
     if gives := _gives(outcome, ranked, position):
-        notes.append(f"gives the {gives.parameter} that {gives.tool} requires")
+        notes.append(str(gives))
     if position in ranked.moved_up:
         notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')
     return notes

@@ -140,7 +140,7 @@ async def _ask(
 ) -> Reply[Shape]:
     given, decision = request.arguments, request.decision
     task = _after(request.conversation, decision.query)
-    read = context.build(task, [match.tool for match in decision.matches])
+    read = context.build(task, [match.tool for match in decision.matches], graph=context.relations(decision))
     content = f"{read.markdown}\n\n## Given arguments\n\n{compact(given)}" if given else read.markdown
     messages: list[Message] = [{"role": "system", "content": told}, {"role": "user", "content": content}]
     return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)

@@ -220,6 +220,9 @@ class Gives:
     parameter: str
     tool: str
 
+    def __str__(self) -> str:
+        return f"gives the {self.parameter} that {self.tool} requires"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:

@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.context import for_decision, for_step
+from orchestrator.deciding import choose
 from orchestrator.decision import Decision
 from orchestrator.index import Index
+from orchestrator.llm import Models
 from orchestrator.models import Fusion, Gives, Match, RouteHint, RouteRequest, Tool, Turn
+from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.prerequisites import BEHIND
 from orchestrator.router import Router
+from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, sample, taking, tool
 from tests.command_line import Ran
 
@@ -195,3 +200,16 @@ def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Callable[...
     ran = toolroute("plan", "book an appointment for the patient Mrs Lee", "--catalogue", EXAMPLES / "tools.jsonl")
     assert "--arg s1.patient_id=..." in ran.stdout
     assert "ehr:find_patient gives s1.patient_id" in ran.stdout
+
+
+async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
+    decision = await routed("post a message that lunch is ready")
+    line = "chat:list_channels gives the channel_id that chat:post_message requires"
+    (step,) = plan(PlanRequest(decision=decision)).steps
+    assert line in for_decision(decision).markdown
+    assert line in for_step(step, decision).markdown
+    none = {"action": "none", "reasons": ["because"], "confidence": 0.9}
+    async with ScriptedModel([none]) as server:
+        async with Models(Options(model="m", model_url=server.url), api_key="k") as client:
+            await choose(client, decision)
+        assert line in server.asked[0].text
