@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from temporalio import workflow
 
+from orchestrator import names
 from orchestrator.ending import end, may_destroy
 from orchestrator.models import Tool
 from orchestrator.plans import RunRequest, Step, StepOutcome, StepStatus
@@ -37,6 +38,13 @@ class Approvals:
             )
         except TimeoutError:
             return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
-        if self.rejected(step):
-            return end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
-        return None
+        return _refused(step, tool) if self.rejected(step) else None
+
+    def taken_back(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """How a step ends that was rejected after its approval, while it waited for its turn."""
+        taken_back = self.needed(tool) and self.rejected(step) and workflow.patched(names.LAST_WORD)
+        return _refused(step, tool) if taken_back else None
+
+
+def _refused(step: Step, tool: Tool) -> StepOutcome:
+    return end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")

@@ -25,6 +25,8 @@ PROGRESS: Final = "toolroute.progress"
 
 FILL_BEFORE_APPROVAL: Final = "toolroute.fill_before_approval"
 """Patch of the run workflow: a step's late arguments are filled before its approval is asked for, not after."""
+LAST_WORD: Final = "toolroute.last_word"
+"""Patch of the run workflow: a no that comes while an approved step waits for its turn counts."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from temporalio import workflow
@@ -53,8 +54,7 @@ class Run:
         should_stop: Callable[[], bool] | None = None,
     ) -> None:
         done = request.checkpoint
-        self.request, self._router = request, router
-        self.started = 0
+        self.request, self._router, self.started = request, router, 0
         self._config = call_config(request, call_options)
         self._should_stop = should_stop or (lambda: False)
         self._phase = "routing"
@@ -64,9 +64,8 @@ class Run:
         self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
         self._approvals = Approvals(request, done.approvals if done else {})
         self._filled = dict(done.filled) if done else {}
-        self._budget = Budget(
-            request.limits, settled=done.settled if done else 0, warnings=done.warnings if done else ()
-        )
+        settled, warnings = (done.settled, done.warnings) if done else (0, ())
+        self._budget = Budget(request.limits, settled=settled, warnings=warnings)
         self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self._outcomes.items()}
         self._slots = Slots(request.parallel_steps, self._budget, self._outcomes, self._should_stop)
 
@@ -176,8 +175,7 @@ class Run:
             ended = await self._approvals.word(step, tool, self._should_stop)
             if ended is not None or step.id not in self._approvals.words:
                 return ended and replace(ended, tokens=self._spent(step))
-        self._set(step, StepStatus.WAITING)
-        allowance = await self._slots.allowance(step, step.expected_tokens - self._spent(step))
+        allowance = await self._allowance(step, tool)
         if not isinstance(allowance, int):
             return allowance and replace(allowance, tokens=self._spent(step))
         return await self._granted(step, tool, allowance)
@@ -189,10 +187,14 @@ class Run:
     def _spent(self, step: Step) -> int:
         return self._filled.get(step.id, Filled()).tokens
 
+    async def _allowance(self, step: Step, tool: Tool) -> int | StepOutcome | None:
+        self._set(step, StepStatus.WAITING)
+        estimate = step.expected_tokens - self._spent(step)
+        return await self._slots.allowance(step, estimate, partial(self._approvals.taken_back, step, tool))
+
     async def _fill_first(self, step: Step, tool: Tool) -> StepOutcome | None:
         """Notes the late arguments and settles their tokens: a step that waits for a person holds none, nor a slot."""
-        self._set(step, StepStatus.WAITING)
-        allowance = await self._slots.allowance(step, step.expected_tokens)
+        allowance = await self._allowance(step, tool)
         if not isinstance(allowance, int):
             return allowance
         with self._slots.taken(step) as used:
@@ -219,8 +221,7 @@ class Run:
             whole = replace(step, arguments={**step.arguments, **filled.arguments})
             ended = await self._called(whole, tool, allowance - sum(used))
             used.append(ended.tokens)
-            told = whole.arguments if step.late else {}
-            return replace(ended, tokens=filled.tokens + ended.tokens, arguments=told)
+            return replace(ended, tokens=filled.tokens + ended.tokens, arguments=whole.arguments if step.late else {})
 
     async def _fill(self, step: Step, tool: Tool, allowance: int) -> Filled:
         if not step.late or self._plan is None:

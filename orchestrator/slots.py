@@ -19,15 +19,19 @@ class Slots:
         self._most, self._budget, self._outcomes, self._stopping = most, budget, outcomes, stopping
         self._taken = 0
 
-    async def allowance(self, step: Step, estimate: int) -> int | StepOutcome | None:
+    async def allowance(
+        self, step: Step, estimate: int, taken_back: Callable[[], StepOutcome | None]
+    ) -> int | StepOutcome | None:
         """Waits for a slot and for tokens; a step that could fit after others settle waits for them.
 
-        The tokens that it may use, how it ends where it is refused, or None where the run stops.
+        The tokens that it may use, how it ends where it is refused or `taken_back`, or None where the run stops.
         """
         while True:
             await workflow.wait_condition(lambda: self._stopping() or self._taken < self._most)
             if self._stopping():
                 return None
+            if ended := taken_back():
+                return ended
             reserved = self._budget.reserve(step.id, estimate)
             if reserved.verdict is Verdict.REFUSED:
                 return end(step, StepStatus.REFUSED, reserved.reason)

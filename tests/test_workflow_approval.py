@@ -2,13 +2,16 @@
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
 
 from orchestrator import names
-from orchestrator.plans import Progress, StepStatus
+from orchestrator.plans import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
-from tests.temporal import activities_of, replays, until
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import activities_of, replays, until, working
 from tests.test_workflow_model import CALL, COMPLETE, FILLED, PLAN, PLANNED, ROUTE, STEPS, assisted
 
 REPLIES = [PLANNED, STEPS, FILLED, "It is noted."]
@@ -97,3 +100,29 @@ async def test_a_run_that_continues_as_new_calls_with_what_was_approved(
     assert [str(step.status) for step in result.steps] == ["done", "done", "done"]
     assert at.desk.calls.count(("add_note", WHOLE)) == 1
     assert (at.model.left, len(at.model.asked)) == (0, 4)
+
+
+async def test_a_no_after_the_yes_counts_until_the_step_starts(temporal_address: str, task_queue: str) -> None:
+    desk = Desk()
+    desk.release.clear()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    async with working(client, task_queue):
+        request = RunRequest(
+            task="Read the file a.txt and delete the file b.txt",
+            tenant=TENANT,
+            approve_destructive=True,
+            parallel_steps=1,
+        )
+        handle = await client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        )
+        await desk.reached(1)
+        await handle.signal(names.APPROVE, "s2")
+        await until(handle, "s2", StepStatus.WAITING)
+        await handle.signal(names.REJECT, "s2")
+        desk.release.set()
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    assert [str(step.status) for step in result.steps] == ["done", "refused"]
+    assert [name for name, _ in desk.calls] == ["read_file"]
+    assert result.budget.reserved == 0
