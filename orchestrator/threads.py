@@ -18,7 +18,7 @@ class Threads:
         self._most, self._name = most, name
         self._pool: ThreadPoolExecutor | None = None
 
-    async def run(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
         """What `asyncio.to_thread` does, in a thread of these."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)

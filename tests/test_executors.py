@@ -54,6 +54,17 @@ async def test_a_plain_function_runs_in_a_thread_and_its_value_becomes_structure
     assert result.structured == {"path": "a.txt", "main": False}
 
 
+async def test_a_plain_function_s_arguments_may_have_any_name() -> None:
+    names = ("self", "work", "call", "function", "func", "context")
+    tool = Tool(server="s", name="keep", kind=Kind.AGENT, input_schema=schema(**dict.fromkeys(names, TEXT)))
+
+    def keep(**arguments: str) -> dict[str, str]:
+        return arguments
+
+    result = await Executors({"s:keep": keep}).execute(call(tool, **dict.fromkeys(names, "a")))
+    assert result.structured == dict.fromkeys(names, "a")
+
+
 @dataclass
 class Employee:
     name: str
