@@ -6,10 +6,11 @@ tool it comes from, else by the parameter's own name.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from heapq import nlargest
+from operator import itemgetter
 
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
@@ -25,26 +26,27 @@ BEHIND = 0.95
 _IDENTIFIES = frozenset("id ids uid gid uuid guid key slug handle".split())
 _ALONE = frozenset("id ids uuid guid".split())
 """These identify something also where they do not say what."""
-_CREDENTIALS = frozenset(terms("token session cookie"))
-"""These are what is sought themselves; an `api_key` is configured, and no tool's to give."""
+_CREDENTIALS = frozenset("token session cookie".split())
+"""These are what is sought themselves; `max_tokens` is none."""
+_SOUGHT = frozenset(map(stem, _CREDENTIALS))
+_CONFIGURED = frozenset("api access secret private public".split())
+"""A key that is one of these is no tool's to give."""
 _SEEKING = frozenset(terms("list search find query lookup look resolve browse get fetch show read retrieve discover"))
-_MAKING = frozenset(terms("create add new make login authenticate authorize start open register"))
+_MAKING = frozenset(terms("create add new make login authenticate start open register"))
 """What gives a credential, too; an identifier of a thing that is there already comes from none of them."""
+_CREATING = frozenset(terms("create new"))
+"""The caller chooses the identifier of what these make."""
 _ENDING = frozenset(terms("delete remove update cancel archive modify edit set reset close revoke disable stop logout"))
-_GIVING = _SEEKING | _MAKING
+_VERBS = _SEEKING | _MAKING | _ENDING
 _SEARCH = stem("search")
 _IN_NAMES = _IDENTIFIES | frozenset(map(stem, _IDENTIFIES))
 _TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*\w")
 """A name that can be a tool's only: `get_links`, `get-links`, `getLinks`."""
-_NUMBER = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A required parameter, what thing it identifies, in terms, and the positions of the tools that give it.
-
-    Where it is a bare `id`, the thing is empty: what the tool itself is about.
-    """
+    """A required parameter, what thing it identifies, in terms, and the positions of the tools that give it."""
 
     parameter: str
     thing: frozenset[str]
@@ -64,14 +66,14 @@ class Raised:
 def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]) -> dict[int, Raised]:
     """The sources among these tools that score higher for what the best of them require.
 
-    scores: by position, best first. Sources of the same share the chance.
+    scores: by position. Sources of the same share the chance.
     """
     raised: dict[int, Raised] = {}
-    for tool, score in islice(scores.items(), REQUIRING):
+    for tool, score in nlargest(REQUIRING, scores.items(), key=itemgetter(1)):
         for requirement in unmet(tool):
-            chance = CALLED * score / max(len(requirement.sources), 1)
-            for source in requirement.sources:
-                own = scores.get(source, 1.0)
+            sources = [source for source in requirement.sources if source in scores]
+            for source in sources:
+                own, chance = scores[source], CALLED * score / len(sources)
                 worth = min(own + (1 - own) * chance, BEHIND * score)
                 if worth > (raised[source].score if source in raised else own):
                     raised[source] = Raised(worth, chance, requirement.parameter, tool)
@@ -91,24 +93,21 @@ class Prerequisites:
         self._known: dict[int, tuple[Requirement, ...]] = {}
         self._given: dict[tuple[str, frozenset[str], frozenset[str]], tuple[int, ...]] = {}
 
-    def unmet(self, position: int, said: Container[str], task: str) -> tuple[Requirement, ...]:
-        """What a tool requires and the task does not give: that says the thing, and a number, as most identifiers have.
-
-        said: the task's terms.
-        """
+    def of(self, position: int) -> tuple[Requirement, ...]:
+        """What a tool requires and others give."""
         found = self._known.get(position)
         if found is None:
             found = self._known[position] = tuple(self._requirements(position))
-        if not found or not _NUMBER.search(task):
-            return found
-        return tuple(own for own in found if not all(term in said for term in own.thing))
+        return found
 
     def _requirements(self, position: int) -> Iterator[Requirement]:
-        for parameter, description in _required(self._tools[position]).items():
+        tool = self._tools[position]
+        for parameter, description in _required(tool).items():
             thing = _identified(parameter)
-            sources = self._named_in(description, position) or self._giving(self._tools[position], thing)
+            sources = self._named_in(description, position) or self._giving(tool, thing)
             if sources:
-                yield Requirement(parameter, frozenset(terms(parameter)) if thing is None else thing, sources)
+                about = _subject(tool) - _ENDING if thing == frozenset() else frozenset()
+                yield Requirement(parameter, thing or about.union(terms(parameter)), sources)
 
     def _named_in(self, description: str, position: int) -> tuple[int, ...]:
         """The tools of the same server that a parameter's description names."""
@@ -118,9 +117,10 @@ class Prerequisites:
 
     def _giving(self, tool: Tool, thing: frozenset[str] | None) -> tuple[int, ...]:
         """The tools that give what this one requires; the same for all of its server that require the thing."""
-        if thing is None:
+        subject = _subject(tool)
+        if thing is None or (_verb(tool) in _CREATING and (thing or subject) == subject):
             return ()
-        wanted = tool.server, thing, thing or _subject(tool)
+        wanted = tool.server, thing, thing or subject
         if wanted not in self._given:
             self._given[wanted] = self._find(*wanted)
         return self._given[wanted]
@@ -131,25 +131,24 @@ class Prerequisites:
         beyond: dict[int, int] = {}
         for position in self._beside(server, thing, about):
             subject = _subject(self._tools[position])
-            if thing and thing <= _name(self._tools[position]):
+            if thing and thing <= _words(self._tools[position].name):
                 beyond[position] = len(subject - thing)
-            elif not thing and subject and subject <= about:
+            elif not thing and subject <= about:
                 beyond[position] = -len(subject)
-        if beyond:
-            least = min(beyond.values())
+        if beyond or thing & _SOUGHT:
+            least = min(beyond.values(), default=0)
             return tuple(position for position, more in beyond.items() if more == least)
         return tuple(p for p in self._beside(server, thing, (_SEARCH,)) if not _subject(self._tools[p]))
 
     def _beside(self, server: str, thing: frozenset[str], words: Iterable[str]) -> list[int]:
         """The server's tools that are named with one of these terms, may give the thing, and do not require it."""
-        verbs = _GIVING if thing & _CREDENTIALS else _SEEKING
+        verbs = _SEEKING | _MAKING if thing & _SOUGHT else _SEEKING
         return [
             position
             for position in sorted({position for word in words for position in self._named(word)})
             if (tool := self._tools[position]).server == server
-            and _name(tool) & verbs
-            and not _name(tool) & _ENDING
-            and all(thing != _identified(parameter) for parameter in _required(tool))
+            and _verb(tool) in verbs
+            and (thing or _subject(tool)) not in [_meant(parameter, tool) for parameter in _required(tool)]
         ]
 
 
@@ -170,22 +169,38 @@ def _required(tool: Tool) -> dict[str, str]:
 def _identified(parameter: str) -> frozenset[str] | None:
     """The terms of the thing that a parameter identifies; None if it identifies nothing that a tool gives."""
     *before, last = spaced(parameter).lower().split() or [""]
-    if stem(last) in _CREDENTIALS:
+    if last in _CREDENTIALS:
         return frozenset((stem(last),))
-    if last not in (_IDENTIFIES if before else _ALONE) or before == ["api"]:
+    if last not in (_IDENTIFIES if before else _ALONE) or (last == "key" and not _CONFIGURED.isdisjoint(before)):
         return None
-    return frozenset(filter(None, map(stem, before)))
+    thing = frozenset(filter(None, map(stem, before)))
+    return thing - _IN_NAMES or thing  # "issueIdOrKey" is an issue's, "key_id" a key's.
 
 
-def _name(tool: Tool) -> frozenset[str]:
-    return _words(tool.name) - _IN_NAMES
+def _meant(parameter: str, tool: Tool) -> frozenset[str] | None:
+    """The same, where a bare `id` is of what the tool is about."""
+    thing = _identified(parameter)
+    return None if thing is None else thing or _subject(tool)
 
 
 def _subject(tool: Tool) -> frozenset[str]:
     """What the tool's name is about: its terms without verbs and its server's."""
-    return _name(tool) - _SEEKING - _MAKING - _words(tool.server)
+    return _words(tool.name) - _IN_NAMES - _SEEKING - _MAKING - _words(tool.server)
+
+
+def _verb(tool: Tool) -> str:
+    """What the tool's name says that it does: by its first word ("list_sets"), else by the last verb ("set_list")."""
+    words = _in_order(tool.name)
+    verbs = [word for word in words if word in _VERBS]
+    if not verbs:
+        return ""
+    return verbs[0] if words[0] in _VERBS else verbs[-1]
+
+
+def _words(identifier: str) -> frozenset[str]:
+    return frozenset(_in_order(identifier))
 
 
 @lru_cache(maxsize=100_000)
-def _words(identifier: str) -> frozenset[str]:
-    return frozenset(terms(spaced(identifier)))
+def _in_order(identifier: str) -> tuple[str, ...]:
+    return tuple(terms(spaced(identifier)))

@@ -1,6 +1,7 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from orchestrator.features import (
     semantic_features,
     union,
 )
+from orchestrator.identified import identified_in
 from orchestrator.index import Index
 from orchestrator.postings import Columns
 from orchestrator.prerequisites import REQUIRING, Requirement
@@ -148,7 +150,12 @@ class Search:
 
     def unmet(self, position: int) -> tuple[Requirement, ...]:
         """What this tool requires that the task does not give and others may."""
-        return self._index.prerequisites.unmet(position, self._understood.terms, self._understood.asked)
+        found = self._index.prerequisites.of(position)
+        return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
+
+    @cached_property
+    def _identified(self) -> frozenset[str]:
+        return identified_in(self._understood.asked)
 
     def gate(self, found: Candidates) -> float:
         """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.

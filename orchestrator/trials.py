@@ -66,14 +66,11 @@ def tried(
     others = np.ones(len(index.catalogue), np.bool_)
     others[list(right)] = False
 
-    def unmet(position: int) -> tuple[Requirement, ...]:
-        return index.prerequisites.unmet(position, understood.terms, understood.asked)
-
     def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
         both = found.by_both(index.semantic(embedder), vectors)
-        return words, both, found.confidence(both)
+        return words, both, found.confidence(both), found.unmet
 
     there, away = search(WIDTH, None), search(WIDTH, others)
     far = search(DEEP, None) if deep else there
@@ -82,20 +79,20 @@ def tried(
         answerable=bool(right),
         opening=opening_of(there[0]),
         opening_absent=opening_of(away[0]),
-        keyword=_claim(there[0], _ordered(far[0], unmet), there[0].sure, away[0].sure, right),
-        both=_claim(there[1], _ordered(far[1], unmet), there[2], away[2], right),
+        keyword=_claim(there[0], _ordered(far[0], far[3]), there[0].sure, away[0].sure, right),
+        both=_claim(there[1], _ordered(far[1], far[3]), there[2], away[2], right),
     )
 
 
-_Found = tuple[Candidates, Candidates, float]
-"""The candidates of the keyword leg and of both, and how sure both are of their best."""
+_Unmet = Callable[[int], tuple[Requirement, ...]]
+_Found = tuple[Candidates, Candidates, float, _Unmet]
+"""The candidates of the keyword leg and of both, how sure both are of their best, and what each tool requires."""
 
 
-def _ordered(found: Candidates, unmet: Callable[[int], tuple[Requirement, ...]]) -> dict[int, float]:
+def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:
     """The scores of the best 50, best first, as `route` has them: sources raised."""
     chances = found.keyword if found.merged is None else found.merged
-    order = np.argsort(-chances, kind="stable")
-    scores = dict(zip(found.chosen[order].tolist(), chances[order].tolist(), strict=True))
+    scores = dict(zip(found.chosen.tolist(), chances.tolist(), strict=True))
     scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
     return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])
 

@@ -58,7 +58,8 @@ LAYERS = {
     "records": "errors forms reading names models completions schemas exports decision plans payloads held budget",
     "workflow side": "durable keys ending assisted approving slots running workflow workflows",
     "words and settings": "options endpoints variants text phrases suspicion tokens everyday pasted quoted lists "
-    "prerequisites clauses spelling slips deeds negation wording catalogue embed said postings steps wordpairs metrics",
+    "prerequisites identified clauses spelling slips deeds negation wording catalogue embed said postings steps "
+    "wordpairs metrics",
     "stages and services": "stages features confidence coverage index search trials probes findability fit fitting "
     "explain costs context continuing flagged outcome ranking remarks conclusion indexes store storage mcp connections "
     "sync planning planner structured llm deciding completing threads executors devserver",

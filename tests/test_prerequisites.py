@@ -6,18 +6,21 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.confidence import shipped
 from orchestrator.context import for_decision, for_step
 from orchestrator.deciding import choose
 from orchestrator.decision import Decision
+from orchestrator.embed import embedder_for
 from orchestrator.index import Index
 from orchestrator.llm import Models
 from orchestrator.models import Fusion, Gives, Match, RouteHint, RouteRequest, Tool, Turn
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
-from orchestrator.prerequisites import BEHIND
+from orchestrator.prerequisites import BEHIND, REQUIRING
 from orchestrator.router import Router
 from orchestrator.testing import ScriptedModel
+from orchestrator.trials import tried
 from tests.catalogues import EXAMPLES, sample, taking, tool
 from tests.command_line import Ran
 
@@ -28,18 +31,6 @@ OTHERS = [
     tool("mail:send", "Send a mail."),
     tool("wiki:edit", "Edit."),
 ]
-
-
-def needing(parameter: str, description: str = "", name: str = "s:update_order") -> Tool:
-    return tool(name, "Change it.", input_schema=taking(parameter, **{parameter: description}))
-
-
-def sources(wanting: Tool, *others: Tool, task: str = "", said: str = "") -> list[str]:
-    """The keys of the tools that give what the first one requires."""
-    index = Index(Catalogue([wanting, *others]))
-    place = index.catalogue.positions[wanting.key]
-    found = index.prerequisites.unmet(place, said.split(), task)
-    return [index.catalogue.tools[position].key for need in found for position in need.sources]
 
 
 async def routed(query: str, *tools: Tool, **given: Any) -> Decision:
@@ -116,76 +107,6 @@ async def test_filters_and_reciprocal_ranks_go_without() -> None:
     assert all("required" not in match.evidence for match in decision.matches)
 
 
-def test_the_tool_that_a_parameter_s_description_names_gives_it() -> None:
-    wanting = needing("library", "The exact name, from resolve-library first.", "docs:get-docs")
-    others = [tool("docs:resolve-library"), tool("docs:list-libraries"), tool("other:resolve-library")]
-    assert sources(wanting, *others) == ["docs:resolve-library"]
-    assert sources(needing("url", "As getLinks returned it.", "s:read"), tool("s:getLinks")) == ["s:getLinks"]
-    assert sources(needing("q", "What to search for, or list.", "s:read"), tool("s:search"), tool("s:list")) == []
-
-
-@pytest.mark.parametrize("parameter", ["order_id", "orderId", "order-key", "orderIds", "order_slug"])
-def test_an_identifier_comes_from_what_lists_or_finds_its_thing(parameter: str) -> None:
-    assert sources(needing(parameter), tool("s:list_orders"), tool("s:list_users")) == ["s:list_orders"]
-    assert sources(needing(parameter), tool("s:findOrder"), tool("s:create_order")) == ["s:findOrder"]
-
-
-def test_the_name_that_says_least_else_is_chosen_and_equals_share() -> None:
-    assert sources(needing("order_id"), tool("s:list_orders"), tool("s:list_order_items")) == ["s:list_orders"]
-    assert sources(needing("order_id"), tool("s:list_orders"), tool("s:s_orders_get")) == [
-        "s:list_orders",
-        "s:s_orders_get",
-    ]
-
-
-def test_neither_other_servers_nor_what_ends_or_needs_the_same_give_it() -> None:
-    wanting = needing("order_id")
-    assert sources(wanting, tool("t:list_orders"), tool("s:delete_order"), tool("s:create_order")) == []
-    assert sources(wanting, needing("orderId", "", "s:get_order")) == []
-
-
-def test_a_bare_id_is_of_what_the_tool_is_about() -> None:
-    assert sources(needing("id", "", "s:delete_order"), tool("s:list_orders"), tool("s:list_users")) == [
-        "s:list_orders"
-    ]
-    assert sources(needing("key", "", "s:press"), tool("s:list_keys")) == []
-
-
-def test_a_server_s_general_search_gives_what_nothing_is_named_for() -> None:
-    assert sources(needing("folder_id"), tool("s:search"), tool("s:list_users")) == ["s:search"]
-    assert sources(needing("folder_id"), tool("s:search"), tool("s:list_folders")) == ["s:list_folders"]
-
-
-def test_a_token_comes_from_what_makes_one_and_an_api_key_from_none() -> None:
-    assert sources(needing("access_token"), tool("s:create_token")) == ["s:create_token"]
-    assert sources(needing("session_id"), tool("s:start_session"), tool("s:list_orders")) == ["s:start_session"]
-    assert sources(needing("api_key"), tool("s:get_api"), tool("s:search")) == []
-
-
-def test_a_number_beside_the_thing_meets_a_need_and_one_of_something_else_does_not() -> None:
-    listing = tool("s:list_orders")
-    assert sources(needing("order_id"), listing, task="cancel order 4711", said="cancel order") == []
-    assert sources(needing("order_id"), listing, task="cancel the order", said="cancel order") == ["s:list_orders"]
-    assert sources(needing("order_id"), listing, task="cancel it by 5 pm", said="cancel") == ["s:list_orders"]
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        None,
-        {},
-        {"required": "order_id"},
-        {"required": [7, None, ""]},
-        {"required": ["order_id"], "properties": [1]},
-        {"required": ["order_id"], "properties": {"order_id": {"description": 5}}},
-    ],
-)
-def test_schemas_that_are_none_require_what_can_be_read_of_them(schema: Any) -> None:
-    named = isinstance(schema, dict) and schema.get("required") == ["order_id"]
-    found = sources(tool("s:update_order", input_schema=schema), tool("s:list_orders"))
-    assert found == (["s:list_orders"] if named else [])
-
-
 async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_asked_for() -> None:
     cancel = tool("shop:cancel_order", "Cancel an order.", input_schema=taking("order_id", order_id=""))
     find = tool("shop:find_order", "Find an order by its email.", input_schema=taking("email", email=""))
@@ -213,3 +134,23 @@ async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
         async with Models(Options(model="m", model_url=server.url), api_key="k") as client:
             await choose(client, decision)
         assert line in server.asked[0].text
+
+
+@pytest.mark.parametrize(("asking", "found"), [(1, 1), (7, REQUIRING)])
+async def test_sources_of_the_best_five_are_candidates_without_a_word_of_the_task(asking: int, found: int) -> None:
+    wanted = taking("order_id", order_id="")
+    faxes = [tool(f"s{n}:send_fax", "Send a fax.", input_schema=wanted) for n in range(asking)]
+    others = [tool(f"s{n}:{name}") for n in range(7) for name in ("list_orders", "read_fax")]
+    async with Router(Catalogue([*faxes, *others])) as router:
+        request = RouteRequest(query="send a fax", tenant="local", route_hint=RouteHint.KEYWORD, limit=30)
+        matches = (await router.route(request)).matches
+    assert sum(match.tool.name == "list_orders" for match in matches) == found
+
+
+def test_trials_see_sources_where_route_shows_them() -> None:
+    index = Index(Catalogue([POST, CHANNELS, *OTHERS]))
+    trial = tried(
+        index, shipped(), embedder_for(Options(embedder="static")), "post a message that lunch is ready", (0,)
+    )
+    for claim in (trial.keyword, trial.both):
+        assert [index.catalogue.tools[position].key for position in claim.order[:2]] == [POST.key, CHANNELS.key]
