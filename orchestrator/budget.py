@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from orchestrator.plans import BudgetReport, Limits
+from orchestrator.limits import BudgetReport, Limits
 
 
 class Verdict(StrEnum):

@@ -5,8 +5,9 @@ from typing import Any
 
 from temporalio import workflow
 
+from orchestrator.limits import Limits
 from orchestrator.models import Turn
-from orchestrator.plans import Limits, Plan, RunRequest
+from orchestrator.plans import Plan, RunRequest
 from orchestrator.workflow import ToolRouter
 
 

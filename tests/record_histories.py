@@ -15,10 +15,11 @@ from temporalio.client import Client, WorkflowHandle
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.devserver import dev_server
+from orchestrator.limits import Limits
 from orchestrator.llm import Models
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import Limits, RunRequest, StepStatus
+from orchestrator.plans import RunRequest, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.budget import Budget, Verdict
 from orchestrator.errors import InvalidInput
-from orchestrator.plans import Limits
+from orchestrator.limits import Limits
 
 STEP = 16_000
 

@@ -55,7 +55,8 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "errors forms reading names models completions schemas exports decision plans payloads held budget",
+    "records": "errors forms reading names models completions schemas exports decision limits plans payloads held "
+    "budget",
     "workflow side": "durable keys ending assisted approving slots running workflow workflows",
     "words and settings": "options endpoints variants text phrases suspicion tokens everyday pasted quoted lists "
     "prerequisites identified clauses spelling slips deeds negation wording catalogue embed said postings steps "

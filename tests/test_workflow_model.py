@@ -12,10 +12,11 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator import names
+from orchestrator.limits import Limits
 from orchestrator.llm import Models
 from orchestrator.models import Turn
 from orchestrator.options import Options
-from orchestrator.plans import Limits, RunRequest, RunResult
+from orchestrator.plans import RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow

@@ -13,9 +13,10 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
+from orchestrator.limits import Limits
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
-from orchestrator.plans import Limits, Progress, RunRequest, RunResult, StepStatus
+from orchestrator.plans import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow

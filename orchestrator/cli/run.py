@@ -27,9 +27,10 @@ from orchestrator.cli.temporal import (
 )
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
+from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import Limits, Plan, PlanRequest, RunRequest, RunResult, StepStatus
+from orchestrator.plans import Plan, PlanRequest, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
