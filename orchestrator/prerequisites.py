@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
+from orchestrator.variants import words_of
 
 REQUIRING = 5
 """Of so many of the best tools the needs are met: a further one is hardly called."""
@@ -46,11 +47,15 @@ _TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A required parameter, what thing it identifies, in terms, and the positions of the tools that give it."""
+    """A required parameter and the positions of the tools that give it. `things`: in terms, what it may identify."""
 
     parameter: str
-    thing: frozenset[str]
+    things: tuple[frozenset[str], ...]
     sources: tuple[int, ...]
+
+    def met_by(self, identified: frozenset[str]) -> bool:
+        """Whether a task that identifies this needs no source."""
+        return any(thing <= identified for thing in self.things)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,9 @@ class Prerequisites:
             thing = _identified(parameter)
             sources = self._named_in(description, position) or self._giving(tool, thing)
             if sources:
-                about = _subject(tool) - _ENDING if thing == frozenset() else frozenset()
-                yield Requirement(parameter, thing or about.union(terms(parameter)), sources)
+                about = _subject(tool) - _ENDING if thing == frozenset() else ()
+                alone = frozenset(terms(parameter)), *(frozenset((term,)) for term in about)
+                yield Requirement(parameter, (thing,) if thing else alone, sources)
 
     def _named_in(self, description: str, position: int) -> tuple[int, ...]:
         """The tools of the same server that a parameter's description names."""
@@ -173,7 +179,8 @@ def _identified(parameter: str) -> frozenset[str] | None:
         return frozenset((stem(last),))
     if last not in (_IDENTIFIES if before else _ALONE) or (last == "key" and not _CONFIGURED.isdisjoint(before)):
         return None
-    thing = frozenset(filter(None, map(stem, before)))
+    said = [part for word in before for part in words_of(word) or [word]]  # An acronym may be spelt out in names.
+    thing = frozenset(filter(None, map(stem, said)))
     return thing - _IN_NAMES or thing  # "issueIdOrKey" is an issue's, "key_id" a key's.
 
 

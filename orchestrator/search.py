@@ -151,7 +151,7 @@ class Search:
     def unmet(self, position: int) -> tuple[Requirement, ...]:
         """What this tool requires that the task does not give and others may."""
         found = self._index.prerequisites.of(position)
-        return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
+        return tuple(own for own in found if not own.met_by(self._identified)) if found else found
 
     @cached_property
     def _identified(self) -> frozenset[str]:

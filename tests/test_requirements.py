@@ -20,7 +20,7 @@ def sources(wanting: Tool, *others: Tool, task: str = "") -> list[str]:
     """The keys of the tools that give what the first one requires and the task does not."""
     index = Index(Catalogue([wanting, *others]))
     given = identified_in(task)
-    needs = [need for need in index.prerequisites.of(index.catalogue.positions[wanting.key]) if not need.thing & given]
+    needs = [need for need in index.prerequisites.of(index.catalogue.positions[wanting.key]) if not need.met_by(given)]
     return [index.catalogue.tools[position].key for need in needs for position in need.sources]
 
 
@@ -49,6 +49,8 @@ def test_the_name_that_says_least_else_is_chosen_and_equals_share() -> None:
     ]
     named = [tool("shop:shop_orders_get"), tool("shop:find_order_id"), tool("shop:list_orders")]
     assert len(sources(needing("order_id", "", "shop:update_order"), *named)) == 3
+    for listing in ("s:list_prs", "s:list_pull_requests"):
+        assert sources(needing("pr_id"), tool(listing), tool("s:list_repositories")) == [listing]
     assert sources(needing("line_item_id"), tool("s:list_lines"), tool("s:list_line_items")) == ["s:list_line_items"]
 
 
@@ -113,6 +115,13 @@ def test_what_the_task_identifies_itself_needs_no_source() -> None:
     for wanting in (needing("order_id"), needing("id")):
         assert sources(wanting, tool("s:list_orders"), task="update order 4711") == []
         assert sources(wanting, tool("s:list_orders"), task="update 3 orders") == ["s:list_orders"]
+    item = needing("order_item_id"), tool("s:list_order_items")
+    assert sources(*item, task="update order item 5") == []
+    assert sources(*item, task="update the item of order 5") == ["s:list_order_items"]
+    noting = needing("id", "", "s:update_order_note"), tool("s:list_order_notes")
+    assert sources(*noting, task="update note 5") == []
+    assert sources(*noting, task="update the note with id 5") == []
+    assert sources(*noting, task="update 5 notes") == ["s:list_order_notes"]
 
 
 def test_what_a_description_names_is_met_by_the_parameter_s_own_name() -> None:
@@ -126,7 +135,7 @@ def raised(needs: dict[int, tuple[int, ...]], scores: dict[int, float]) -> dict[
 
     def unmet(position: int) -> list[Requirement]:
         sources = needs.get(position)
-        return [Requirement("order_id", frozenset(("order",)), sources)] if sources else []
+        return [Requirement("order_id", (frozenset(("order",)),), sources)] if sources else []
 
     found = raised_among(scores, unmet).items()
     return {position: (own.required_by, round(own.score, 9), round(own.chance, 9)) for position, own in found}
