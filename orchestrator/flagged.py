@@ -5,10 +5,12 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.everyday import ACTIONS
 from orchestrator.index import Index
 from orchestrator.models import Match, Tool
-from orchestrator.text import terms
+from orchestrator.text import stem, terms
 
+_ACTIONS = frozenset(map(stem, ACTIONS))
 MOST = 0.65
 """The most that a flagged tool scores: below the gate, so it settles nothing."""
 LEAST = 0.2
@@ -45,9 +47,11 @@ def set_beside(
 
 
 def _score(tool: Tool, cosine: float, asked: Container[str]) -> float:
-    """By meaning, and by the share of its name's words that were asked for; no word at all halves it."""
+    """By meaning, and by the share of its name's words that were asked for; no word at all halves it, and an action
+    alone ("get") is none."""
     name = set(terms(tool.name))
-    share = sum(word in asked for word in name) / len(name) if name else 0.0
+    shared = {word for word in name if word in asked}
+    share = len(shared) / len(name) if shared - _ACTIONS or shared == name != set() else 0.0
     by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
     return min(MOST, max(by_meaning, MOST * share if share >= 0.5 else 0.0))
 

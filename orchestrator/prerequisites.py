@@ -158,6 +158,12 @@ class Prerequisites:
         ]
 
 
+def is_banned(tool: Tool, forbidden: Iterable[str]) -> bool:
+    """Whether a task forbids this lookup: "without fetching orders", "don't list or find users"."""
+    subject = _subject(tool)
+    return bool(subject) and any(subject <= said and said & _SEEKING for said in map(_words, forbidden))
+
+
 def _required(tool: Tool) -> dict[str, str]:
     """The tool's required parameters, each with its description."""
     schema = tool.input_schema or {}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.models import Fusion
 from orchestrator.outcome import Outcome
-from orchestrator.prerequisites import Raised, Requirement, raised_among
+from orchestrator.prerequisites import Raised, Requirement, is_banned, raised_among
 from orchestrator.search import Candidates, ClauseFound, Search
 from orchestrator.stages import select
 from orchestrator.stages.conversation import used_lately
@@ -112,8 +112,8 @@ def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> bool:
 def _raise_prerequisites(
     outcome: Outcome, search: Search, scores: dict[int, float], evidence: dict[int, dict[str, float]]
 ) -> dict[int, Raised]:
-    """The tools that score higher for what they give to others. What one that was used lately gives is there already;
-    reciprocal ranks take no part."""
+    """The tools that score higher for what they give to others. What one that was used lately gives is there already,
+    and none is looked up that the task forbids to; reciprocal ranks take no part."""
     if outcome.request.fusion is Fusion.RRF:
         return {}
     places, used = outcome.index.catalogue.positions, used_lately(outcome.request.conversation)
@@ -122,7 +122,9 @@ def _raise_prerequisites(
     def unmet(position: int) -> list[Requirement]:
         return [own for own in search.unmet(position) if there.isdisjoint(own.sources)]
 
-    raised = raised_among(scores, unmet)
+    raised, tools = raised_among(scores, unmet), outcome.index.catalogue.tools
+    if forbidden := outcome.understood.forbidden:
+        raised = {position: own for position, own in raised.items() if not is_banned(tools[position], forbidden)}
     for position, own in raised.items():
         scores[position] = own.score
         evidence[position]["required"] = own.chance
