@@ -138,13 +138,13 @@ def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Ov
     matches = []
     for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
-        why = low + explain.why(evidence, words, _notes(outcome, ranked, position))
         gives, score = _gives(outcome, ranked, position), ranked.scores[position]
+        why = low + explain.why(evidence, words, _notes(outcome, ranked, position, gives))
         matches.append(Match(tool=tool, score=score, evidence=evidence, why=why, words=words, gives=gives))
     return matches
 
 
-def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
+def _notes(outcome: Outcome, ranked: Ranked, position: int, gives: Gives | None) -> list[str]:
     evidence, tool = ranked.evidence[position], outcome.index.catalogue.tools[position]
     notes = []
     if "always" in evidence:
@@ -152,7 +152,7 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int) -> list[str]:
     if "explicit" in evidence:
         said = next(m.said for m in outcome.explicit.mentions if m.server == tool.server and not m.negated)
         notes.append(f'server named by "{said}"')
-    if gives := _gives(outcome, ranked, position):
+    if gives is not None:
         notes.append(str(gives))
     if position in ranked.moved_up:
         notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')

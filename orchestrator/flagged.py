@@ -5,12 +5,11 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.everyday import ACTIONS
 from orchestrator.index import Index
 from orchestrator.models import Match, Tool
-from orchestrator.text import stem, terms
+from orchestrator.stages.forbidden import ACTION_TERMS
+from orchestrator.text import terms
 
-_ACTIONS = frozenset(map(stem, ACTIONS))
 MOST = 0.65
 """The most that a flagged tool scores: below the gate, so it settles nothing."""
 LEAST = 0.2
@@ -51,7 +50,7 @@ def _score(tool: Tool, cosine: float, asked: Container[str]) -> float:
     alone ("get") is none."""
     name = set(terms(tool.name))
     shared = {word for word in name if word in asked}
-    share = len(shared) / len(name) if shared - _ACTIONS or shared == name != set() else 0.0
+    share = len(shared) / len(name) if shared and (shared == name or shared - ACTION_TERMS) else 0.0
     by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
     return min(MOST, max(by_meaning, MOST * share if share >= 0.5 else 0.0))
 

@@ -60,7 +60,7 @@ class Gateway:
         await self._router.aclose()
 
     async def stop(self, after_s: float) -> None:
-        """Ends the streams of notices at once, and the calls still under way then: each is told as OutcomeUnknown."""
+        """Ends the streams of notices at once, and after so many seconds the calls that are still under way."""
         await self.notices.close()
         await asyncio.sleep(after_s)
         await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))

@@ -161,7 +161,7 @@ class Prerequisites:
 def is_banned(tool: Tool, forbidden: Iterable[str]) -> bool:
     """Whether a task forbids this lookup: "without fetching orders", "don't list or find users"."""
     subject = _subject(tool)
-    return bool(subject) and any(subject <= said and said & _SEEKING for said in map(_words, forbidden))
+    return bool(subject) and any(subject <= said and said & _SEEKING for said in map(frozenset, map(terms, forbidden)))
 
 
 def _required(tool: Tool) -> dict[str, str]:

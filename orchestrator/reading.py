@@ -53,4 +53,5 @@ def why_unread(error: OSError | UnicodeDecodeError) -> str:
 def first_problem(error: "ValidationError", whole: str = "") -> str:
     """The first thing wrong with a record, without what was given; `whole` names it where that is all of it."""
     problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return f"{'.'.join(map(str, problem['loc'])) or whole}: {problem['msg']}"
+    where = ".".join(map(str, problem["loc"])) or whole
+    return f"{where}: {problem['msg']}" if where else problem["msg"]

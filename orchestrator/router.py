@@ -116,13 +116,7 @@ class Router:
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
-        if isinstance(request, str):
-            request = RouteRequest(query=request, tenant="local")
-        elif not isinstance(request, RouteRequest):
-            raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
-        if conversation:
-            request = replace(request, conversation=tuple(conversation))
-        request.validate()
+        request = _checked(request, conversation)
         started = time.perf_counter()
         index, stale = await self._indexes.get(request.tenant)
         run = _Run(index, request, started)
@@ -191,6 +185,18 @@ class Router:
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(self.embedder.embed, texts)
+
+
+def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> RouteRequest:
+    """The request, of the tenant `local` where only a text is given; InvalidInput for what cannot be routed."""
+    if isinstance(request, str):
+        request = RouteRequest(query=request, tenant="local")
+    elif not isinstance(request, RouteRequest):
+        raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
+    if conversation:
+        request = replace(request, conversation=tuple(conversation))
+    request.validate()
+    return request
 
 
 def _fit_from(given: Calibration | Fit | str | Path) -> Fit:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,23 +71,30 @@ def tried(
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
         both = found.by_both(index.semantic(embedder), vectors)
-        return words, both, found.confidence(both), found.unmet
+        return _Found(words, both, found.confidence(both), found.unmet)
 
     there, away = search(WIDTH, None), search(WIDTH, others)
     far = search(DEEP, None) if deep else there
     return Trial(
         query=query,
         answerable=bool(right),
-        opening=opening_of(there[0]),
-        opening_absent=opening_of(away[0]),
-        keyword=_claim(there[0], _ordered(far[0], far[3]), there[0].sure, away[0].sure, right),
-        both=_claim(there[1], _ordered(far[1], far[3]), there[2], away[2], right),
+        opening=opening_of(there.words),
+        opening_absent=opening_of(away.words),
+        keyword=_claim(there.words, _ordered(far.words, far.unmet), there.words.sure, away.words.sure, right),
+        both=_claim(there.both, _ordered(far.both, far.unmet), there.sure, away.sure, right),
     )
 
 
 _Unmet = Callable[[int], tuple[Requirement, ...]]
-_Found = tuple[Candidates, Candidates, float, _Unmet]
-"""The candidates of the keyword leg and of both, how sure both are of their best, and what each tool requires."""
+
+
+class _Found(NamedTuple):
+    """The candidates of the keyword leg and of both, how sure both are of their best, and what each tool requires."""
+
+    words: Candidates
+    both: Candidates
+    sure: float
+    unmet: _Unmet
 
 
 def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:

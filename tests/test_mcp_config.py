@@ -133,6 +133,9 @@ def test_all_missing_variables_are_named_when_the_server_starts() -> None:
     spec = one({"url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}).servers["it"]
     with pytest.raises(InvalidConfig, match=r"mcp.json: server 'it'.*HOST \(in url\), TOKEN \(in headers.Auth"):
         spec.launch({})
+    spec = one({"command": "x", "args": ["${A}"], "env": {"K": "${B}"}, "envFile": "${C}", "cwd": "${D}"}).servers["it"]
+    with pytest.raises(InvalidConfig, match=r"A \(in args.0.\), C \(in envFile\), B \(in env.K\), D \(in cwd\)"):
+        spec.launch({})
 
 
 def test_what_other_programs_would_ask_for_is_refused() -> None:

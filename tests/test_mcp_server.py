@@ -278,7 +278,7 @@ def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, cont
 
 def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
-    path.write_text('{"org:1": "${T}"}')
+    path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
     tokens = Tokens.read(path, {"T": TOKEN_1})
     assert tokens.tenant_of(f"Bearer {TOKEN_1}") == "org:1"
     assert tokens.tenant_of("Bearer ") is None

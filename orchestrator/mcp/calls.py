@@ -55,9 +55,7 @@ class Call:
         """Notes the server's present definition, and warns if it is not the chosen one; InvalidArguments if the
         arguments do not fit it any more."""
         self.replayable = live.annotations.replayable
-        if self.chosen is None or self.chosen.hash == live.hash:
-            return ()
-        if self.chosen.hash == as_chosen(live, self.chosen).hash:
+        if self.chosen is None or self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()
         try:
             check_arguments(live, self.arguments)
@@ -73,7 +71,9 @@ class Call:
 
 
 def as_chosen(live: Tool, chosen: Tool) -> Tool:
-    """The live tool with what only a catalogue adds to a definition."""
+    """The live tool with what only a catalogue adds to a definition; itself where they are one."""
+    if live.hash == chosen.hash:
+        return live
     return replace(live, keywords=chosen.keywords, labels=chosen.labels, kind=chosen.kind, hash="")
 
 

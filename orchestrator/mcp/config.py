@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import Launch, environment, expand
-from orchestrator.reading import read_json, why_unread, without_comments
+from orchestrator.reading import first_problem, read_json, why_unread, without_comments
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
@@ -178,10 +178,8 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
     try:
         parsed = _Entry.model_validate(entry)
     except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(map(str, problem["loc"]))
-        message = problem["msg"].removeprefix("Value error, ")
-        raise InvalidConfig(f"{source}: server {name!r}: {where}{': ' if where else ''}{message}") from None
+        problem = first_problem(error).replace("Value error, ", "", 1)
+        raise InvalidConfig(f"{source}: server {name!r}: {problem}") from None
     if parsed.disabled or not parsed.enabled:
         return None
     return ServerSpec(

@@ -33,7 +33,7 @@ class Tokens:
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
         """From a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
         try:
-            value = read_json(path.read_text(encoding="utf-8"))
+            value = read_json(path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
         except (ValueError, RecursionError) as error:

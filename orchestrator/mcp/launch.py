@@ -89,8 +89,9 @@ class _Expansion:
 
     def _env_file(self) -> dict[str, str]:
         path = self._expand("envFile", self._spec.env_file)
-        self._refuse_gaps()
-        found = read_env_file(path, f"{self._where}: envFile {self._spec.env_file!r}") if path else {}
+        if not path or self._missing or self._unknown:
+            return {}  # `launch` tells all that is missing.
+        found = read_env_file(path, f"{self._where}: envFile {self._spec.env_file!r}")
         for name, value in found.items():
             self._note(name, value, expanded=False)
         return found

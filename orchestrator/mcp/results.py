@@ -89,7 +89,8 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
 
 
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
-    """A block without secrets, its text within the limit, and its tokens; images and sounds as they are."""
+    """A block without secrets, a text or a text resource within the limit, and its tokens; links, images and sounds
+    are not cut."""
     meta = {"meta": _clean(block.meta, secrets)}
     if block.type == "text":
         text, _, tokens = _cut(secrets.scrub_result(block.text), limit)

@@ -22,7 +22,7 @@ _BESIDE = frozenset(
 _NARROWED = re.compile(r"(?i)\b(?:all|every|each|both|more|most|too|other|another|same|again|only|just|yet|until)\b")
 _ANOTHER = re.compile(r"(?i)(?:not|instead of|rather than)\s(?:an?|by)\s")
 """Before a thing that nothing of what is asked is to be done to: "create a task, not an issue"."""
-_ACTIONS = frozenset(map(stem, ACTIONS))
+ACTION_TERMS = frozenset(map(stem, ACTIONS))
 
 
 def forbidden_tools(
@@ -39,9 +39,9 @@ def forbidden_tools(
     wanted = _spelt_out(asked)
     for said in forbidden:
         own = _spelt_out(said) - _BESIDE
-        if _NARROWED.search(said) or own & wanted & _ACTIONS:
+        if _NARROWED.search(said) or own & wanted & ACTION_TERMS:
             continue
-        done = own | (wanted & _ACTIONS) if _ANOTHER.match(said) else own
+        done = own | (wanted & ACTION_TERMS) if _ANOTHER.match(said) else own
         near = {position for term in own for position in named(term)}
         found |= {position: said for position in near if _is_said_by(own, done, wanted, tools[position])}
     return found
