@@ -18,13 +18,13 @@ from benchmarks.claims import auc
 from benchmarks.page import write
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder, embedder_for
-from orchestrator.evaluation import read_set
-from orchestrator.findability import Examination
 from orchestrator.fit import Fit
-from orchestrator.fitting import Worth, corrected, corrected_absent, cross_validated, fit_made, worth
-from orchestrator.index import Index
+from orchestrator.measuring.evaluation import read_set
+from orchestrator.measuring.findability import Examination
+from orchestrator.measuring.fitting import Worth, corrected, corrected_absent, cross_validated, fit_made, worth
+from orchestrator.measuring.trials import Trial, tried
 from orchestrator.options import Options
-from orchestrator.trials import Trial, tried
+from orchestrator.retrieval.index import Index
 from training.coverage import left_out_maps
 from training.examples import SETS
 

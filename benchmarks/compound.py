@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.evaluation import Query, read_queries
-from orchestrator.metrics import mean, recall
+from orchestrator.measuring.evaluation import Query, read_queries
+from orchestrator.measuring.metrics import mean, recall
 from orchestrator.models import RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages import parts

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.evaluation import Query, read_queries
+from orchestrator.measuring.evaluation import Query, read_queries
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.stages.conversation import meant

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from orchestrator.catalogue import read_tools
-from orchestrator.suspicion import suspects
+from orchestrator.safety.suspicion import suspects
 
 
 def main() -> None:

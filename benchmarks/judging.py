@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
 from orchestrator.models import Fusion
-from orchestrator.prerequisites import raised_among
+from orchestrator.retrieval.prerequisites import raised_among
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import chances_of, in_turn
 from training.confidence import by_both, by_keyword

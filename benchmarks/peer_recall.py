@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import peers
 from orchestrator.catalogue import Catalogue
-from orchestrator.metrics import recall
+from orchestrator.measuring.metrics import recall
 from orchestrator.models import Tool
 
 PEERS: dict[str, tuple[str, Callable[[Sequence[Tool]], peers.Ranker]]] = {

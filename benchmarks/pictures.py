@@ -17,8 +17,8 @@ from benchmarks.targets import MANY
 from orchestrator.confidence import Calibration
 from orchestrator.coverage import LEVELS, Coverage
 from orchestrator.embed import Embedder
-from orchestrator.evaluation import read_queries
-from orchestrator.metrics import BINS
+from orchestrator.measuring.evaluation import read_queries
+from orchestrator.measuring.metrics import BINS
 from orchestrator.models import MAX_LIMIT, RouteHint
 from training.coverage import route_set, thresholds
 

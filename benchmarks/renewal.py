@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.embed import Vectors, embed_tools, embedder_for
-from orchestrator.index import Index
 from orchestrator.models import Tool
 from orchestrator.options import Options
+from orchestrator.retrieval.index import Index
 from orchestrator.stages.always import DEFAULT_CAPABILITIES
 from orchestrator.store import Store
 

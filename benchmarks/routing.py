@@ -21,13 +21,13 @@ from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
-from orchestrator import metrics
 from orchestrator.catalogue import Catalogue, read_tools
 from orchestrator.confidence import shipped
-from orchestrator.evaluation import Query, read_queries
 from orchestrator.features import best_positions
-from orchestrator.index import Index
+from orchestrator.measuring import metrics
+from orchestrator.measuring.evaluation import Query, read_queries
 from orchestrator.models import RouteHint, RouteRequest, Tool
+from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
 from orchestrator.stages.understand import Understood, understand
 

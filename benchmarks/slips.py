@@ -13,11 +13,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.evaluation import Query, read_queries
-from orchestrator.metrics import mean, recall
+from orchestrator.language.slips import MOST
+from orchestrator.measuring.evaluation import Query, read_queries
+from orchestrator.measuring.metrics import mean, recall
 from orchestrator.models import RouteRequest
 from orchestrator.router import Router
-from orchestrator.slips import MOST
 from training.examples import SETS
 
 SHARE, ASKED = 0.4, 100
@@ -42,7 +42,7 @@ def misspelt(text: str, draw: random.Random) -> str:
 
 async def measure(router: Router, asked: Sequence[tuple[str, Query]], *, corrected: bool) -> Figures:
     rows = []
-    with patch("orchestrator.slips.MOST", MOST if corrected else 0):
+    with patch("orchestrator.language.slips.MOST", MOST if corrected else 0):
         for text, query in asked:
             decision = await router.route(RouteRequest(query=text, tenant="bench"))
             keys = [match.tool.key for match in decision.matches]

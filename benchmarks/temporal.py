@@ -24,7 +24,7 @@ from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.devserver import SETTINGS, dev_server, settle
-from orchestrator.evaluation import read_queries
+from orchestrator.measuring.evaluation import read_queries
 from orchestrator.models import RouteRequest
 from orchestrator.payloads import read
 from orchestrator.plugin import OrchestratorPlugin

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.decision import Decision
+from orchestrator.language.negation import split_negated
+from orchestrator.language.quoted import masked, unquoted
 from orchestrator.models import Match, Stage, Tool
-from orchestrator.negation import split_negated
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import Plan, PlanRequest, Step
-from orchestrator.quoted import masked, unquoted
 from orchestrator.text import field_terms, fields, terms
 from orchestrator.tokens import compact, count_tokens
 

@@ -11,19 +11,19 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.answer.conclusion import conclude
+from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
-from orchestrator.conclusion import conclude
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import Embedder, OpenAIEmbedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.fit import Fit
-from orchestrator.index import Index
-from orchestrator.indexes import Indexes
 from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
-from orchestrator.outcome import Outcome
-from orchestrator.search import Search
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.indexes import Indexes
+from orchestrator.retrieval.search import Search
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.stages.conversation import meant
 from orchestrator.stages.semantic import leaning

@@ -19,14 +19,14 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
-from orchestrator.durable import MODEL_RETRY, RETRY, as_failure, call_config, call_tool
 from orchestrator.errors import ToolrouteError, UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
-from orchestrator.keys import occurrence
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
-from orchestrator.running import Run
+from orchestrator.runs.durable import MODEL_RETRY, RETRY, as_failure, call_config, call_tool
+from orchestrator.runs.keys import occurrence
+from orchestrator.runs.running import Run
 
 __all__ = ["ToolRouter"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.index import Index
 from orchestrator.models import Tool
+from orchestrator.retrieval.index import Index
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
 from tests.catalogues import sample, tool
 

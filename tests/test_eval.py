@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.evaluation import Stages, answer_all, quality, read_set, report
+from orchestrator.measuring.evaluation import Stages, answer_all, quality, read_set, report
 from orchestrator.router import Router
 from tests.command_line import Ran
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.explicit import measure
 from orchestrator.catalogue import Catalogue
-from orchestrator.index import Index
+from orchestrator.retrieval.index import Index
 from orchestrator.stages.explicit import Explicit, Form, ServerIndex
 from tests.catalogues import tool
 from tests.shared_data import query_sets

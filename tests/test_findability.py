@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from orchestrator import findability
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
-from orchestrator.findability import Examination
 from orchestrator.fit import Fit
-from orchestrator.index import Index
+from orchestrator.measuring import findability
+from orchestrator.measuring.findability import Examination
+from orchestrator.measuring.probes import MOST, made_queries
 from orchestrator.models import Tool
 from orchestrator.options import Options
-from orchestrator.probes import MOST, made_queries
+from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
 from orchestrator.text import fields, terms
 from tests.catalogues import EXAMPLES, sample, taking, tool

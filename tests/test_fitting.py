@@ -11,7 +11,7 @@ import pytest
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.fit import Correction, Fit
-from orchestrator.fitting import (
+from orchestrator.measuring.fitting import (
     COVERAGE,
     Worth,
     corrected,
@@ -21,12 +21,12 @@ from orchestrator.fitting import (
     fit_labelled,
     worth,
 )
-from orchestrator.index import Index
+from orchestrator.measuring.probes import made_queries
+from orchestrator.measuring.trials import Trial, tried
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
-from orchestrator.probes import made_queries
+from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
-from orchestrator.trials import Trial, tried
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import Ran
 

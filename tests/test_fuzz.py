@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
-from orchestrator.clauses import MAX_CLAUSES
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.exports import check_arguments, export
+from orchestrator.language.clauses import MAX_CLAUSES
+from orchestrator.language.quoted import masked
 from orchestrator.models import Fusion, RouteHint, RouteRequest, Tool
-from orchestrator.quoted import masked
 from orchestrator.router import Router
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.select import LADDER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.identified import identified_in
+from orchestrator.language.identified import identified_in
 
 
 @pytest.mark.parametrize(

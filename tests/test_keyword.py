@@ -5,8 +5,8 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from orchestrator.models import Tool
-from orchestrator.postings import Counts, PositiveBM25, Postings
-from orchestrator.said import Said
+from orchestrator.sparse.postings import Counts, PositiveBM25, Postings
+from orchestrator.sparse.said import Said
 from orchestrator.stages.keyword import FIELDS, KeywordIndex
 from tests.catalogues import sample, taking, tool
 

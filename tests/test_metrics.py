@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator import metrics
+from orchestrator.measuring import metrics
 
 RANKED = ["a", "x", "b", "y", "c"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.negation import split_negated
+from orchestrator.language.negation import split_negated
 from tests.timing import seconds
 
 

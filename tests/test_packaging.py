@@ -57,14 +57,11 @@ def test_the_public_names_are_these() -> None:
 LAYERS = {
     "records": "errors forms reading names models completions schemas exports decision limits plans payloads held "
     "budget",
-    "workflow side": "durable keys ending assisted approving slots running workflow workflows",
-    "words and settings": "options endpoints variants text phrases suspicion tokens everyday pasted quoted lists "
-    "prerequisites identified clauses spelling slips deeds negation wording catalogue embed said postings steps "
-    "wordpairs metrics",
-    "stages and services": "stages features confidence coverage index search trials probes findability fit fitting "
-    "explain costs context continuing flagged outcome ranking remarks conclusion indexes store storage mcp connections "
-    "sync planning planner structured llm deciding completing threads executors devserver",
-    "router": "router evaluation",
+    "workflow side": "runs workflow workflows",
+    "words and settings": "options endpoints language text safety tokens catalogue embed sparse",
+    "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
+    "connections sync planning planner structured llm deciding completing threads executors devserver",
+    "router": "router measuring",
     "faces": "activities resources plugin notices unlisted gateway mcp_server scripted testing",
     "command line": "cli __main__",
 }

@@ -6,10 +6,10 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
 from orchestrator.features import KEYWORD
-from orchestrator.index import Index
 from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.search import Search
 from orchestrator.router import Router
-from orchestrator.search import Search
 from orchestrator.stages.parts import in_turn
 from orchestrator.stages.understand import understand
 from tests.catalogues import sample, tool

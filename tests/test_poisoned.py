@@ -15,8 +15,8 @@ from orchestrator.exports import export
 from orchestrator.models import RouteHint, RouteRequest, Tool
 from orchestrator.options import Options
 from orchestrator.router import Router
+from orchestrator.safety.suspicion import cleaned, suspects
 from orchestrator.store import Store
-from orchestrator.suspicion import cleaned, suspects
 from tests.catalogues import sample, taking, tool
 from tests.shared_data import queries
 from tests.test_cli_route import run

@@ -11,16 +11,16 @@ from orchestrator.context import for_decision, for_step
 from orchestrator.deciding import choose
 from orchestrator.decision import Decision
 from orchestrator.embed import embedder_for
-from orchestrator.index import Index
 from orchestrator.llm import Models
+from orchestrator.measuring.trials import tried
 from orchestrator.models import Fusion, Gives, Match, RouteHint, RouteRequest, Tool, Turn
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
-from orchestrator.prerequisites import BEHIND, REQUIRING
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.prerequisites import BEHIND, REQUIRING
 from orchestrator.router import Router
 from orchestrator.testing import ScriptedModel
-from orchestrator.trials import tried
 from tests.catalogues import EXAMPLES, sample, taking, tool
 from tests.command_line import Ran
 

@@ -3,11 +3,11 @@
 import pytest
 
 from orchestrator import Router
+from orchestrator.language.negation import split_negated
+from orchestrator.language.quoted import masked, without_messages
 from orchestrator.models import Stage
-from orchestrator.negation import split_negated
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
-from orchestrator.quoted import masked, without_messages
 from orchestrator.stages.understand import QUOTED, understand
 from tests.timing import seconds
 

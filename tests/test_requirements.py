@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.identified import identified_in
-from orchestrator.index import Index
+from orchestrator.language.identified import identified_in
 from orchestrator.models import Tool
-from orchestrator.prerequisites import Requirement, raised_among
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.prerequisites import Requirement, raised_among
 from tests.catalogues import taking, tool
 
 

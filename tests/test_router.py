@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator.answer.explain import MAX_REJECTED
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.embed import Vectors
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
-from orchestrator.explain import MAX_REJECTED
 from orchestrator.models import Fusion, Kind, RouteHint, RouteRequest, Stage
 from orchestrator.options import Options
 from orchestrator.router import Router

@@ -2,9 +2,9 @@
 
 import pytest
 
+from orchestrator.language.slips import LONGEST, respelt, slips
 from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.router import Router
-from orchestrator.slips import LONGEST, respelt, slips
 from orchestrator.text import stem
 from tests.timing import seconds
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.index import Index
 from orchestrator.models import Tool
-from orchestrator.postings import Postings
+from orchestrator.retrieval.index import Index
+from orchestrator.sparse.postings import Postings
+from orchestrator.sparse.steps import step_between
 from orchestrator.stages.always import DEFAULT_CAPABILITIES
-from orchestrator.steps import step_between
 from orchestrator.text import terms
 from tests.catalogues import taking, tool
 from tests.stores import shipped

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.clauses import MAX_CLAUSES, MAX_CUT
+from orchestrator.language.clauses import MAX_CLAUSES, MAX_CUT
 from orchestrator.stages.understand import understand
 from tests.timing import seconds
 

@@ -9,11 +9,11 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.router import Router
-from orchestrator.said import Document, Said
+from orchestrator.sparse.said import Document, Said
+from orchestrator.sparse.wordpairs import WordPairs, side_by_side
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.understand import understand
 from orchestrator.text import terms
-from orchestrator.wordpairs import WordPairs, side_by_side
 from tests.catalogues import tool
 
 DOCUMENTS = [

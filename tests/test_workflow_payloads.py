@@ -10,11 +10,11 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.decision import Decision
-from orchestrator.durable import why_failed
 from orchestrator.executors import Executor
 from orchestrator.held import MAX_RESULTS_BYTES
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.plans import RunRequest, RunResult, StepStatus, ToolCall, ToolResult
+from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import replays, working

@@ -9,10 +9,10 @@ from temporalio.client import Client, WorkflowFailureError
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
-from orchestrator.durable import why_failed
 from orchestrator.models import RouteRequest
 from orchestrator.plans import RunRequest, RunResult
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Apart, Assistant, Careless, Publish, Stubborn

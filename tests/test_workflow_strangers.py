@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from orchestrator.durable import why_failed
+from orchestrator.runs.durable import why_failed
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
 from tests.temporal import working

@@ -9,9 +9,9 @@ from temporalio.client import Client, WorkflowFailureError
 
 from orchestrator import names
 from orchestrator.decision import Decision
-from orchestrator.durable import why_failed
 from orchestrator.models import RouteRequest
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.runs.durable import why_failed
 from tests.my_workflow import Refresh
 from tests.running import SERVERS, plugin_over
 from tests.temporal import replays, working

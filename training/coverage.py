@@ -14,7 +14,7 @@ from pathlib import Path
 from orchestrator.confidence import Calibration, from_json
 from orchestrator.coverage import LEVELS, Legs, conformity, fit_thresholds
 from orchestrator.embed import Embedder, embedder_for
-from orchestrator.evaluation import read_set
+from orchestrator.measuring.evaluation import read_set
 from orchestrator.models import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.options import Options
 from orchestrator.router import Router

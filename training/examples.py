@@ -15,9 +15,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, Calibration, from_json
 from orchestrator.embed import Embedder
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions
-from orchestrator.index import Index
-from orchestrator.prerequisites import Requirement
-from orchestrator.search import ClauseFound, Search
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.prerequisites import Requirement
+from orchestrator.retrieval.search import ClauseFound, Search
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray

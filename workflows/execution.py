@@ -6,12 +6,12 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator import names
-from orchestrator.durable import as_failure
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
 from orchestrator.payloads import NOTHING, read_input, size_of
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.running import Run
+from orchestrator.runs.durable import as_failure
+from orchestrator.runs.running import Run
 from orchestrator.workflow import ToolRouter
 
 

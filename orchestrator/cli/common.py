@@ -15,8 +15,8 @@ from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool, tenant_of
 from orchestrator.options import Options, default_store
 from orchestrator.router import Router
+from orchestrator.safety.suspicion import suspects
 from orchestrator.store import Store
-from orchestrator.suspicion import suspects
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

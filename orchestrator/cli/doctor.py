@@ -142,7 +142,7 @@ def _store(options: Options, location: str, tenant: str) -> Finding:
 
 def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
     """The stored tools that are not taken at their word; none where the store cannot be read: that is told apart."""
-    from orchestrator.suspicion import suspects
+    from orchestrator.safety.suspicion import suspects
 
     try:
         with closing(open_store(location, options)) as store:

@@ -11,7 +11,7 @@ from orchestrator.cli.common import calibration_option, echo_json, output_option
 from orchestrator.cli.fit import fit_set
 from orchestrator.cli.plain import counted, note
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
+from orchestrator.measuring.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.options import Options
 from orchestrator.router import Router
 

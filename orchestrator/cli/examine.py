@@ -12,11 +12,11 @@ from orchestrator.cli.plain import counted
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
-from orchestrator.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
 from orchestrator.fit import Fit
-from orchestrator.fitting import fit_made
-from orchestrator.index import Index
+from orchestrator.measuring.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
+from orchestrator.measuring.fitting import fit_made
 from orchestrator.options import Options
+from orchestrator.retrieval.index import Index
 
 SHOWN = 20
 """Lines of each kind in the table; `-o json` has all."""

@@ -8,11 +8,11 @@ from orchestrator.cli.common import echo_json, progress
 from orchestrator.cli.plain import counted, note
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
-from orchestrator.evaluation import QuerySet
-from orchestrator.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
-from orchestrator.index import Index
+from orchestrator.measuring.evaluation import QuerySet
+from orchestrator.measuring.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
+from orchestrator.measuring.trials import Trial, tried
 from orchestrator.options import Options
-from orchestrator.trials import Trial, tried
+from orchestrator.retrieval.index import Index
 
 
 def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) -> None:

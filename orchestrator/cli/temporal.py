@@ -134,7 +134,7 @@ def clean_stdout() -> Iterator[None]:
 
 def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
     """The error that made a workflow fail, as the class that it was, with its message."""
-    from orchestrator.durable import why_failed
+    from orchestrator.runs.durable import why_failed
 
     kind, message = why_failed(failure.cause)
     found = getattr(errors, kind, None)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from orchestrator.quoted import QUOTE
+from orchestrator.language.quoted import QUOTE
 
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),

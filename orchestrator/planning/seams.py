@@ -8,8 +8,8 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
-from orchestrator.negation import forbidden_places
-from orchestrator.quoted import PASTED, QUOTE, unquoted
+from orchestrator.language.negation import forbidden_places
+from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.text import stem
 
 # No seam is sought from within a run of blanks: thousands of empty lines cost no time.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.quoted import masked
+from orchestrator.language.quoted import masked
 from orchestrator.text import STOP_WORDS, split_words, stem
 
 MAX_GAP = 2

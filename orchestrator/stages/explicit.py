@@ -14,12 +14,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
-from orchestrator.everyday import EVERYDAY
+from orchestrator.language.everyday import EVERYDAY
+from orchestrator.language.quoted import masked, with_messages_masked
+from orchestrator.language.spelling import Speller
+from orchestrator.language.wording import PLACES, VERBS, Wording
 from orchestrator.models import Tool
-from orchestrator.quoted import masked, with_messages_masked
-from orchestrator.spelling import Speller
 from orchestrator.text import STOP_WORDS, spaced
-from orchestrator.wording import PLACES, VERBS, Wording
 
 MAX_READ = 4_000
 """Characters of a query in which servers are looked for; what follows is a pasted document."""

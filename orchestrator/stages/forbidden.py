@@ -7,10 +7,10 @@ tool is left out only where nothing else is said of the action: "don't delete al
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from orchestrator.everyday import ACTIONS
+from orchestrator.language.everyday import ACTIONS
+from orchestrator.language.variants import words_of
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms, terms_and_words
-from orchestrator.variants import words_of
 
 _BESIDE = frozenset(
     terms(

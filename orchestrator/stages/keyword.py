@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
-from orchestrator.postings import Columns, Counts, Postings, each
-from orchestrator.said import Said
-from orchestrator.steps import Step
+from orchestrator.sparse.postings import Columns, Counts, Postings, each
+from orchestrator.sparse.said import Said
+from orchestrator.sparse.steps import Step
+from orchestrator.sparse.wordpairs import Pair, WordPairs
 from orchestrator.text import field_terms, fields, terms
-from orchestrator.wordpairs import Pair, WordPairs
 
 FIELDS = ("server", "name", "keywords", "description", "parameters")
 """In the order of the bits of `Columns.held`."""

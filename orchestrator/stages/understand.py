@@ -7,14 +7,14 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from orchestrator.clauses import MAX_CUT, split_clauses
-from orchestrator.lists import unlisted
-from orchestrator.negation import split_negated
-from orchestrator.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
-from orchestrator.slips import may_be_slip, respelt, slips
+from orchestrator.language.clauses import MAX_CUT, split_clauses
+from orchestrator.language.lists import unlisted
+from orchestrator.language.negation import split_negated
+from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
+from orchestrator.language.slips import may_be_slip, respelt, slips
+from orchestrator.language.variants import spelt_out
+from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
-from orchestrator.variants import spelt_out
-from orchestrator.wordpairs import Pair, side_by_side
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5

@@ -12,10 +12,10 @@ from orchestrator.embed import Embedder, Vectors, embed_tools
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
+from orchestrator.safety.suspicion import cleaned, suspects
 from orchestrator.storage.client import Points
 from orchestrator.storage.points import stored_tool, tool_payload
 from orchestrator.storage.qdrant import Qdrant
-from orchestrator.suspicion import cleaned, suspects
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
 

@@ -1,0 +1,104 @@
+"""What the stages of one request find before and beside the legs: what was said outright, and which tools it leaves."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.coverage import Coverage, CoverageSet
+from orchestrator.coverage import shipped as shipped_coverage
+from orchestrator.features import Positions
+from orchestrator.models import MAX_LIMIT, RouteRequest
+from orchestrator.options import Options
+from orchestrator.retrieval.index import Index
+from orchestrator.stages.explicit import Explicit
+from orchestrator.stages.forbidden import forbidden_tools
+from orchestrator.stages.understand import Understood, clean, understand
+
+ASKED_CLEARLY = 0.75
+"""The least score of a capability that is asked for by a phrase of several words beside something else."""
+ASKED_LOOSELY = 0.3
+"""The same for a phrase of one word, which may mean something else ("Google Calendar")."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the stages of one request have found so far."""
+
+    index: Index
+    request: RouteRequest
+    understood: Understood
+    options: Options
+    explicit: Explicit = field(default_factory=Explicit)
+    forbidden: Mapping[int, str] = field(default_factory=dict)
+    """Tools that do what the task forbids, each with the words that forbid it."""
+    always: dict[int, tuple[float, str]] = field(default_factory=dict)
+    settled: bool = False
+    allowed: NDArray[np.bool_] | None = None
+    gate_confidence: float = 0.0
+    semantic_ran: bool = False
+    vector: NDArray[np.float32] | None = None
+    coverage: Coverage = field(default_factory=shipped_coverage)
+    covering: CoverageSet | None = None
+    warnings: list[str] = field(default_factory=list)
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    leans: bool = field(init=False)
+    """Whether earlier turns tell what the query means."""
+
+    def __post_init__(self) -> None:
+        self.leans = bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
+
+    @property
+    def limit(self) -> int:
+        """How many matches at most."""
+        if self.request.coverage is None:
+            return self.request.limit
+        return self.covering.count if self.covering else MAX_LIMIT
+
+    def find_always(self) -> None:
+        """Always-available capabilities, by clause: position to least score and phrase."""
+        open_clauses = 0
+        for clause in () if self.understood.only_forbids else self.understood.clauses:
+            hits = self.index.always.match(clause.text)
+            open_clauses += not any(hit.settles for hit in hits)
+            for hit in hits:
+                score = 1.0 if hit.settles else ASKED_CLEARLY if hit.clear else ASKED_LOOSELY
+                if score > self.always.get(hit.tool, (0.0, ""))[0]:
+                    self.always[hit.tool] = (score, hit.phrase)
+        self.settled = bool(self.always) and not open_clauses
+
+    def find_explicit(self) -> None:
+        """Servers that the query names, the tools that it forbids, and which tools are left."""
+        self.explicit = self.index.servers.find(self.understood.text)
+        if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
+            self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
+        keyword, understood = self.index.keyword, self.understood
+        self.forbidden = forbidden_tools(understood.forbidden, understood.asked, keyword.tools, keyword.named)
+        if self.explicit.wanted or self.explicit.unwanted or self.forbidden or self.request.filters:
+            self.settled = False
+            self.allowed = allowed = self._allowed()
+            if allowed is not None:
+                self.always = {tool: asked for tool, asked in self.always.items() if allowed[tool]}
+
+    def named(self) -> Positions | None:
+        """The tools of the servers that the query asks for; None if it asks for none."""
+        if not self.explicit.wanted:
+            return None
+        return np.flatnonzero(self._of_servers(self.explicit.wanted))
+
+    def _allowed(self) -> NDArray[np.bool_] | None:
+        unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)
+        if not unwanted and not self.forbidden and not self.request.filters:
+            return None
+        allowed = np.ones(len(self.index.catalogue), np.bool_)
+        allowed[list(self.forbidden)] = False
+        for label in self.request.filters.items():
+            having = np.zeros_like(allowed)
+            having[self.index.labelled.get(label, [])] = True
+            allowed &= having
+        return allowed & ~self._of_servers(unwanted)
+
+    def _of_servers(self, servers: Iterable[str]) -> NDArray[np.bool_]:
+        keyword = self.index.keyword
+        return np.isin(keyword.server_of, [keyword.servers.index(server) for server in servers])

@@ -1,0 +1,230 @@
+"""The order of the candidates: legs merged, floors under what was said outright, and what all of it is worth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.answer.outcome import Outcome
+from orchestrator.models import Fusion
+from orchestrator.retrieval.prerequisites import Raised, Requirement, is_banned, raised_among
+from orchestrator.retrieval.search import Candidates, ClauseFound, Search
+from orchestrator.stages import select
+from orchestrator.stages.conversation import used_lately
+from orchestrator.stages.merge import merge
+from orchestrator.stages.parts import chances_of, in_turn
+
+DEPRECATED = 0.8
+"""What a deprecated tool's probability is multiplied with."""
+SURE_OF_CLAUSE = 0.5
+"""A part of the task recommends a tool of its own when that tool is more likely right than not."""
+OWN_EVIDENCE = 0.2
+"""A tool of a named server is lifted when its probability is at least this share of that server's best."""
+WORTH_TELLING = 0.1
+"""A tool that moved up for a part is told so when it is right for that part with at least this chance."""
+MOST_LIFTED = 5
+"""So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Candidates in their final order, with scores and evidence."""
+
+    positions: list[int]
+    scores: dict[int, float]
+    evidence: dict[int, dict[str, float]]
+    confidence: float
+    best_of_parts: list[str]
+    """Keys of the best tools of each named server and each clause, where there are several; some may be the same."""
+    moved_up: dict[int, str] = field(default_factory=dict)
+    """The clause that a tool stands ahead of better scores for."""
+    raised: dict[int, Raised] = field(default_factory=dict)
+    """The tools that score higher for what they give to others."""
+
+
+def always_only(outcome: Outcome) -> Ranked:
+    positions = sorted(outcome.always, key=lambda position: -outcome.always[position][0])
+    return Ranked(
+        positions=positions,
+        scores={position: outcome.always[position][0] for position in positions},
+        evidence={position: {"always": 1.0} for position in positions},
+        confidence=1.0,
+        best_of_parts=[outcome.index.catalogue.tools[position].key for position in positions],
+    )
+
+
+def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
+    """Merge the legs, put the floors under what was said outright, and order."""
+    tools = outcome.index.catalogue.tools
+    scores, evidence = _merged(outcome, found)
+    lowered = _lower_deprecated(outcome, scores) and outcome.request.fusion is not Fusion.RRF
+    confidence = search.confidence(found)
+    raised = _raise_prerequisites(outcome, search, scores, evidence)
+    own = dict(scores)
+    lifted = _lift_named(outcome, scores, evidence)
+    if lifted:
+        confidence = _confidence_among(search, found, lifted, confidence)
+    for position, (floor, _) in outcome.always.items():
+        scores[position] = max(floor, scores.get(position, 0.0))
+        evidence.setdefault(position, {})["always"] = 1.0
+    positions = list(scores)
+    if lifted or outcome.always or lowered or raised:
+        positions.sort(key=scores.__getitem__, reverse=True)
+    if positions and scores[positions[0]] == 1.0:
+        confidence = 1.0
+    named = _best_named(outcome, scores, lifted)
+    rivals = scores | {position: own[position] for position in lifted}
+    positions, moved_up = _in_turn(outcome, found.clauses, positions, rivals, named)
+    best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
+    return Ranked(
+        positions=positions,
+        moved_up=moved_up,
+        raised=raised,
+        scores=scores,
+        evidence=evidence,
+        confidence=confidence,
+        best_of_parts=[tools[position].key for position in best_of_parts],
+    )
+
+
+def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
+    """Each candidate's score and evidence, best first."""
+    if found.merged is None or found.semantic is None:
+        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
+    else:
+        fusion = outcome.request.fusion or Fusion.LEARNT
+        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    best_first = found.chosen[order].tolist()
+    scores = dict(zip(best_first, probability[order].tolist(), strict=True))
+    return scores, dict(zip(best_first, _evidence(found, order), strict=True))
+
+
+def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> bool:
+    """Whether there are deprecated tools among the candidates, whose scores are then lower."""
+    tools = outcome.index.catalogue.tools
+    deprecated = [position for position in scores if tools[position].labels.get("maturity") == "deprecated"]
+    for position in deprecated:
+        scores[position] *= DEPRECATED
+    return bool(deprecated)
+
+
+def _raise_prerequisites(
+    outcome: Outcome, search: Search, scores: dict[int, float], evidence: dict[int, dict[str, float]]
+) -> dict[int, Raised]:
+    """The tools that score higher for what they give to others. What one that was used lately gives is there already,
+    and none is looked up that the task forbids to; reciprocal ranks take no part."""
+    if outcome.request.fusion is Fusion.RRF:
+        return {}
+    places, used = outcome.index.catalogue.positions, used_lately(outcome.request.conversation)
+    there = {places[key] for key in used if key in places}
+
+    def unmet(position: int) -> list[Requirement]:
+        return [own for own in search.unmet(position) if there.isdisjoint(own.sources)]
+
+    raised, tools = raised_among(scores, unmet), outcome.index.catalogue.tools
+    if forbidden := outcome.understood.forbidden:
+        raised = {position: own for position, own in raised.items() if not is_banned(tools[position], forbidden)}
+    for position, own in raised.items():
+        scores[position] = own.score
+        evidence[position]["required"] = own.chance
+    return raised
+
+
+def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
+    """The best tools of the parts that are surer of theirs than not, the surest first."""
+    sure = sorted((part for part in parts if part.sure >= SURE_OF_CLAUSE), key=lambda part: -part.sure)
+    return [part.best for part in sure if part.best is not None]
+
+
+def _in_turn(
+    outcome: Outcome, parts: Sequence[ClauseFound], positions: list[int], rivals: dict[int, float], named: list[int]
+) -> tuple[list[int], dict[int, str]]:
+    """The positions so that each part of the task has its tools among the first, and for which part each moved up.
+
+    The best tool of each named server and what is settled, else the best of all, stays ahead; `rivals` are the scores
+    by which the others compete.
+    """
+    if not positions or len(parts) < 2 or outcome.request.coverage is not None or outcome.request.fusion is Fusion.RRF:
+        return positions, {}
+    first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
+    others = sorted((p for p in positions if p not in first), key=lambda p: -rivals[p])
+    by_score = [*first, *others]
+    place_of = {position: place for place, position in enumerate(by_score)}
+    places = [np.array([place_of.get(position, -1) for position in part.chosen.tolist()], np.int64) for part in parts]
+    chances = chances_of([(own, part.chances) for own, part in zip(places, parts, strict=True)], len(by_score))
+    order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
+    best = chances.argmax(axis=0).tolist()
+    moved = {
+        by_score[place]: outcome.understood.clauses[best[place]].text
+        for now, place in enumerate(order)
+        if now < place and chances[best[place], place] >= WORTH_TELLING
+    }
+    return [by_score[place] for place in order], moved
+
+
+def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
+    """Each leg's probability, where the leg has found the tool."""
+    overlap, keyword = found.overlap[order].tolist(), found.keyword[order].tolist()
+    if found.semantic is None:
+        return [{"keyword": word} if held else {} for held, word in zip(overlap, keyword, strict=True)]
+    both = zip(overlap, keyword, found.semantic[order].tolist(), strict=True)
+    return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
+
+
+def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:
+    """The floor for the best tools of a named server that have evidence of their own; which were lifted."""
+    tools = outcome.index.catalogue.tools
+    floor = outcome.options.explicit_floor
+    lifted: set[int] = set()
+    for server in outcome.explicit.wanted:
+        own = [position for position in scores if tools[position].server == server]
+        own = [position for position in own if _has_own_evidence(outcome, position, evidence[position])]
+        own = sorted(own, key=lambda position: -scores[position])[:MOST_LIFTED]
+        best = max((scores[position] for position in own), default=0.0)
+        for position in own:
+            if scores[position] >= OWN_EVIDENCE * best:
+                evidence[position]["explicit"] = floor
+                # Within the floor the order by evidence stays.
+                scores[position] = floor + (1 - floor) * scores[position]
+                lifted.add(position)
+    return lifted
+
+
+def _best_named(outcome: Outcome, scores: dict[int, float], lifted: set[int]) -> list[int]:
+    """The best lifted tool of each named server."""
+    tools = outcome.index.catalogue.tools
+    best: dict[str, int] = {}
+    for position in sorted(lifted, key=lambda position: -scores[position]):
+        best.setdefault(tools[position].server, position)
+    return list(best.values())
+
+
+def _has_own_evidence(outcome: Outcome, position: int, evidence: dict[str, float]) -> bool:
+    """Whether the tool means what is asked, or says a word of it beside its server's name."""
+    keyword = outcome.index.keyword
+    if evidence.get("semantic", 0.0) >= outcome.options.floor:
+        return True
+    server = keyword.server_terms[int(keyword.server_of[position])]
+    columns = keyword.postings.columns(term for term in outcome.understood.terms if term not in server)
+    return bool((columns.documents == position).any())
+
+
+def _confidence_among(search: Search, found: Candidates, lifted: set[int], otherwise: float) -> float:
+    """The confidence when only the tools of the named servers can be right."""
+    return max(otherwise, search.confidence_among(found, np.isin(found.chosen, list(lifted))))
+
+
+def by_standing(outcome: Outcome) -> Ranked:
+    """Where nothing matched at all: the tools most used and best kept, with no claim."""
+    positions = select.by_standing(outcome.index.catalogue.tools)
+    if outcome.allowed is not None:
+        positions = [position for position in positions if outcome.allowed[position]]
+    positions = positions[: outcome.limit]
+    return Ranked(
+        positions=positions,
+        scores=dict.fromkeys(positions, 0.0),
+        evidence={position: {} for position in positions},
+        confidence=0.0,
+        best_of_parts=[],
+    )

@@ -1,0 +1,98 @@
+"""What a task does without, in a part of its own beside it: "no web search", "not an email", "instead of an email".
+
+Mostly "no" tells a trait or a complaint ("a pizza, no onions", "no call, call again"), so little of it forbids.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from orchestrator.language.clauses import end_of_part, first_word
+from orchestrator.language.everyday import may_act
+
+Span = tuple[int, int]
+
+_INSTEAD = r"\s(?:just|only)\b"
+_PART = rf"no\s(?:(?!\s[-–—]\s|{_INSTEAD})[^,.;!?()\n])+"
+_PARTS = re.compile(
+    r"(?i)(?:\A[\s,.;]*(?:please\s)?|[,.;!?]\s{1,9}|\n\s{0,9}|\s[-–—]\s|\s\()"
+    rf"(?P<parts>{_PART}(?:(?:[,.;!]\s*|\s[-–—]\s){_PART})*)"
+)
+"""Parts beside each other that say what is not there or not wanted: "no slack, no email"."""
+_DEED = re.compile(
+    r"(?i)\bno\s+(?:(?!(?:need|longer|one|to|do|dont|not|never)\b)(?P<which>[a-z]+)\s+)?"
+    r"(?P<deed>(?P<had>email|mail|message|sms|call|notification|post|tweet|commit|invite)"
+    r"|search|push|edit|delete|restart)(?P<many>es|s)?(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;!]{0,40}?)?"
+    r"(?P<firm>\s+(?:please|needed|necessary|required))?(?=\s*(?:[,.;!]|[-–—]\s|\Z))"
+)
+"""What tools do, and hardly ever a trait of a thing ("no onions"); `had` may be one ("contacts, no email")."""
+_OTHER = re.compile(
+    r"(?i)(?:(?:(?:[,;]|\s[-–—]|\san?\s\w+(?:\s\w+)?)\s|\()(?P<not>not)|\b(?:instead of|rather than))"
+    r"\s(?:an?|by)\s(?=\w)"
+)
+"""Before what a task wants another thing than: "send a text, not an email"."""
+RELATING = r"who|that|which|whose|why|how|when|where|if"
+_SENTENCE = re.compile(r"[.;!?\n]")
+_BESIDE = re.compile(rf"(?i)(?P<stop>\s*(?:[.;!)\n]\s*|\Z))|(?P<just>(?:,|\s[-–—])?{_INSTEAD})|,\s|\s[-–—]\s+")
+"""What stands between the parts and the next one."""
+_DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were|{RELATING})\b")
+_ASKS = re.compile(r"(?i)(?:what|who|whom|whose|where|when|which|how)\b")
+_SEEKING = frozenset("choose count filter find get list locate look pick search select show".split())
+_MEANT = re.compile(r"(?i)\b(?:it|them)\b")
+
+
+def done_without(said: str) -> Iterator[Span]:
+    """From where to where the text says what its task does without; one may stand in another."""
+    for found in _PARTS.finditer(said):
+        start, end = found.span("parts")
+        deeds = list(_DEED.finditer(said, start, end))
+        if deeds and _is_beside_a_task(deeds, said[max(0, start - 300) : start], said[end : end + 300]):
+            yield from ((deed.start(), end_of_part(said, deed.end("deed"))) for deed in deeds)
+    for other in _OTHER.finditer(said):
+        start = max(other.start("not"), other.start())
+        if _wants_another(said, start, other):
+            yield start, end_of_part(said, other.end())
+
+
+def _wants_another(said: str, start: int, other: re.Match[str]) -> bool:
+    """Whether an action is asked for before, or behind "instead of an email, "; and nothing is sought or described."""
+    task = _last_sentence(said[max(0, start - 300) : start])
+    if task or other["not"]:
+        return _acts(task) and first_word(task) not in _SEEKING
+    return may_act(first_word(said[end_of_part(said, other.end()) :][:300].lstrip(", ")))
+
+
+def _is_beside_a_task(deeds: Sequence[re.Match[str]], before: str, behind: str) -> bool:
+    """Whether the parts stand beside a task, and are no trait or complaint ("no call, call again")."""
+    beside = _BESIDE.match(behind)
+    if beside is None or any(deed["to"] and may_act(deed["whom"].lower()) for deed in deeds):  # "no message to show"
+        return False
+    begins = beside["just"] is not None or _begins_a_task(deeds, behind[beside.end() :])
+    if not before.strip(" ,.;"):
+        return begins
+    return (begins or beside["stop"] is not None) and _follows(deeds, before)
+
+
+def _begins_a_task(deeds: Sequence[re.Match[str]], behind: str) -> bool:
+    """Whether a task begins behind the parts, and no second try of the same."""
+    task = _SENTENCE.split(behind)[0]
+    again = re.search(rf"(?i)\b(?:again|(?:{'|'.join(deed['deed'] for deed in deeds)})\w*)\b", task)
+    return not again and (may_act(first_word(task)) or bool(_ASKS.match(task)))
+
+
+def _follows(deeds: Sequence[re.Match[str]], before: str) -> bool:
+    """Whether a task stands before the parts, and nothing that may lack what they name."""
+    task = _last_sentence(before)
+    asks = bool(_ASKS.match(task))
+    seeks = asks or (first_word(task) in _SEEKING and not _MEANT.search(task))
+    if seeks and any(deed["had"] and not (deed["which"] or deed["many"] or deed["firm"]) for deed in deeds):
+        return False
+    return asks or _acts(task)
+
+
+def _last_sentence(text: str) -> str:
+    return _SENTENCE.split(text.rstrip(" \n.;!?("))[-1].strip()
+
+
+def _acts(task: str) -> bool:
+    """Whether a sentence asks for an action, and describes nothing."""
+    return may_act(first_word(task)) and not _DESCRIBES.search(task)

@@ -1,0 +1,144 @@
+"""Negated actions: "don't delete anything, only list the objects" asks for no deleting, so no leg may read those words.
+
+Only what clearly forbids is taken out, as a wrong cut costs more than it gives. Which servers a task leaves out is
+another question: `stages/explicit.py`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from orchestrator.language.clauses import end_of_part, first_word
+from orchestrator.language.deeds import RELATING, Span, done_without
+from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
+from orchestrator.language.quoted import masked, unquoted
+from orchestrator.text import says
+
+_CUES = tuple("n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from".split(","))
+_NOT = (
+    r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
+    r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
+    r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
+    r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
+    r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
+)
+_HEAD = re.compile(
+    r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
+    rf"(?:(?:{_NOT})\s+(?!bother\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
+    r"(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
+    r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
+    r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
+    r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing))\b"
+)
+"""What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
+_OPENING = re.compile(
+    r"(?i)(?:\A|(?P<mark>[,.;:!?()\"“*•–-]|\n\n)|\n|\b(?:and|but|then|please))\s*"
+    r"(?:(?:please|and|but|then|also|so|just|no|ok|okay)\s+)*\Z"
+)
+_JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
+_MARK = re.compile(r"[,.;:!?\n]")
+_RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
+_ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
+_DENIED = re.compile(r"(?i)n['’]t\b|\b(?:not|cannot|never)\b")
+"""Before "without" it tells how things are: "users can't log in without resetting their passwords"."""
+_DETERMINED = re.compile(
+    r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|anyone|anybody|it|them|him|me|us|to)\b"
+)
+_BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:it|them)\b|(?P<kind>ones?)(?=[,.;:!?]|\sand\b|$))")
+"""What means a thing said before, or another of its kind."""
+_MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
+"""Before what an action makes anew ("an issue"): that is not there to be meant."""
+_ALONE = re.compile(r"\s*(?:[,.;:!?)\n]|\Z|[A-Z])")
+
+
+def _doing(verbs: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"{stem}ing" for verb in verbs for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
+
+
+_DOING, _DEALING = _doing(ACTIONS), _doing(ACTIONS_OR_THINGS)
+"""Only the first are clearly no things ("shipping address")."""
+
+
+def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
+    """What a text asks for, and what it forbids; the whole text where it asks for nothing or forbids nothing."""
+    lower = text.lower()
+    if not any(cue in lower for cue in _CUES):
+        return text, ()
+    left, past, forbidden, task = "", 0, [], unquoted(text)
+    for (start, end), stays in _forbidden(masked(task)):
+        left += f"{_JOINED.sub('', task[past:start])} "
+        past = stays
+        forbidden.append(task[start:end].rstrip(" –—-"))
+    left = (left + task[past:]).lstrip(" ,.;:!?\n")
+    return (left if forbidden and says(left, 1) else text), tuple(forbidden)
+
+
+def forbidden_places(text: str) -> list[Span]:
+    """From where to where a text forbids an action, with what it would be done to."""
+    return [span for span, _ in _forbidden(masked(text))]
+
+
+def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
+    """From where to where something is forbidden, in order, and where in it begins what is meant all the same."""
+    found = [(span, span[1]) for span in done_without(said)]
+    past = 0
+    for head in _HEAD.finditer(said):
+        if head.start() >= past and _forbids(head):
+            past = end_of_part(said, head.end())
+            found.append(((head.start(), past), _before_what_stays(head, past) or past))
+    past = 0
+    for span, stays in sorted(found):
+        if span[0] >= past:
+            past = span[1]
+            yield span, stays
+
+
+def _forbids(head: re.Match[str]) -> bool:
+    """Whether an action is forbidden: "don't forget to" and "without training data" forbid none."""
+    if without := head["without"]:
+        denied = not head["instead"] and _DENIED.search(_part_before(head))
+        return _is_action(without, head) and not denied
+    if avoided := head["avoided"]:
+        return _is_action(avoided, head) and _commands(head)
+    verb = head["action"] or head["idle"]
+    return may_act(verb.lower()) and not _ONLY.match(head.string, head.end()) and _commands(head)
+
+
+def _is_action(doing: str, head: re.Match[str]) -> bool:
+    """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
+    if doing.lower() in _DOING or (not doing.endswith("thing") and _DETERMINED.match(head.string, head.end())):
+        return True
+    dealt = bool(head["instead"] or head["avoided"]) and doing.lower() in _DEALING
+    return dealt and bool(_ALONE.match(head.string, head.end()))
+
+
+def _commands(head: re.Match[str]) -> bool:
+    """Whether a command begins here; "customers who order and never pay" are none that is told not to."""
+    before = head.string[max(0, head.start() - 200) : head.start()]
+    opening = _OPENING.search(before)
+    if opening is None or opening["mark"] or head.group()[0].isupper():
+        return opening is not None
+    sentence = _MARK.split(before[: opening.start()])[-1].strip()
+    if not sentence or _HEAD.match(sentence):
+        return True
+    return may_act(first_word(sentence)) and not _RELATIVE.search(sentence)
+
+
+def _before_what_stays(head: re.Match[str], end: int) -> int | None:
+    """Where the thing that is spared begins, if the words around it speak of it.
+
+    "Draft but don't send the mail", "don't stop the pod, restart it".
+    """
+    said = head.string
+    if head.group().lower().endswith((" use", " using")):
+        return None
+    before = _part_before(head)
+    if says(before, 1) and not says(before, 2) and says(said[head.end() : end], 1):
+        return head.end()
+    back, made = _BACK.match(said, end), _MADE.match(said, head.end())
+    if back is None or says(said[: head.start()], 1) or (made and not back["kind"]):
+        return None
+    return made.end() if made else head.end()
+
+
+def _part_before(head: re.Match[str]) -> str:
+    return _MARK.split(head.string[max(0, head.start() - 200) : head.start()])[-1]

@@ -1,0 +1,106 @@
+"""Quoted text: what a task cites or pastes (a message, code, another's mail) asks for nothing and forbids nothing.
+
+A task that is quoted as a whole cites nothing.
+"""
+
+import re
+
+from orchestrator.language.pasted import ANNOUNCED, BEGINS, FORMS, SAID
+from orchestrator.text import says
+
+LEAST_SAID = 2
+"""Terms beside its messages that make a text a task."""
+LEAST_OF_PART = 1
+"""The same of a part: beside it stands the rest of the task."""
+
+_OPENING = re.compile(r"[\"'‘`“„«](?<!\w[\"'‘])")
+_BEGINS = re.compile(BEGINS, re.MULTILINE)
+# Each kind ends at the next sign of its kind, so that one without its pair costs no time.
+_INLINE = (
+    r"(?:(?<!\w)\"(?:[^\"]|(?<=\s)\"(?=\S)[^\"]+\"(?!\w))++\"(?!\w)|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»"
+    r"|(?<!\w)'(?=\S)(?:[^'\n]|\n(?!\n)|(?<=\w)'(?=\w))+'(?!\w)|‘(?:[^‘’\n]|\n(?!\n)|(?<=\w)’(?=\w))+’)"
+)
+QUOTE = re.compile(rf"{_INLINE}|`[^`]+`")
+"""Any quoted text with its marks, one sign at each end."""
+PASTED = re.compile(
+    rf"\A(?:(?:{ANNOUNCED})?(?:{FORMS})\s{{0,9}})+|(?:\s{{0,9}}(?:{ANNOUNCED})?(?:{FORMS}))+", re.MULTILINE
+)
+"""What is pasted, with what announces it and the space between it and what stands before; at the beginning, and what
+stands behind."""
+# A quote that stands where a part begins is the task itself.
+_QUOTED = re.compile(
+    r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{FORMS}|`[^`\n]+`",
+    re.MULTILINE,
+)
+_MESSAGE = (
+    r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
+    r"|mention(?:s|ing)?|contain(?:s|ing)?|doc|document|page|folder|spreadsheet|presentation"
+    r"|(?<!error )(?<!user )message|(?:reply|respond) with|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
+    r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
+    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase)"
+    r"(?!\sme\b)"
+    r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
+    r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
+    rf"{_INLINE}"
+)
+"""What is written, posted or translated, and what a thing is called. Other quotes may be the task itself ("the user
+asked 'what is due'")."""
+_QUOTED_MESSAGE = re.compile(_MESSAGE, re.IGNORECASE)
+_ANY_MESSAGE = re.compile(rf"{_MESSAGE}|(?-i:{SAID})", re.IGNORECASE | re.MULTILINE)
+_TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
+"""What says of any quote behind it that it is no task."""
+_OUTSIDE = re.compile(r"[^\WQ]")
+_WHOLE = re.compile(
+    r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
+    r"|'(?:[^']|(?<=\w)'(?=\w))+'|‘(?:[^‘’]|(?<=\w)’(?=\w))+’)[.!?]?"
+)
+
+
+def unquoted(text: str) -> str:
+    """The text without the marks around it, where one pair of them holds all of it: that is the task itself.
+
+    A fence that names its language holds code.
+    """
+    return text.rstrip(".!?")[1:-1].strip("`").strip() if _WHOLE.fullmatch(text) else text
+
+
+def without_messages(text: str, least: int = LEAST_SAID) -> str:
+    """The text without what a program said and the quotes that it says are messages, titles and the like; all of it
+    where too little is left to be a task, which `least` terms are."""
+    return "".join(said for said, _ in _messages(text, least))
+
+
+def with_messages_masked(text: str) -> str:
+    """The text with a letter for each sign of those quotes, so that every other sign stays in its place."""
+    return "".join(said + "Q" * len(message) for said, message in _messages(text, LEAST_SAID))
+
+
+def _messages(text: str, least: int) -> list[tuple[str, str]]:
+    """The text in turns: what it says itself, and the message behind that."""
+    pasted = _may_paste(text)
+    if not pasted and not _OPENING.search(text):
+        return [(text, "")]
+    turns, past = [], 0
+    for found in (_ANY_MESSAGE if pasted else _QUOTED_MESSAGE).finditer(text):
+        start = max(found.start(), found.end("lead"))
+        turns.append((text[past:start], text[start : found.end()]))
+        past = found.end()
+    turns.append((text[past:], ""))
+    least = 1 if _TRANSLATE.match(text) else least
+    return turns if past and says("".join(own for own, _ in turns), least) else [(text, "")]
+
+
+def masked(text: str) -> str:
+    """The text with a letter for each sign that it quotes, pastes or is signed with; the text where that is all of it.
+
+    What is quoted then reads as one word, and every other sign stays in its place.
+    """
+    if not _OPENING.search(text) and not _may_paste(text):
+        return text
+    said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)
+    return said if _OUTSIDE.search(said) else text
+
+
+def _may_paste(text: str) -> bool:
+    """Whether a line begins like something pasted; of most texts only the first line's beginning is looked at."""
+    return bool(_BEGINS.search(text) if "\n" in text else _BEGINS.match(text))

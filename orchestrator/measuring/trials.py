@@ -1,0 +1,126 @@
+"""Trials: a query whose right tools are known, tried on an Index by each leg, with those tools there and taken away."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.confidence import Calibration
+from orchestrator.coverage import conformity
+from orchestrator.embed import Embedder
+from orchestrator.models import MAX_LIMIT
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.prerequisites import Requirement, raised_among
+from orchestrator.retrieval.search import Candidates, Opening, Search, opening_of
+from orchestrator.stages.understand import understand
+
+WIDTH = 30
+"""Candidates of a leg, as `route` looks at by default: how sure it is depends on them."""
+DEEP = 3 * MAX_LIMIT
+"""The same for a coverage set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one way of searching says of a query: how sure it is of its best tool, and whether that is right.
+
+    `absent`: how sure it is where the right tools are taken away. `order`: the best 50, as positions in the catalogue.
+    `needs`: how many of the best hold all right tools, infinite where 50 do not; `conformity`: see coverage.py.
+    """
+
+    confidence: float
+    right: bool
+    absent: float
+    order: tuple[int, ...]
+    conformity: float
+    needs: float
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A query's claims by the keyword leg alone and by both; not answerable: no tool there is right.
+
+    `opening` is what opens the gate between them, `opening_absent` the same where the right tools are taken away.
+    """
+
+    query: str
+    answerable: bool
+    opening: Opening
+    opening_absent: Opening
+    keyword: Claim
+    both: Claim
+
+
+def tried(
+    index: Index, maps: Calibration, embedder: Embedder, query: str, right: Collection[int], *, deep: bool = False
+) -> Trial:
+    """The query tried on the index; `right` are the positions of the tools that answer it.
+
+    `deep`: the orders are those of a coverage set, which looks at more candidates.
+    """
+    understood = understand(query)
+    vectors = embedder.embed(understood.texts)
+    others = np.ones(len(index.catalogue), np.bool_)
+    others[list(right)] = False
+
+    def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
+        found = Search(index, understood, maps, width=width, allowed=allowed)
+        words = found.by_keyword()
+        both = found.by_both(index.semantic(embedder), vectors)
+        return _Found(words, both, found.confidence(both), found.unmet)
+
+    there, away = search(WIDTH, None), search(WIDTH, others)
+    far = search(DEEP, None) if deep else there
+    return Trial(
+        query=query,
+        answerable=bool(right),
+        opening=opening_of(there.words),
+        opening_absent=opening_of(away.words),
+        keyword=_claim(there.words, _ordered(far.words, far.unmet), there.words.sure, away.words.sure, right),
+        both=_claim(there.both, _ordered(far.both, far.unmet), there.sure, away.sure, right),
+    )
+
+
+_Unmet = Callable[[int], tuple[Requirement, ...]]
+
+
+class _Found(NamedTuple):
+    """The candidates of the keyword leg and of both, how sure both are of their best, and what each tool requires."""
+
+    words: Candidates
+    both: Candidates
+    sure: float
+    unmet: _Unmet
+
+
+def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:
+    """The scores of the best 50, best first, as `route` has them: sources raised."""
+    chances = found.keyword if found.merged is None else found.merged
+    scores = dict(zip(found.chosen.tolist(), chances.tolist(), strict=True))
+    scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
+    return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])
+
+
+def _claim(
+    found: Candidates, scores: Mapping[int, float], confidence: float, absent: float, right: Collection[int]
+) -> Claim:
+    places = [place for place, position in enumerate(scores, start=1) if position in right]
+    return Claim(
+        confidence=confidence,
+        right=_best(found) in right,
+        absent=absent,
+        order=tuple(scores),
+        conformity=conformity(list(scores.values()), [position in right for position in scores], len(right)),
+        needs=max(places, default=0) if len(places) == len(right) else inf,
+        scores=tuple(scores.values()),
+    )
+
+
+def _best(found: Candidates) -> int:
+    """The position of the best candidate, -1 where there is none."""
+    chances = found.keyword if found.merged is None else found.merged
+    return int(found.chosen[np.argmax(chances)]) if len(chances) else -1

@@ -1,0 +1,232 @@
+"""Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.confidence import Calibration, most_by_meaning, most_by_words, top_features
+from orchestrator.features import (
+    Chosen,
+    Positions,
+    Rows,
+    best_positions,
+    keyword_features,
+    query_features,
+    semantic_features,
+    union,
+)
+from orchestrator.language.identified import identified_in
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
+from orchestrator.sparse.postings import Columns
+from orchestrator.stages.merge import blend
+from orchestrator.stages.semantic import SemanticIndex
+from orchestrator.stages.understand import Understood
+
+Probabilities = NDArray[np.float64]
+"""Shape [candidates]."""
+
+
+_CLAUSE_WIDTH = 10
+"""Candidates of a leg that are looked at for one clause alone."""
+
+_NAMED_WIDTH = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClauseFound:
+    """What one clause finds as a query of its own, by the legs that ran: candidates as in Candidates, each one's chance
+    to be right, and that of the best."""
+
+    chosen: Positions
+    rows: Rows
+    query: list[float]
+    overlap: NDArray[np.bool_]
+    chances: Probabilities
+    sure: float
+
+    @property
+    def best(self) -> int | None:
+        return int(self.chosen[np.argmax(self.chances)]) if len(self.chosen) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
+
+    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
+    `sure`: the keyword leg's chance that its best tool is right; `clauses`: what each finds, where there are several.
+    """
+
+    chosen: Positions
+    rows: Rows
+    query: list[float]
+    keyword: Probabilities
+    overlap: NDArray[np.bool_]
+    sure: float = 0.0
+    semantic: Probabilities | None = None
+    merged: Probabilities | None = None
+    clauses: tuple[ClauseFound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
+
+    least: float
+    most: float
+
+
+def opening_of(found: Candidates) -> Opening:
+    """Of what the keyword leg found."""
+    words = [most_by_words(one.chances, one.rows, one.query) for one in found.clauses]
+    return Opening(
+        least=min([found.sure, *(one.sure for one in found.clauses)]),
+        most=min([most_by_words(found.keyword, found.rows, found.query), *words]),
+    )
+
+
+class Search:
+    """One query against one Index.
+
+    `allowed` [tools] leaves out what filters or negations exclude, as if it were not there; of the tools at `named`,
+    those of servers that the query names, the best are candidates even where others score higher.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        understood: Understood,
+        calibration: Calibration,
+        *,
+        width: int,
+        allowed: NDArray[np.bool_] | None = None,
+        named: Positions | None = None,
+    ) -> None:
+        self._index, self._understood, self._calibration = index, understood, calibration
+        self._width, self._allowed = width, allowed
+        self._named = np.zeros(0, np.int64) if named is None else named
+        clauses = understood.clauses if len(understood.clauses) > 1 else ()
+        terms = [understood.terms, *(clause.terms for clause in clauses)]
+        pairs = [understood.pairs, *(clause.pairs for clause in clauses)]
+        self._keyword = index.keyword.score(*terms, pairs=pairs, among=allowed)
+        self._semantic: SemanticIndex | None = None
+        self._query = query_features(self._keyword, terms)
+        self._queries = np.array(self._query)
+        self._words = self._candidates(self._keyword.parts)
+
+    def by_keyword(self) -> Candidates:
+        """The keyword leg alone: candidates that share a term with the query, and what the best of them require."""
+        return self._describe(self._words)
+
+    def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
+        """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
+        cosines = semantic.score(vectors, self._allowed)
+        self._semantic = semantic
+        near = self._candidates(cosines)
+        chosen = [union(cosines.shape[1], *both) for both in zip(self._words, near, strict=True)]
+        if self._allowed is not None:
+            chosen = [positions[self._allowed[positions]] for positions in chosen]
+        return self._describe(chosen, cosines)
+
+    def _candidates(self, parts: NDArray[np.float32]) -> list[Positions]:
+        """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best, and
+        the tools that give what the best require."""
+        whole, clauses = parts[0], list(parts[1:])
+        chosen = best_positions(whole, clauses, self._width)
+        if len(self._named):
+            chosen = union(len(whole), chosen, self._named[best_positions(whole[self._named], (), _NAMED_WIDTH)])
+        if len(sources := self._sources(chosen[(-whole[chosen]).argsort(kind="stable")[:REQUIRING]])):
+            chosen = union(len(whole), chosen, sources)
+        return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
+
+    def _sources(self, best: Positions) -> Positions:
+        """The tools that give what these require and the task does not."""
+        found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]
+        sources = np.array(found, np.int64)
+        return sources if self._allowed is None else sources[self._allowed[sources]]
+
+    def unmet(self, position: int) -> tuple[Requirement, ...]:
+        """What this tool requires that the task does not give and others may."""
+        found = self._index.prerequisites.of(position)
+        return tuple(own for own in found if not own.met_by(self._identified)) if found else found
+
+    @cached_property
+    def _identified(self) -> frozenset[str]:
+        return identified_in(self._understood.asked)
+
+    def gate(self, found: Candidates) -> float:
+        """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.
+
+        found: by the keyword leg.
+        """
+        opening = opening_of(found)
+        return min(opening.least, opening.most)
+
+    def confidence(self, found: Candidates) -> float:
+        """The chance that the best candidate is right, after both legs."""
+        return found.sure if found.merged is None else self.confidence_among(found, slice(None))
+
+    def confidence_among(self, found: Candidates, mask: NDArray[np.bool_] | slice) -> float:
+        """The same if only these candidates can be right."""
+        if found.merged is None or self._semantic is None:
+            return self._sure(found.keyword[mask], found.rows[mask], self._query[0])
+        if not len(found.merged[mask]):
+            return 0.0
+        best, chosen = int(np.argmax(found.merged[mask])), found.chosen[mask]
+        nearest = self._semantic.nearest(int(chosen[best]), chosen)
+        top = top_features(found.merged[mask], found.rows[mask], self._query[0], nearest)
+        most = most_by_meaning(found.merged[mask], found.rows[mask], found.overlap[mask])
+        return min(self._calibration.confidence.chance(top), most)
+
+    def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:
+        if not len(probabilities):
+            return 0.0
+        return self._calibration.gate.chance(top_features(probabilities, rows, query))
+
+    @property
+    def columns(self) -> Columns:
+        """The postings of the query's words."""
+        return self._keyword.columns
+
+    def _describe(self, several: list[Positions], cosines: NDArray[np.float32] | None = None) -> Candidates:
+        """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]."""
+        chosen = Chosen(several)
+        rows = keyword_features(self._index.keyword, self._keyword, chosen)
+        query = chosen.own(self._queries)
+        overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
+        keyword = chances = self._calibration.keyword(rows, query) * overlap
+        semantic = None
+        if cosines is not None and self._semantic is not None:
+            meaning = semantic_features(self._semantic, cosines, chosen, self._allowed)
+            rows = np.concatenate([rows, meaning], axis=1)
+            semantic = self._calibration.semantic(meaning, query)
+            chances = blend(keyword, semantic, self._calibration.merged(rows, query))
+        whole, *clauses = chosen.rows
+        found = [
+            self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own])
+            for number, own in enumerate(clauses, start=1)
+        ]
+        return Candidates(
+            chosen=several[0],
+            rows=rows[whole],
+            query=self._query[0],
+            keyword=keyword[whole],
+            overlap=overlap[whole],
+            sure=self._sure(keyword[whole], rows[whole], self._query[0]) if semantic is None else 0.0,
+            semantic=None if semantic is None else semantic[whole],
+            merged=None if semantic is None else chances[whole],
+            clauses=tuple(found),
+        )
+
+    def _clause(
+        self, chosen: Positions, rows: Rows, query: list[float], overlap: NDArray[np.bool_], chances: Probabilities
+    ) -> ClauseFound:
+        if len(chosen) and self._semantic is not None:
+            nearest = self._semantic.nearest(int(chosen[np.argmax(chances)]), chosen)
+            sure = self._calibration.confidence.chance(top_features(chances, rows, query, nearest))
+        else:
+            sure = self._sure(chances, rows, query)
+        return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, sure=sure)

@@ -1,0 +1,1 @@
+"""Inside a workflow: a plan carried out, approvals, calls. Deterministic; `orchestrator.workflow` is the door."""

@@ -1,0 +1,50 @@
+"""A person's words on the steps whose tool may destroy something, and waiting for them. Deterministic."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from temporalio import workflow
+
+from orchestrator import names
+from orchestrator.models import Tool
+from orchestrator.plans import RunRequest, Step, StepOutcome, StepStatus
+from orchestrator.runs.ending import end, may_destroy
+
+
+class Approvals:
+    """The words of one run, by the steps' ids: plain data, which its Checkpoint hands on."""
+
+    def __init__(self, request: RunRequest, words: Mapping[str, bool]) -> None:
+        self._request = request
+        self.words = dict(words)
+
+    def needed(self, tool: Tool) -> bool:
+        return self._request.approve_destructive and may_destroy(tool)
+
+    def rejected(self, step: Step) -> bool:
+        return self.words.get(step.id) is False
+
+    def ask_anew(self, step: Step) -> None:
+        """Forgets a yes that came before there was anything to see; a no stands."""
+        if not self.rejected(step):
+            self.words.pop(step.id, None)
+
+    async def word(self, step: Step, tool: Tool, stopping: Callable[[], bool]) -> StepOutcome | None:
+        """Waits for it. How the step ends where it is a no or none comes; no word is there yet when the run stops."""
+        try:
+            await workflow.wait_condition(
+                lambda: stopping() or step.id in self.words,
+                timeout=timedelta(seconds=self._request.approval_timeout_s),
+            )
+        except TimeoutError:
+            return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
+        return _refused(step, tool) if self.rejected(step) else None
+
+    def taken_back(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """How a step ends that was rejected after its approval, while it waited for its turn."""
+        taken_back = self.needed(tool) and self.rejected(step) and workflow.patched(names.LAST_WORD)
+        return _refused(step, tool) if taken_back else None
+
+
+def _refused(step: Step, tool: Tool) -> StepOutcome:
+    return end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")

@@ -1,0 +1,300 @@
+"""A run inside a workflow: route once, plan from the same matches, then the steps, each behind the budget guard.
+
+Every step is a task that waits for its dependencies, an approval where one is asked for, a free slot and the budget.
+All state is plain data, so a run can stop between steps and go on in a new execution from its Checkpoint.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from orchestrator import names
+from orchestrator.budget import Budget
+from orchestrator.completions import CompleteRequest, Completion, Filled
+from orchestrator.decision import Decision
+from orchestrator.errors import ToolrouteError
+from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
+from orchestrator.models import RouteRequest, Tool
+from orchestrator.plans import (
+    Checkpoint,
+    Plan,
+    Progress,
+    RunRequest,
+    RunResult,
+    Step,
+    StepOutcome,
+    StepProgress,
+    StepStatus,
+    ToolCall,
+)
+from orchestrator.runs.approving import Approvals
+from orchestrator.runs.assisted import answer, fill
+from orchestrator.runs.durable import as_failure, call_config, call_tool
+from orchestrator.runs.ending import answered, broke, cannot_start, end, was_cancelled
+from orchestrator.runs.slots import Slots
+
+if TYPE_CHECKING:
+    from orchestrator.workflow import ToolRouter
+
+
+class Run:
+    """One run of one task. `should_stop` is asked before each step starts; a run that stops gives a Checkpoint."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        router: "ToolRouter",
+        call_options: workflow.ActivityConfig | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        done = request.checkpoint
+        self.request, self._router, self.started = request, router, 0
+        self._config = call_config(request, call_options)
+        self._should_stop = should_stop or (lambda: False)
+        self._phase = "routing"
+        self._decision = done.decision if done else None
+        self._plan = done.plan if done else None
+        self._extra = list(done.extra_routes) if done else []
+        self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
+        self._approvals = Approvals(request, done.approvals if done else {})
+        self._filled = dict(done.filled) if done else {}
+        settled, warnings = (done.settled, done.warnings) if done else (0, ())
+        self._budget = Budget(request.limits, settled=settled, warnings=warnings)
+        self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self._outcomes.items()}
+        self._slots = Slots(request.parallel_steps, self._budget, self._outcomes, self._should_stop)
+
+    async def to_the_end(self) -> RunResult:
+        """The result of a run that nothing stops."""
+        ended = await self.advance()
+        if isinstance(ended, Checkpoint):
+            raise RuntimeError("a run without should_stop stopped")
+        return ended
+
+    async def advance(self) -> RunResult | Checkpoint:
+        """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
+        try:
+            self.request.validate()
+            check_size("the task", self.request.task, MAX_TASK_BYTES)
+        except ToolrouteError as error:
+            raise as_failure(error) from error
+        decision, plan = await self._prepare()
+        self._phase = "running"
+        steps = [asyncio.create_task(self._carry_out(s)) for s in plan.steps if s.id not in self._outcomes]
+        try:
+            await asyncio.gather(*steps)
+        except asyncio.CancelledError:
+            await workflow.wait(steps)  # gather ends with its first cancelled step; calls are still being stopped
+            self._cancelled(plan)
+            raise
+        if len(self._outcomes) < len(plan.steps):
+            return self._checkpoint(decision, plan)
+        outcomes = hold_together(self._outcomes[step.id] for step in plan.steps)
+        self._phase = "answering"
+        said = await answer(plan, outcomes, self.request.limits.reserve_for_synthesis, self._complete)
+        self._budget.charge(said.tokens)
+        self._phase = "done"
+        return RunResult(
+            decision=decision,
+            plan=plan,
+            steps=outcomes,
+            budget=self._budget.report(),
+            answer=said.text,
+            extra_routes=tuple(self._extra),
+            warnings=(*plan.warnings, *said.warnings),
+        )
+
+    def approve(self, step: str, allowed: bool) -> None:
+        """Takes the word on a step that waits for approval; the last word before it starts counts."""
+        self._approvals.words[step] = allowed
+
+    def progress(self) -> Progress:
+        """Where the run stands: for queries, so without results."""
+        steps = tuple(self._step_progress(step) for step in (self._plan.steps if self._plan else ()))
+        return Progress(phase=self._phase, steps=steps, budget=self._budget.report())
+
+    async def _prepare(self) -> tuple[Decision, Plan]:
+        """The Decision and the Plan: one route, and one more only for steps that asked outside its matches."""
+        if self._decision is None:
+            self._decision = await self._router.route(self._route_request(self.request.task))
+        self._phase = "planning"
+        if self._plan is None:
+            plan = await self._router.plan(
+                self._decision,
+                arguments=self.request.arguments,
+                min_confidence=self.request.min_confidence,
+                conversation=self.request.conversation,
+            )
+            if plan.unbound:
+                task = "; ".join(step.task for step in plan.unbound)
+                self._extra.append(await self._router.route(self._route_request(task)))
+                plan = await self._router.plan(self._extra[-1], arguments=self.request.arguments, first=plan)
+            self._plan = plan
+            self._budget.charge(plan.usage.total)
+        return self._decision, self._plan
+
+    def _route_request(self, task: str) -> RouteRequest:
+        request = self.request
+        return RouteRequest(
+            query=task,
+            tenant=request.tenant or self._router.tenant,
+            limit=request.limit,
+            conversation=request.conversation,
+            filters=request.filters,
+            route_hint=request.route_hint,
+            coverage=request.coverage,
+        )
+
+    async def _carry_out(self, step: Step) -> None:
+        """One step from waiting to its outcome; no outcome when the run stops before it starts."""
+        self._set(step, StepStatus.PENDING)
+        await workflow.wait_condition(lambda: self._should_stop() or self._outcomes.keys() >= set(step.depends_on))
+        if not self._outcomes.keys() >= set(step.depends_on):
+            return
+        tool = self._tool(step)
+        ended = cannot_start(step, tool, self._outcomes)
+        if ended is None and tool is not None:
+            ended = await self._when_approved(step, tool)
+        if ended is not None:
+            self._outcomes[step.id] = ended
+            self._set(step, ended.status)
+
+    async def _when_approved(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Whoever approves sees what will be called: late arguments are filled before the step's approval."""
+        if self._approvals.needed(tool):
+            if self._fills_first(step):
+                ended = await self._fill_first(step, tool)
+                if step.id not in self._filled:
+                    return ended
+            self._set(step, StepStatus.NEEDS_APPROVAL)
+            ended = await self._approvals.word(step, tool, self._should_stop)
+            if ended is not None or step.id not in self._approvals.words:
+                return ended and replace(ended, tokens=self._spent(step))
+        allowance = await self._allowance(step, tool)
+        if not isinstance(allowance, int):
+            return allowance and replace(allowance, tokens=self._spent(step))
+        return await self._granted(step, tool, allowance)
+
+    def _fills_first(self, step: Step) -> bool:
+        todo = step.late and step.id not in self._filled and not self._approvals.rejected(step)
+        return bool(todo) and workflow.patched(names.FILL_BEFORE_APPROVAL)
+
+    def _spent(self, step: Step) -> int:
+        return self._filled.get(step.id, Filled()).tokens
+
+    async def _allowance(self, step: Step, tool: Tool) -> int | StepOutcome | None:
+        self._set(step, StepStatus.WAITING)
+        estimate = step.expected_tokens - self._spent(step)
+        return await self._slots.allowance(step, estimate, partial(self._approvals.taken_back, step, tool))
+
+    async def _fill_first(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Notes the late arguments and settles their tokens: a step that waits for a person holds none, nor a slot."""
+        allowance = await self._allowance(step, tool)
+        if not isinstance(allowance, int):
+            return allowance
+        with self._slots.taken(step) as used:
+            self._set(step, StepStatus.RUNNING)
+            filled = await self._fill(step, tool, allowance)
+            used.append(filled.tokens)
+        if filled.reason:
+            return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=filled.tokens)
+        self._filled[step.id] = filled
+        self._approvals.ask_anew(step)
+        return None
+
+    async def _granted(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
+        """Fills what is late and not filled yet, calls the tool, and settles what both took."""
+        self.started += 1
+        with self._slots.taken(step) as used:
+            self._set(step, StepStatus.RUNNING)
+            filled = self._filled.get(step.id)
+            if filled is None:
+                filled = await self._fill(step, tool, allowance)
+                used.append(filled.tokens)
+            if filled.reason:
+                return end(step, StepStatus.NEEDS_INPUT, filled.reason, tokens=filled.tokens)
+            whole = replace(step, arguments={**step.arguments, **filled.arguments})
+            ended = await self._called(whole, tool, allowance - sum(used))
+            used.append(ended.tokens)
+            return replace(ended, tokens=filled.tokens + ended.tokens, arguments=whole.arguments if step.late else {})
+
+    async def _fill(self, step: Step, tool: Tool, allowance: int) -> Filled:
+        if not step.late or self._plan is None:
+            return Filled()
+        try:
+            return await fill(step, tool, self._plan, self._outcomes, allowance, self._complete)
+        except (FailureError, asyncio.CancelledError):
+            self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "cancelled before its tool was called")
+            self._set(step, StepStatus.CANCELLED)
+            raise
+
+    async def _complete(self, request: CompleteRequest) -> Completion:
+        heartbeat = timedelta(seconds=self.request.heartbeat_s)
+        return await self._router.complete(request, heartbeat_timeout=heartbeat)
+
+    async def _called(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
+        call = ToolCall(
+            tenant=self._decision.tenant if self._decision else self.request.tenant,
+            tool=tool,
+            arguments=step.arguments,
+            idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id if self._plan else ''}:{step.id}",
+            max_result_tokens=max(0, allowance - step.argument_tokens),
+            deadline_s=0.9 * self.request.call_timeout_s,
+        )
+        used = step.argument_tokens
+        try:
+            result = await call_tool(call, self._config)
+            used += result.tokens
+            return answered(step, result, used)
+        except (FailureError, asyncio.CancelledError) as error:
+            ended = broke(step, call, error, used)
+            if was_cancelled(error):
+                self._outcomes[step.id] = ended
+                self._set(step, ended.status)
+                raise
+            return ended
+
+    def _tool(self, step: Step) -> Tool | None:
+        decisions = [self._decision, *self._extra]
+        return next((found for decision in decisions if decision and (found := decision.tool(step.tool))), None)
+
+    def _set(self, step: Step, status: StepStatus) -> None:
+        self._status[step.id] = status
+
+    def _cancelled(self, plan: Plan) -> None:
+        """Marks what did not start, so that a query after the end tells what was done and what was not."""
+        self._phase = "done"
+        for step in plan.steps:
+            if step.id not in self._outcomes:
+                self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "the run was cancelled before it")
+                self._set(step, StepStatus.CANCELLED)
+
+    def _step_progress(self, step: Step) -> StepProgress:
+        outcome = self._outcomes.get(step.id)
+        status = self._status.get(step.id, StepStatus.PENDING)
+        filled = self._filled.get(step.id, Filled())
+        return StepProgress(
+            step=step.id,
+            task=step.task[:200],
+            tool=step.tool,
+            status=status,
+            reason=outcome.reason[:300] if outcome else "",
+            arguments={**step.arguments, **filled.arguments} if status is StepStatus.NEEDS_APPROVAL else {},
+        )
+
+    def _checkpoint(self, decision: Decision, plan: Plan) -> Checkpoint:
+        return Checkpoint(
+            decision=decision,
+            plan=plan,
+            outcomes=hold_together(self._outcomes.values()),
+            settled=self._budget.settled,
+            warnings=self._budget.warnings,
+            extra_routes=tuple(self._extra),
+            approvals=self._approvals.words,
+            filled=self._filled,
+        )

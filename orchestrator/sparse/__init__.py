@@ -1,0 +1,1 @@
+"""The keyword leg's arithmetic: what documents say, and the scores of their words and pairs of words."""
