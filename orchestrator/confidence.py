@@ -16,6 +16,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.features import ASKED, KEYWORD, QUERY, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
+"""Shape [candidates]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

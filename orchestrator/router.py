@@ -117,54 +117,46 @@ class Router:
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
         request = _checked(request, conversation)
-        started = time.perf_counter()
+        clock = _Clock()
         index, stale = await self._indexes.get(request.tenant)
-        run = _Run(index, request, started)
-        if stale:
-            run.warnings.append(stale)
-        run.time("load")
+        warnings = [stale] if stale else []
+        clock.book("load")
 
         said = meant(request.query, request.conversation, index.keyword.terms)
         understood = understand(said.text, said.earlier, index.keyword.terms)
-        run.warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
-        run.time("understand")
-        outcome = Outcome(index, request, understood, self.options, warnings=run.warnings, timings_ms=run.timings_ms)
+        warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
+        clock.book("understand")
+        outcome = Outcome(index, request, understood, self.options, warnings=warnings, timings_ms=clock.timings_ms)
         outcome.coverage = self._fit.coverage or outcome.coverage
         outcome.find_always()
-        run.time("always")
+        clock.book("always")
         outcome.find_explicit()
-        run.time("explicit")
+        clock.book("explicit")
         if outcome.settled and request.coverage is None:
-            decision = conclude(outcome, None, None)
-            run.time("select")
-            return run.finish(decision)
+            return clock.stopped(conclude(outcome, None, None))
 
         width, allowed, named = max(30, 3 * outcome.limit), outcome.allowed, outcome.named()
         understood = outcome.understood  # Without what the query leaves out.
         search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)
         found = search.by_keyword()
-        outcome.gate_confidence = search.gate(found)
-        run.time("keyword")
+        outcome.gate_confidence = found.opening.chance
+        clock.book("keyword")
         if len(index.catalogue) and self._wants_meaning(request, outcome.gate_confidence):
-            vectors = await self._vectors(index, understood, run)
+            vectors = await self._vectors(index, understood, warnings)
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors)
                 outcome.semantic_ran, outcome.vector = True, vectors[0]
-                run.warnings += [index.note] if index.note else []
-            run.time("semantic")
-        decision = conclude(outcome, search, found)
-        run.time("select")
-        return run.finish(decision)
+                warnings += [index.note] if index.note else []
+            clock.book("semantic")
+        return clock.stopped(conclude(outcome, search, found))
 
     def _wants_meaning(self, request: RouteRequest, gate_confidence: float) -> bool:
-        if request.route_hint is RouteHint.AUTO:
-            # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
-            if request.coverage is not None:
-                return True
-            return gate_confidence < self.options.gate
-        return request.route_hint is RouteHint.SEMANTIC
+        if request.route_hint is not RouteHint.AUTO:
+            return request.route_hint is RouteHint.SEMANTIC
+        # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
+        return request.coverage is not None or gate_confidence < self.options.gate
 
-    async def _vectors(self, index: Index, understood: Understood, run: "_Run") -> NDArray[np.float32] | None:
+    async def _vectors(self, index: Index, understood: Understood, warnings: list[str]) -> NDArray[np.float32] | None:
         """The query's vector and its clauses', [1 + clauses, dimension]; None, with a warning, when none can be had."""
         try:
             vectors = await self._embed(index, understood.texts)
@@ -176,7 +168,7 @@ class Router:
             if vectors[0].any():
                 return vectors
             reason = "the embedder knows no word of the query"
-        run.warnings.append(f"keyword leg alone: {reason}")
+        warnings.append(f"keyword leg alone: {reason}")
         return None
 
     async def _embed(self, index: Index, texts: list[str]) -> NDArray[np.float32]:
@@ -206,20 +198,21 @@ def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
     return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
 
 
-class _Run:
-    """One request's clock and warnings; its Decision holds this very mapping of times, so the last one counts too."""
+class _Clock:
+    """One request's times; its Decision holds this very mapping, so the last ones count too."""
 
-    def __init__(self, index: Index, request: RouteRequest, started: float) -> None:
-        self.warnings: list[str] = []
-        self._started = self._last = started
+    def __init__(self) -> None:
+        self._started = self._last = time.perf_counter()
         self.timings_ms: dict[str, float] = {}
 
-    def time(self, stage: str) -> None:
+    def book(self, stage: str) -> None:
         """Books the time since the last call to this stage, in milliseconds."""
         now = time.perf_counter()
         self.timings_ms[stage] = (now - self._last) * 1000
         self._last = now
 
-    def finish(self, decision: Decision) -> Decision:
+    def stopped(self, decision: Decision) -> Decision:
+        """The Decision with the time of its selection and of all."""
+        self.book("select")
         self.timings_ms["total"] = (time.perf_counter() - self._started) * 1000
         return decision

@@ -31,7 +31,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     outcome.covering = _cover(outcome, ranked, MAX_LIMIT)
     columns = search.columns if search else outcome.index.keyword.postings.columns(outcome.understood.terms)
     overlap = explain.Overlap(columns, outcome.understood, ranked.positions[: outcome.limit + explain.MAX_REJECTED])
-    candidates = _matches(outcome, ranked, stage, overlap)
+    candidates = _matches(outcome, ranked, overlap)
     if not outcome.explicit.wanted and outcome.covering is None:
         candidates = select.spread(candidates, outcome.limit)
     if outcome.request.conversation:
@@ -43,6 +43,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     if costs.dropped and outcome.covering is not None:
         outcome.covering = _cover(outcome, ranked, len(kept))
     stage = Stage.NONE if costs.dropped and not kept else stage
+    if stage is Stage.NONE:
+        kept = [replace(match, why=f"low: {match.why}") for match in kept]
     by_key = {match.tool.key: match for match in kept}
     unflagged = [match for key, match in by_key.items() if key not in outcome.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_parts)
@@ -131,15 +133,14 @@ def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:
     return Stage.SEMANTIC if outcome.semantic_ran else Stage.KEYWORD
 
 
-def _matches(outcome: Outcome, ranked: Ranked, stage: Stage, overlap: explain.Overlap) -> list[Match]:
-    """Matches for the limit, in order, marked low where nothing fits; and for those of which one may yet be kept."""
-    low = "low: " if stage is Stage.NONE else ""
+def _matches(outcome: Outcome, ranked: Ranked, overlap: explain.Overlap) -> list[Match]:
+    """Matches for the limit, in order; and within a conversation for those of which one may yet be kept."""
     shown = overlap.positions if outcome.request.conversation else overlap.positions[: outcome.limit]
     matches = []
     for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
         gives, score = _gives(outcome, ranked, position), ranked.scores[position]
-        why = low + explain.why(evidence, words, _notes(outcome, ranked, position, gives))
+        why = explain.why(evidence, words, _notes(outcome, ranked, position, gives))
         matches.append(Match(tool=tool, score=score, evidence=evidence, why=why, words=words, gives=gives))
     return matches
 

@@ -29,7 +29,6 @@ def continued(
     known = {match.tool.key: match for match in matches}
     used = used_lately(request.conversation)
     marks = {**dict.fromkeys(offered_before(request.conversation), OFFERED), **dict.fromkeys(used, USED)}
-    low = "low: " if nothing_fits else ""
     shown = {match.tool.key for match in matches[: request.limit]}
 
     def find(key: str) -> Match | None:
@@ -39,8 +38,8 @@ def continued(
         match = known.get(key) or Match(tool=index.catalogue.tools[position], score=0.0)
         if key in shown and marks[key] == OFFERED:
             return match
-        why = match.why.removeprefix(low) or explain.why(match.evidence, match.words)
-        return replace(match, why=f"{low}{marks[key]}; {why}")
+        why = match.why or explain.why(match.evidence, match.words)
+        return replace(match, why=f"{marks[key]}; {why}")
 
     found = {key: match for key in marks if (match := find(key))}
     return keep(

@@ -39,9 +39,7 @@ def set_beside(
             continue
         why = f"flagged: {'; '.join(index.flags[tool.key])}"
         place = next((n for n, match in enumerate(placed) if n and match.score < score), len(placed))
-        low = "low: " * all(match.why.startswith("low: ") for match in placed[:1])
-        match = Match(tool=tool, score=min(score, placed[0].score) if placed else score, why=low + why)
-        placed.insert(place, match)
+        placed.insert(place, Match(tool=tool, score=min(score, placed[0].score) if placed else score, why=why))
     return placed
 
 

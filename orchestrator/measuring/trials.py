@@ -14,7 +14,7 @@ from orchestrator.embed import Embedder
 from orchestrator.models import MAX_LIMIT
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
-from orchestrator.retrieval.search import Candidates, Opening, Search, opening_of
+from orchestrator.retrieval.search import Candidates, Opening, Search
 from orchestrator.stages.understand import understand
 
 WIDTH = 30
@@ -78,8 +78,8 @@ def tried(
     return Trial(
         query=query,
         answerable=bool(right),
-        opening=opening_of(there.words),
-        opening_absent=opening_of(away.words),
+        opening=there.words.opening,
+        opening_absent=away.words.opening,
         keyword=_claim(there.words, _ordered(far.words, far.unmet), there.words.sure, away.words.sure, right),
         both=_claim(there.both, _ordered(far.both, far.unmet), there.sure, away.sure, right),
     )

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, most_by_meaning, most_by_words, top_features
+from orchestrator.confidence import Calibration, Probabilities, most_by_meaning, most_by_words, top_features
 from orchestrator.features import (
     Chosen,
     Positions,
@@ -25,14 +25,11 @@ from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood
 
-Probabilities = NDArray[np.float64]
-"""Shape [candidates]."""
-
-
 _CLAUSE_WIDTH = 10
 """Candidates of a leg that are looked at for one clause alone."""
 
 _NAMED_WIDTH = 10
+"""Candidates of a leg that are looked at among the tools of the servers that the query names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +50,19 @@ class ClauseFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
+
+    least: float
+    most: float
+
+    @property
+    def chance(self) -> float:
+        """That the keyword leg's best tool is right; of several clauses the least sure one's."""
+        return min(self.least, self.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
 
@@ -70,22 +80,14 @@ class Candidates:
     merged: Probabilities | None = None
     clauses: tuple[ClauseFound, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
-
-    least: float
-    most: float
-
-
-def opening_of(found: Candidates) -> Opening:
-    """Of what the keyword leg found."""
-    words = [most_by_words(one.chances, one.rows, one.query) for one in found.clauses]
-    return Opening(
-        least=min([found.sure, *(one.sure for one in found.clauses)]),
-        most=min([most_by_words(found.keyword, found.rows, found.query), *words]),
-    )
+    @property
+    def opening(self) -> Opening:
+        """Of what the keyword leg found."""
+        words = [most_by_words(one.chances, one.rows, one.query) for one in self.clauses]
+        return Opening(
+            least=min([self.sure, *(one.sure for one in self.clauses)]),
+            most=min([most_by_words(self.keyword, self.rows, self.query), *words]),
+        )
 
 
 class Search:
@@ -156,14 +158,6 @@ class Search:
     @cached_property
     def _identified(self) -> frozenset[str]:
         return identified_in(self._understood.asked)
-
-    def gate(self, found: Candidates) -> float:
-        """The keyword leg's chance that its best tool is right; of several clauses the least sure one's.
-
-        found: by the keyword leg.
-        """
-        opening = opening_of(found)
-        return min(opening.least, opening.most)
 
     def confidence(self, found: Candidates) -> float:
         """The chance that the best candidate is right, after both legs."""
