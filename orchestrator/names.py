@@ -27,6 +27,8 @@ FILL_BEFORE_APPROVAL: Final = "toolroute.fill_before_approval"
 """Patch of the run workflow: a step's late arguments are filled before its approval is asked for, not after."""
 LAST_WORD: Final = "toolroute.last_word"
 """Patch of the run workflow: a no that comes while an approved step waits for its turn counts."""
+ONE_SLOT_EACH: Final = "toolroute.one_slot_each"
+"""Patch of the run workflow: steps that wait for a slot look again when they wake, since all of them wake at once."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

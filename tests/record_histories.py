@@ -36,6 +36,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "needs_input": {"task": "Read the file, then add a note titled 'x'"},
     "further_route": {"task": "Read the file a.txt, then serenade the moon"},
     "refused": {"task": "Read the file a.txt", "limits": Limits(max_total_tokens=12_000)},
+    "narrow": {"task": "Read the file a.txt and read the file b.txt", "parallel_steps": 1},
     "continued": {"task": "Read the file a.txt, then read the file b.txt", "steps_per_run": 1},
     "unapproved": {"task": "Delete the file a.txt", "approve_destructive": True, "approval_timeout_s": 0.2},
 }

@@ -99,6 +99,12 @@ async def test_independent_steps_run_side_by_side_and_the_progress_shows_them(ru
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
+async def test_no_more_steps_than_asked_for_run_at_a_time(runner: Runner) -> None:
+    result, _ = await runner.run("Read the file a.txt, read the file b.txt and read the file c.txt", parallel_steps=2)
+    assert statuses(result) == ["done", "done", "done"]
+    assert runner.desk.most_under_way == 2
+
+
 async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skipped(runner: Runner) -> None:
     result, handle = await runner.run("Read the file, then add a note titled 'x'")
     assert statuses(result) == ["needs_input", "skipped"]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from temporalio import workflow
 
+from orchestrator import names
 from orchestrator.budget import Budget, Verdict
 from orchestrator.plans import Step, StepOutcome, StepStatus
 from orchestrator.runs.ending import end
@@ -32,6 +33,8 @@ class Slots:
                 return None
             if ended := taken_back():
                 return ended
+            if self._taken >= self._most and workflow.patched(names.ONE_SLOT_EACH):
+                continue  # all that waited wake at once, and others were faster
             reserved = self._budget.reserve(step.id, estimate)
             if reserved.verdict is Verdict.REFUSED:
                 return end(step, StepStatus.REFUSED, reserved.reason)
