@@ -218,6 +218,27 @@ def test_errors_hide_what_the_entry_brought_in_and_results_only_what_is_secret()
     assert secrets.scrub_result(said) == "error in /home/me/notes with *** *** in Europe/Berlin"
 
 
+def test_switches_settings_and_media_types_are_no_secrets_whatever_names_them() -> None:
+    env = {"AUTH_ENABLED": "true", "MAX_TOKENS": "4096", "AUTH_TYPE": "oauth", "SESSION_PASSWORD": "hunter"}
+    args = ["--max-tokens", "8192", "--token-limit=512000", "--auth-token", "abcdefg"]
+    stdio = one({"command": "x", "args": args, "env": env}).servers["it"].launch({}).secrets
+    assert stdio.scrub_result("true 4096 oauth hunter 8192 512000 abcdefg") == "true 4096 oauth *** 8192 512000 ***"
+    headers = {"Accept": "application/json", "X-Readonly": "True", "X-Api-Key": "k3y-01"}
+    http = one({"url": "http://a", "headers": headers}).servers["it"].launch({}).secrets
+    assert http.scrub_result("application/json true True k3y-01") == "application/json true True ***"
+
+
+def test_numbers_of_a_listing_stay_numbers_where_a_secret_has_the_same_digits() -> None:
+    secrets = one({"command": "x", "env": {"PIN_KEY": "4711"}}).servers["it"].launch({}).secrets
+    listed = {"maximum": 4711, "description": "at most 4711", "enum": ["4711", True], "4711": None}
+    assert secrets.scrub_json(listed) == {
+        "maximum": 4711,
+        "description": "at most ***",
+        "enum": ["***", True],
+        "***": None,
+    }
+
+
 def test_headers_and_urls_are_hidden_in_every_form() -> None:
     entry = {"url": "https://me:pa55word@h/mcp?key=abcd1234", "headers": {"Authorization": "Bearer to/k+en"}}
     secrets = one(entry).servers["it"].launch({}).secrets

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.env_file import read_env_file
-from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, looks_secret, url_secrets
+from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, is_plain_word, looks_secret, url_secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
@@ -99,13 +99,12 @@ class _Expansion:
     def _note(self, name: str, value: str, *, expanded: bool) -> None:
         if looks_secret(name, value, expanded=expanded):
             self._strong.append(value)
-        # A plain short word (info, true, production) is no secret, and masking it would garble messages.
-        elif not (value.isalpha() and len(value) < 12):
+        elif not is_plain_word(value):
             self._shown.append(value)
 
     def _header(self, name: str, text: str) -> str:
         value = self._expand(f"headers.{name}", text)
-        self._strong += header_secrets(value)
+        self._strong += header_secrets(name, value)
         if not value.isascii() or any(ord(character) < 32 for character in value):
             raise InvalidConfig(f"{self._where}: headers.{name} holds characters that a header may not hold")
         return value

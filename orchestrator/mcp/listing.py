@@ -1,6 +1,5 @@
 """A server's listing, all pages of it or an error, as Tool records."""
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,11 +80,8 @@ async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) 
 
 def _tool(server: str, record: Any, secrets: Secrets) -> Tool:
     fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_READ)
-    text = json.dumps(fields)
-    if (clean := secrets.scrub_result(text)) != text:
-        fields = json.loads(clean)
     try:
-        return tool_from({"server": server, **fields})
+        return tool_from({"server": server, **secrets.scrub_json(fields)})
     except InvalidCatalogue as error:
         raise InvalidCatalogue(f"server {server!r}, tool {record.name!r}: {error}") from None
 

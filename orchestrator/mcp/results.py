@@ -43,7 +43,7 @@ def as_tool_result(answered: Answered) -> ToolResult:
     shown, was_cut, tokens = _cut(secrets.scrub_result(text or _written(structured)), limit)
     return ToolResult(
         text=shown,
-        structured=None if dropped else _clean(structured, secrets),
+        structured=None if dropped else secrets.scrub_json(structured),
         is_error=is_error,
         truncated=was_cut or dropped,
         tokens=tokens,
@@ -83,7 +83,7 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
         blocks.append(TextContent(text=_cut(secrets.scrub_result(_written(structured)), left)[0]))
     return CallToolResult(
         content=[*blocks, *warnings],
-        structured_content=_clean(structured, secrets) if keep else None,
+        structured_content=secrets.scrub_json(structured) if keep else None,
         is_error=result.is_error,
     )
 
@@ -91,15 +91,15 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
     """A block without secrets, a text or a text resource within the limit, and its tokens; links, images and sounds
     are not cut."""
-    meta = {"meta": _clean(block.meta, secrets)}
+    meta = {"meta": secrets.scrub_json(block.meta)}
     if block.type == "text":
         text, _, tokens = _cut(secrets.scrub_result(block.text), limit)
         return block.model_copy(update={**meta, "text": text}), tokens
     if block.type == "resource_link":
-        told = _clean(block.model_dump(include={"name", "title", "uri", "description"}), secrets)
+        told = secrets.scrub_json(block.model_dump(include={"name", "title", "uri", "description"}))
         return block.model_copy(update={**meta, **told}), count_tokens(compact(told))
     if block.type == "resource":
-        inner = _clean(block.resource.model_dump(include={"uri", "text", "meta"}), secrets)
+        inner = secrets.scrub_json(block.resource.model_dump(include={"uri", "text", "meta"}))
         tokens = 0
         if "text" in inner:
             inner["text"], _, tokens = _cut(inner["text"], limit)
@@ -120,16 +120,6 @@ def _cut(text: str, limit: int) -> tuple[str, bool, int]:
         return text, False, tokens
     shown, truncated = cut(text, limit)
     return shown, truncated, count_tokens(shown)
-
-
-def _clean(value: Any, secrets: Secrets) -> Any:
-    if isinstance(value, str):
-        return secrets.scrub_result(value)
-    if isinstance(value, list):
-        return [_clean(item, secrets) for item in value]
-    if isinstance(value, dict):
-        return {key: _clean(item, secrets) for key, item in value.items()}
-    return value
 
 
 def _block_text(block: "ContentBlock") -> str:

@@ -4,12 +4,19 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
 MASK = "***"
 
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session|private", re.IGNORECASE)
+_SETTING = re.compile(
+    r"-*(max|min)[_-].*|.*[_-](type|mode|method|limit|timeout|ttl|count|size|length|port)", re.IGNORECASE
+)
+"""Names such as MAX_TOKENS and AUTH_TYPE: a number or a plain word there is none."""
+_SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
+"""No secret wherever they stand; masked, they would garble every second schema and result."""
+_PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _SCHEMES = frozenset({"basic", "bearer", "digest", "negotiate", "token"})
 _PLACE = re.compile(r"[~./\\]|[a-z]+://|[A-Za-z]:\\")
 _NAMED = re.compile(r"([\w-]+)[=:]\s*(.*)", re.DOTALL)
@@ -39,19 +46,47 @@ class Secrets:
     def scrub_result(self, text: str) -> str:
         return self._strong.sub(MASK, text) if self._strong else text
 
+    def scrub_json(self, value: Any) -> Any:
+        """A decoded JSON value with `scrub_result` of every text in it, names included; numbers stay as they are."""
+        if self._strong is None:
+            return value
+        if isinstance(value, str):
+            return self.scrub_result(value)
+        if isinstance(value, list):
+            return [self.scrub_json(item) for item in value]
+        if isinstance(value, dict):
+            return {self.scrub_result(name): self.scrub_json(item) for name, item in value.items()}
+        return value
+
     def __repr__(self) -> str:
         return "Secrets(...)"
 
 
 def looks_secret(name: str, value: str, *, expanded: bool) -> bool:
     """Whether a value must not even stand in a result: by its variable's name, or as a random text from outside."""
-    if _SECRET_NAME.search(name):
+    if _names_secret(name, value):
         return True
     return expanded and len(value) >= _SHORTEST_GUESSED and _mixed(value) and not _PLACE.match(value)
 
 
-def header_secrets(value: str) -> list[str]:
+def is_plain_word(value: str) -> bool:
+    """A short word (info, production): no secret unless its name says so, and masking it would garble messages."""
+    return value.isalpha() and len(value) < 12
+
+
+def _names_secret(name: str, value: str) -> bool:
+    plain = is_plain_word(value) or value.isdigit()
+    return bool(_SECRET_NAME.search(name)) and not (plain and _SETTING.fullmatch(name))
+
+
+def header_secrets(name: str, value: str) -> list[str]:
     """The parts of a header's value that must not be shown: all but the name of the scheme."""
+    if name.lower() in _PLAIN_HEADERS:
+        return []
+    return _credentials(value)
+
+
+def _credentials(value: str) -> list[str]:
     return [value, *(part for part in value.split() if part.lower() not in _SCHEMES)]
 
 
@@ -60,10 +95,10 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
         named = _NAMED.match(argument)
-        if named and _SECRET_NAME.search(named[1]):
-            found += header_secrets(named[2])
-        elif before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
-            found += [] if argument.startswith("-") else header_secrets(argument)
+        if named and _names_secret(named[1], named[2]):
+            found += _credentials(named[2])
+        elif before.startswith("-") and "=" not in before and _names_secret(before, argument):
+            found += [] if argument.startswith("-") else _credentials(argument)
         found += url_secrets(argument) if "://" in argument else []
     return found
 
@@ -84,7 +119,7 @@ def _mixed(value: str) -> bool:
 def _forms(value: str) -> set[str]:
     """The value as it stands, its lines, and both inside JSON and inside a URL."""
     whole = {value.strip(), *map(str.strip, value.splitlines()), unquote(value.strip())}
-    long = {text for text in whole if len(text) >= _SHORTEST}
+    long = {text for text in whole if len(text) >= _SHORTEST and text.lower() not in _SWITCHES}
     return {form for text in long for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))}
 
 
