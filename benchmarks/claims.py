@@ -8,10 +8,10 @@ from orchestrator.measuring.metrics import calibration_error
 Numbers = NDArray[np.float64]
 
 
-def error_of_the_perfect(claimed: Numbers, runs: int = 200) -> float:
+def error_of_the_perfect(claimed: Numbers) -> float:
     """The calibration error that a perfectly calibrated model of these claims would show in a sample of this size."""
     random = np.random.default_rng(0)
-    return float(np.mean([calibration_error(claimed, random.random(len(claimed)) < claimed) for _ in range(runs)]))
+    return float(np.mean([calibration_error(claimed, random.random(len(claimed)) < claimed) for _ in range(200)]))
 
 
 def auc(high: Numbers, low: Numbers) -> float:

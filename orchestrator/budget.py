@@ -6,7 +6,6 @@ A step's reservation is also the allowance that is enforced inside it, so steps 
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from orchestrator.limits import BudgetReport, Limits
 
@@ -38,11 +37,6 @@ class Budget:
         self._warnings = list(warnings)
         self._warned = any(text.startswith("budget:") for text in warnings)
         self._warn()
-
-    @classmethod
-    def restore(cls, limits: Limits, report: BudgetReport) -> Self:
-        """The budget as a report left it; its reservations are gone with the steps that held them."""
-        return cls(limits, settled=report.settled, warnings=report.warnings)
 
     @property
     def settled(self) -> int:

@@ -1,6 +1,5 @@
 """The Catalogue: the immutable set of tools that one tenant may use; and reading one from files."""
 
-import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from orchestrator.digests import digest
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.models import Annotations, CatalogueVersion, Kind, Tool
 from orchestrator.reading import read_json, why_unread
@@ -110,7 +110,7 @@ class Catalogue:
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
-        return hashlib.sha256("".join([tool.hash for tool in self.tools]).encode()).hexdigest()[:16]
+        return digest("".join([tool.hash for tool in self.tools]), 16)
 
     @property
     def version(self) -> CatalogueVersion:

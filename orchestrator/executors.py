@@ -1,6 +1,6 @@
 """Who carries out a call, by the tool's kind: MCP servers, registered callables, HTTP endpoints.
 
-Workflow tools are child workflows and start inside the workflow (`orchestrator.runs.running`); one that was registered
+Workflow tools are child workflows and start inside the workflow (`orchestrator.runs.durable`); one that was registered
 here as a callable runs here. Arguments are checked against the tool's schema before anything is called.
 """
 

@@ -4,7 +4,6 @@ Names: OpenAI and Anthropic allow `[a-zA-Z0-9_-]{1,64}`, MCP allows `[A-Za-z0-9.
 changed carries a hash of the key, so it stays unique and the same in every Decision.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from orchestrator.digests import digest
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.models import Tool
 from orchestrator.reading import read_json
@@ -50,8 +50,7 @@ def exported_name(tool: Tool, provider: Provider = "openai") -> str:
     unmistakable = plain.find("__") == (len(tool.server) if tool.server else -1) and not tool.name.startswith("_")
     if safe == plain and len(safe) <= length and unmistakable and not _HASHED.search(safe):
         return safe
-    digest = hashlib.sha256(tool.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{safe[: length - 9]}_{digest}"
+    return f"{safe[: length - 9]}_{digest(tool.key, 8)}"
 
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:

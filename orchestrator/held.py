@@ -62,11 +62,11 @@ def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     return replace(result, text=text, structured=structured, truncated=truncated)
 
 
-def hold_together(outcomes: Iterable[StepOutcome], limit: int = MAX_RESULTS_BYTES) -> tuple[StepOutcome, ...]:
-    """The outcomes of a run within so many bytes of JSON: where they take more, the largest results are cut."""
+def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
+    """The outcomes of a run within MAX_RESULTS_BYTES of JSON: where they take more, the largest results are cut."""
     whole = held = tuple(outcomes)
     each = MAX_RESULT_BYTES
-    while sum(map(_result_size, held)) > limit:
+    while sum(map(_result_size, held)) > MAX_RESULTS_BYTES:
         each //= 2
         held = tuple(replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole)
     return held

@@ -222,10 +222,10 @@ class Models:
         return f": {(said.replace(key, '***') if key else said)[:300]}"
 
 
-def models_for(options: Options, *, tries: int = 3) -> Models | None:
+def models_for(options: Options) -> Models | None:
     """The models that the options name, or None."""
     named = options.model or options.model_route or options.model_plan
-    return Models(options, tries=tries) if named else None
+    return Models(options) if named else None
 
 
 def _simpler(dialect: _Dialect, said: str, structured: bool) -> _Dialect:

@@ -1,6 +1,5 @@
 """The records of routing: tools, requests and matches. Frozen; they pass Temporal's default converter as they are."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, TypeVar
 
+from orchestrator.digests import digest
 from orchestrator.errors import InvalidInput, UnknownTenant
 from orchestrator.forms import Form, check_forms
 
@@ -105,7 +105,7 @@ def _definition_hash(tool: Tool) -> str:
         [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return digest(text, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

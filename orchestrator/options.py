@@ -3,7 +3,7 @@
 | variable | option | meaning |
 | --- | --- | --- |
 | TOOLROUTE_STORE | store | a folder, or the URL of a Qdrant server |
-| QDRANT_API_KEY | store_key | the Qdrant server's key |
+| QDRANT_API_KEY | (none) | the Qdrant server's key; read when a client opens |
 | TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
 | OPENAI_BASE_URL, OPENAI_API_KEY | model_url | any OpenAI-compatible endpoint; the key is read when a client opens |
 | TOOLROUTE_CALIBRATION | calibration | a file that `toolroute doctor --write` or `toolroute eval --fit --write` made |
@@ -116,18 +116,18 @@ def _seconds(variable: str, value: str) -> float:
     return seconds
 
 
-def store_key(environ: Mapping[str, str] = os.environ) -> str | None:
+def store_key() -> str | None:
     """The Qdrant server's key; read when a client opens, never kept in a record."""
-    return environ.get("QDRANT_API_KEY")
+    return os.environ.get("QDRANT_API_KEY")
 
 
-def model_key(environ: Mapping[str, str] = os.environ) -> str | None:
+def model_key() -> str | None:
     """The model endpoint's key; read when a client opens, never kept in a record."""
-    return environ.get("OPENAI_API_KEY")
+    return os.environ.get("OPENAI_API_KEY")
 
 
-def default_store(environ: Mapping[str, str] = os.environ) -> str:
+def default_store() -> str:
     """TOOLROUTE_STORE, else a folder among the user's data."""
     from platformdirs import user_data_path
 
-    return environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")
+    return os.environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")

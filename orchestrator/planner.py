@@ -4,8 +4,6 @@ A task of one clause becomes one step with the best recommended tool. A task of 
 clause, each bound to the match whose words it shares; a clause that shares none says so (its `tool` stays empty).
 """
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.decision import Decision
+from orchestrator.digests import digest_of
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, unquoted
-from orchestrator.models import Match, Stage, Tool
-from orchestrator.planning.arguments import extract
+from orchestrator.models import Match, Stage
+from orchestrator.planning.arguments import extract, given_for, given_for_any
 from orchestrator.planning.seams import Part, cut_task
-from orchestrator.plans import Plan, PlanRequest, Step
+from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import field_terms, fields, terms
 from orchestrator.tokens import compact, count_tokens
 
-MAX_STEPS = 20
 RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 
@@ -121,7 +119,7 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
 
 
 def _lacks(match: Match, part: Part, given: dict[str, Any]) -> bool:
-    return bool(extract(match.tool.input_schema, part.text, _known(match.tool, given)).missing)
+    return bool(extract(match.tool.input_schema, part.text, given_for_any(match.tool, given)).missing)
 
 
 def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
@@ -220,25 +218,12 @@ def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
     )
 
 
-def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
-    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
-    return {**_known(tool, given), **own}
-
-
-def _known(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    known = (tool.input_schema or {}).get("properties") or {}
-    return {name: value for name, value in given.items() if name in known}
-
-
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
     """The plan with an id made of its content and the workflow: the same over attempts, resets and continuations."""
-    content = [request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps]]
-    text = json.dumps(content, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
     # A step without a tool asks for a further route, whose tool may take what is left.
     unused = _unused(request.arguments, steps) if all(step.tool for step in steps) else ()
-    return Plan(id=digest, task=request.decision.query, steps=steps, reasons=reasons, warnings=unused)
+    return Plan(id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=unused)
 
 
 def _unused(given: Mapping[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:

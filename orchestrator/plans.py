@@ -12,6 +12,9 @@ from orchestrator.forms import Form, check_forms
 from orchestrator.limits import BudgetReport, Limits
 from orchestrator.models import RouteHint, Tool, Turn
 
+MAX_STEPS = 20
+"""Of a plan; the rest of a longer task is another one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

@@ -4,10 +4,11 @@ OpenAI and Anthropic hold schemas to draft 2020-12 and take no combinations at t
 array, Anthropic plain names of parameters. Real catalogues hold tools that break each of these rules.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from orchestrator.digests import digest
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const"))
@@ -51,8 +52,7 @@ def plain_names(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{re.sub(r'[^a-zA-Z0-9_.-]', '_', name)[:55]}_{digest}"
+    return f"{re.sub(r'[^a-zA-Z0-9_.-]', '_', name)[:55]}_{digest(name, 8)}"
 
 
 def _may_be_array(named: Any) -> bool:

@@ -3,7 +3,7 @@
 Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
 Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script:
 Latin words as English, Cyrillic ones as Russian, and so on. Words that stand for one another have one term, and an
-acronym has those of its words besides (`language/variants.py`).
+acronym has those of its words besides (`variants.py`).
 """
 
 import re
@@ -14,8 +14,8 @@ from typing import Any
 
 import Stemmer
 
-from orchestrator.language.variants import one_for, words_of
 from orchestrator.models import Tool
+from orchestrator.variants import one_for, words_of
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
 _CAMEL = re.compile(

@@ -69,11 +69,11 @@ def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     assert budget.reserve("s1", 10).verdict is Verdict.REFUSED
 
 
-def test_a_restored_budget_goes_on_where_it_stood() -> None:
+def test_a_budget_handed_on_goes_on_where_it_stood() -> None:
     budget = Budget()
     budget.reserve("s1", STEP)
     budget.settle("s1", 70_000)
-    again = Budget.restore(budget.limits, budget.report())
+    again = Budget(settled=budget.settled, warnings=budget.warnings)
     assert again.report() == budget.report()
 
 

@@ -2,6 +2,8 @@
 
 import ast
 import zipfile
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -55,10 +57,10 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "errors forms reading names models completions schemas exports decision limits plans payloads held "
-    "budget",
+    "records": "digests errors forms reading names models completions schemas exports decision limits plans payloads "
+    "held budget",
     "workflow side": "runs workflow workflows",
-    "words and settings": "options endpoints language text safety tokens catalogue embed sparse",
+    "words and settings": "options endpoints variants text language safety tokens catalogue embed sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
     "connections sync planning planner structured llm deciding completing threads executors devserver",
     "router": "router measuring",
@@ -70,21 +72,34 @@ LAYERS = {
 
 def test_imports_go_one_way() -> None:
     layer_of = {unit: layer for layer, units in enumerate(LAYERS.values()) for unit in units.split()}
-    folders = {"activities": ROOT / "activities", "workflows": ROOT / "workflows", "": ROOT / "orchestrator"}
-    for name, folder in folders.items():
-        for path in folder.rglob("*.py"):
-            own = name or path.relative_to(folder).parts[0].removesuffix(".py")
-            for imported in _imports(path) - {own, "__init__"} if own != "__init__" else ():
-                where = f"{path.relative_to(ROOT)} imports orchestrator.{imported}"
-                assert {own, imported} <= layer_of.keys(), f"{where}: name it in LAYERS"
-                assert layer_of[imported] <= layer_of[own], where
-                assert layer_of[imported] != 1 or layer_of[own] in (1, 5, 6), where
+    for path, own, imported in _imports_of_units():
+        where = f"{path.relative_to(ROOT)} imports orchestrator.{imported}"
+        assert {own, imported} <= layer_of.keys(), f"{where}: name it in LAYERS"
+        assert layer_of[imported] <= layer_of[own], where
+        assert layer_of[imported] != 1 or layer_of[own] in (1, 5, 6), where
+
+
+def test_no_files_or_folders_import_each_other_in_a_circle() -> None:
+    before: dict[str, set[str]] = {}
+    for _, own, imported in _imports_of_units():
+        before.setdefault(own, set()).add(imported)
+    TopologicalSorter(before).prepare()
 
 
 def test_stages_never_import_each_other() -> None:
     for path in (ROOT / "orchestrator" / "stages").glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert "orchestrator.stages" not in text or path.name == "__init__.py", path.name
+
+
+def _imports_of_units() -> Iterator[tuple[Path, str, str]]:
+    """Each file, the unit that it is of (a module of orchestrator or a folder), and another one that it imports."""
+    folders = {"activities": ROOT / "activities", "workflows": ROOT / "workflows", "": ROOT / "orchestrator"}
+    for name, folder in folders.items():
+        for path in folder.rglob("*.py"):
+            own = name or path.relative_to(folder).parts[0].removesuffix(".py")
+            for imported in _imports(path) - {own, "__init__"} if own != "__init__" else ():
+                yield path, own, imported
 
 
 def _imports(path: Path) -> set[str]:

@@ -3,11 +3,11 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.variants import spelt_out
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from orchestrator.text import terms
+from orchestrator.variants import spelt_out
 from tests.catalogues import tool
 
 TOOLS = [

@@ -41,9 +41,9 @@ def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:
         yield parameters, f"{name}. {first}", key
 
 
-def of_several(catalogue: list[Tool], seed: int = 5) -> Iterator[Pair]:
+def of_several(catalogue: list[Tool]) -> Iterator[Pair]:
     """Long tasks: the first sentences of two to four tools, half the time of one server, with each tool's card."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(5)
     described = [tool for tool in catalogue if len(views.first(tool)) > 10]
     by_server: dict[str, list[Tool]] = defaultdict(list)
     for tool in described:

@@ -26,11 +26,11 @@ def build(texts: Iterable[str], size: int) -> Tokenizer:
     return tokenizer
 
 
-def _chunks(texts: Iterable[str], size: int = 1000) -> Iterator[list[str]]:
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
     chunk: list[str] = []
     for text in texts:
         chunk.append(text)
-        if len(chunk) == size:
+        if len(chunk) == 1000:
             yield chunk
             chunk = []
     yield chunk

@@ -9,7 +9,7 @@ _NUMBER = re.compile(
 """What may number an item, 1. or 1) or (1) or 1- or a) or step 1:, and no reference: "as in (1) and (2)"."""
 
 
-def unlisted(text: str) -> str:
+def without_list_marks(text: str) -> str:
     """The text with each item of a list on its own line. Numbers are marks only where they count up from one."""
     text = _BULLET.sub("", text)
     marks: list[re.Match[str]] = []

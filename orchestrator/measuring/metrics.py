@@ -35,13 +35,13 @@ def ceiling(relevant: Collection[str], known: Collection[str], k: int) -> float:
     return min(k, sum(key in known for key in relevant)) / len(relevant)
 
 
-def calibration_error(confidences: ArrayLike, right: ArrayLike, bins: int = BINS) -> float:
+def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
     """Expected calibration error: bins of equal width, |mean confidence - share right|, weighted by their counts."""
     stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
     if not len(stated):
         return 0.0
-    number = np.minimum((stated * bins).astype(np.int64), bins - 1)
-    gaps = np.bincount(number, weights=stated, minlength=bins) - np.bincount(number, weights=truth, minlength=bins)
+    number = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(number, weights=stated, minlength=BINS) - np.bincount(number, weights=truth, minlength=BINS)
     return float(np.abs(gaps).sum() / len(stated))
 
 

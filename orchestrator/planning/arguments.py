@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.models import Tool
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.text import split_words, stem
 
@@ -62,6 +63,18 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
                 rule(name)
     missing = tuple(name for name in required if name not in reader.values)
     return Extraction(values=reader.values, missing=missing, notes=tuple(reader.notes))
+
+
+def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
+    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
+    return {**given_for_any(tool, given), **own}
+
+
+def given_for_any(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user gave for any step whose tool has such a parameter."""
+    known = (tool.input_schema or {}).get("properties") or {}
+    return {name: value for name, value in given.items() if name in known}
 
 
 def coerce(value: Any, schema: Mapping[str, Any]) -> Any:

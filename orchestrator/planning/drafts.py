@@ -12,9 +12,8 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidArguments
 from orchestrator.exports import check_arguments, read_arguments
 from orchestrator.models import Tool
-from orchestrator.planner import MAX_STEPS, given_for
-from orchestrator.planning.arguments import extract
-from orchestrator.plans import Step
+from orchestrator.planning.arguments import extract, given_for
+from orchestrator.plans import MAX_STEPS, Step
 from orchestrator.tokens import compact, count_tokens
 
 LEAST_RESULT_TOKENS = 4_000

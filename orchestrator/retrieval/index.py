@@ -15,7 +15,7 @@ from orchestrator.language.slips import vocabulary
 from orchestrator.models import Tool
 from orchestrator.retrieval.prerequisites import Prerequisites
 from orchestrator.safety.suspicion import cleaned, suspects
-from orchestrator.sparse.steps import Step, step_between, step_over
+from orchestrator.sparse.difference import Difference, difference_between, difference_over
 from orchestrator.stages.always import AlwaysIndex, Capability
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.keyword import KeywordIndex
@@ -42,25 +42,25 @@ class Index:
     ) -> None:
         """earlier: an Index that this one follows, from which what stands about unchanged servers is taken over."""
         self.whole, self.note = catalogue, note
-        step = None if earlier is None else step_between(earlier.whole, catalogue)
-        if earlier is None or step is None:
+        difference = None if earlier is None else difference_between(earlier.whole, catalogue)
+        if earlier is None or difference is None:
             self.flags = suspects(catalogue.tools)
         else:
-            self._take_flags(earlier, step)
-            self._take_measures(earlier, step)
+            self._take_flags(earlier, difference)
+            self._take_measures(earlier, difference)
         known: dict[str, Tool] = {} if earlier is None else {tool.hash: tool for tool in earlier.flagged}
         self.flagged: tuple[Tool, ...] = tuple(
             known.get(catalogue[key].hash) or cleaned(catalogue[key]) for key in self.flags
         )
-        self.catalogue = catalogue = self._searched(earlier, step)
-        if earlier is not None and step is not None and (self.flagged or earlier.flagged):
-            step = step_over(earlier.catalogue, catalogue, step.changed)
-        if earlier is None or step is None:
+        self.catalogue = catalogue = self._searched(earlier, difference)
+        if earlier is not None and difference is not None and (self.flagged or earlier.flagged):
+            difference = difference_over(earlier.catalogue, catalogue, difference.changed)
+        if earlier is None or difference is None:
             self.keyword = KeywordIndex(catalogue.tools, catalogue.places)
             self.servers = ServerIndex.of(catalogue)
         else:
-            self.keyword = earlier.keyword.changed(catalogue, step)
-            self.servers = earlier.servers.changed(step.gone, step.come)
+            self.keyword = earlier.keyword.changed(catalogue, difference)
+            self.servers = earlier.servers.changed(difference.gone, difference.come)
         self.prerequisites = Prerequisites(catalogue.tools, catalogue.positions, self.keyword.named)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic: SemanticIndex | None = None
@@ -71,27 +71,27 @@ class Index:
         self._embedding = threading.Lock()
         vocabulary()  # Read now, and not in the first query that says a word which no tool does.
 
-    def _searched(self, earlier: "Index | None", step: Step | None) -> Catalogue:
+    def _searched(self, earlier: "Index | None", difference: Difference | None) -> Catalogue:
         """The catalogue of the tools that are not flagged; unchanged servers' are taken over."""
-        if earlier is None or step is None or not self.flags:
+        if earlier is None or difference is None or not self.flags:
             return self.whole.without(self.flags)
-        left = Catalogue(tool for tool in step.come if tool.key not in self.flags)
-        return earlier.catalogue.changed({server: left.of_server(server) for server in step.changed})
+        left = Catalogue(tool for tool in difference.come if tool.key not in self.flags)
+        return earlier.catalogue.changed({server: left.of_server(server) for server in difference.changed})
 
-    def _take_flags(self, earlier: "Index", step: Step) -> None:
+    def _take_flags(self, earlier: "Index", difference: Difference) -> None:
         """The flags of unchanged tools, beside those of the new ones; in the catalogue's order."""
-        gone = {tool.key for tool in step.gone}
-        flags = {key: why for key, why in earlier.flags.items() if key not in gone} | suspects(step.come)
+        gone = {tool.key for tool in difference.gone}
+        flags = {key: why for key, why in earlier.flags.items() if key not in gone} | suspects(difference.come)
         self.flags = {key: flags[key] for key in sorted(flags, key=self.whole.positions.__getitem__)}
 
-    def _take_measures(self, earlier: "Index", step: Step) -> None:
+    def _take_measures(self, earlier: "Index", difference: Difference) -> None:
         """The measures of unchanged tools, where the earlier Index has come to take them."""
         before = earlier.__dict__.get("_measured")
         if before is not None:
-            kept = step.tools.to >= 0
+            kept = difference.tools.to >= 0
             measured = np.zeros((2, len(self.whole)), np.int64)
-            measured[:, step.tools.to[kept]] = before[:, kept]
-            measured[:, step.tools.new] = _measure(step.come)
+            measured[:, difference.tools.to[kept]] = before[:, kept]
+            measured[:, difference.tools.new] = _measure(difference.come)
             self.__dict__["_measured"] = measured
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:

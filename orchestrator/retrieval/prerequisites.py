@@ -12,9 +12,9 @@ from functools import lru_cache
 from heapq import nlargest
 from operator import itemgetter
 
-from orchestrator.language.variants import words_of
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
+from orchestrator.variants import words_of
 
 REQUIRING = 5
 """Of so many of the best tools the needs are met: a further one is hardly called."""

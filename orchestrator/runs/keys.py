@@ -5,13 +5,13 @@ another order, and of two ToolRouters each has a first call.
 """
 
 import asyncio
-import hashlib
-import json
 from collections import Counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
+
+from orchestrator.digests import digest_of
 
 _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDictionary()
 """Of each execution that this process holds, which has an event loop of its own."""
@@ -20,8 +20,7 @@ _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDic
 def occurrence(*content: Any) -> str:
     """This execution and which time it is that it has this content: what it continues as, a cron's next execution and
     a retry of the workflow have ids of their own, a reset has not."""
-    text = json.dumps(content, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    digest = digest_of(*content)
     seen = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
     seen[digest] += 1
     return f"{workflow.info().original_execution_run_id}:{digest}.{seen[digest]}"

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
+from orchestrator.sparse.difference import Moves
 from orchestrator.sparse.said import Said
-from orchestrator.sparse.steps import Moves
 
 Scores = NDArray[np.float32]
 """Shape [documents]; 0 where no term overlaps."""

@@ -13,9 +13,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.sparse.difference import Moves
 from orchestrator.sparse.postings import inverse_frequency
 from orchestrator.sparse.said import Said
-from orchestrator.sparse.steps import Moves
 
 Pair = tuple[str, str]
 """Two terms, in order."""

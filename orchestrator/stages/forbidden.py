@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.language.everyday import ACTIONS
-from orchestrator.language.variants import words_of
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms, terms_and_words
+from orchestrator.variants import words_of
 
 _BESIDE = frozenset(
     terms(

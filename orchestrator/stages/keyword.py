@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue, places_of_servers
 from orchestrator.models import Tool
+from orchestrator.sparse.difference import Difference
 from orchestrator.sparse.postings import Columns, Counts, Postings, each
 from orchestrator.sparse.said import Said
-from orchestrator.sparse.steps import Step
 from orchestrator.sparse.wordpairs import Pair, WordPairs
 from orchestrator.text import field_terms, fields, terms
 
-FIELDS = ("server", "name", "keywords", "description", "parameters")
+FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
+FIELDS = tuple(FIELD_WEIGHTS)
 """In the order of the bits of `Columns.held`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
-FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
 NAME_OF_SERVER = 3.0
 """Times that a server's name counts in the document of the server."""
 
@@ -72,8 +72,7 @@ class KeywordIndex:
         """counts and names: those that are known already."""
         self.tools = tools
         places = places or places_of_servers(tools)
-        self.servers, sizes = list(places), [place.stop - place.start for place in places.values()]
-        self.server_of = np.arange(len(sizes)).repeat(sizes)
+        self.servers, self.server_of = list(places), _server_of(places)
         self._counts = counts or count(tools, places)
         self.postings = Postings(self._counts.tools)
         self.server_postings = Postings(self._counts.servers) if len(places) > 1 else None
@@ -81,13 +80,13 @@ class KeywordIndex:
         self.names = names or ServerNames(self.servers)
         self.server_terms = self.names.terms
 
-    def changed(self, catalogue: Catalogue, step: Step) -> "KeywordIndex":
-        """The index of the catalogue that this step leads to."""
-        come = count(step.come, places_of_servers(step.come))
+    def changed(self, catalogue: Catalogue, difference: Difference) -> "KeywordIndex":
+        """The index of this catalogue, which differs so from the present one."""
+        come = count(difference.come, places_of_servers(difference.come))
         counts = Counted(
-            tools=self._counts.tools.changed(step.tools, come.tools),
-            servers=self._counts.servers.changed(step.servers, come.servers),
-            pairs=self._counts.pairs.changed(step.tools, come.pairs),
+            tools=self._counts.tools.changed(difference.tools, come.tools),
+            servers=self._counts.servers.changed(difference.servers, come.servers),
+            pairs=self._counts.pairs.changed(difference.tools, come.pairs),
         )
         return KeywordIndex(catalogue.tools, catalogue.places, counts, self.names.changed(list(catalogue.places)))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from orchestrator.language.clauses import MAX_CUT, split_clauses
-from orchestrator.language.lists import unlisted
+from orchestrator.language.lists import without_list_marks
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.language.slips import may_be_slip, respelt, slips
-from orchestrator.language.variants import spelt_out
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
+from orchestrator.variants import spelt_out
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
@@ -75,7 +75,7 @@ def understand(
     """
     text = clean(query)
     is_task = len(text) <= MAX_CUT
-    listed = unlisted(text) if is_task else text
+    listed = without_list_marks(text) if is_task else text
     asked, forbidden = split_negated(listed) if is_task else (listed, ())
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)

@@ -5,12 +5,12 @@ import time
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from orchestrator.catalogue import tool_to_json
+from orchestrator.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Annotations, Kind, Tool
 
@@ -155,4 +155,4 @@ def new_stamp() -> str:
 
 def version_of(*owners: Servers) -> str:
     """One version for what several owners' servers hold."""
-    return sha256(" ".join(f"{owner.tenant}={owner.stamp}" for owner in owners).encode()).hexdigest()[:16]
+    return digest(" ".join(f"{owner.tenant}={owner.stamp}" for owner in owners), 16)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.digests import digest
 from orchestrator.embed import Embedder, Vectors, embed_tools
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Tool
@@ -43,7 +43,7 @@ class Shelf:
         """The embedder's collection; a hash stands for what a collection's name cannot hold."""
         plain = re.sub(r"[^A-Za-z0-9_-]", "_", self.embedder.id)
         if plain != self.embedder.id:
-            plain = f"{plain[:100]}_{sha256(self.embedder.id.encode()).hexdigest()[:8]}"
+            plain = f"{plain[:100]}_{digest(self.embedder.id, 8)}"
         return f"{COLLECTION}__{plain}"
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:

@@ -1,4 +1,4 @@
-"""A step from one catalogue to the next: which tools stay, which go and which come, by whole servers."""
+"""The difference between a catalogue and the next: which tools stay, which go and which come, by whole servers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Difference:
     """A server with any change goes and comes with all its tools: `gone` and `come`."""
 
     changed: Collection[str]
@@ -41,20 +41,20 @@ class Step:
     come: Sequence[Tool]
 
 
-def step_between(before: Catalogue, now: Catalogue) -> Step | None:
-    """None where so much has changed that nothing is gained by a step."""
+def difference_between(before: Catalogue, now: Catalogue) -> Difference | None:
+    """None where so much has changed that nothing is gained by it."""
     servers = before.places.keys() | now.places.keys()
     # Most tools are the same objects, which tuples compare first.
-    return step_over(before, now, {name for name in servers if before.of_server(name) != now.of_server(name)})
+    return difference_over(before, now, {name for name in servers if before.of_server(name) != now.of_server(name)})
 
 
-def step_over(before: Catalogue, now: Catalogue, changed: Collection[str]) -> Step | None:
+def difference_over(before: Catalogue, now: Catalogue, changed: Collection[str]) -> Difference | None:
     """The same where the servers that have changed are known."""
     earlier, present = _unchanged(before, changed), _unchanged(now, changed)
     tools = Moves.between(earlier.repeat(before.sizes), present.repeat(now.sizes))
     if len(tools.new) > MOST_NEW * len(now):
         return None
-    return Step(
+    return Difference(
         changed=changed,
         tools=tools,
         servers=Moves.between(earlier, present),

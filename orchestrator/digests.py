@@ -1,0 +1,15 @@
+"""Digests: short names of what something says. Stores and histories hold them, so no release changes them."""
+
+import hashlib
+import json
+from typing import Any
+
+
+def digest(text: str, digits: int) -> str:
+    """So many hexadecimal digits of the text's SHA-256; half of a surrogate pair counts as any other letter."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def digest_of(*content: Any) -> str:
+    """12 digits of values as JSON, in which the order of an object's names does not count."""
+    return digest(json.dumps(content, sort_keys=True, default=str), 12)
