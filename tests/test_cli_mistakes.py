@@ -119,6 +119,30 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Callabl
     assert "secret" not in shown
 
 
+def test_doctor_finds_a_command_where_it_is_started_from(
+    toolroute: Callable[..., Ran], file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "serve.sh").touch(mode=0o755)
+    here = {"command": "./serve.sh", "cwd": str(tmp_path / "project")}
+    servers = {
+        "beside": {"command": "mcp-server-time"},
+        "here": here,
+        "elsewhere": {**here, "cwd": str(tmp_path)},
+        "nowhere": {**here, "cwd": str(tmp_path / "gone")},
+    }
+    file.write_text(json.dumps(config(**servers)))
+    findings = json.loads(toolroute("doctor", "--config", file, "-o", "json").stdout)
+    told = {found["what"]: (found["state"], found["detail"]) for found in findings if found["what"].startswith("mcp ")}
+    assert told == {
+        "mcp beside": ("works", "its command 'mcp-server-time' is there (not started)"),
+        "mcp here": ("works", "its command './serve.sh' is there (not started)"),
+        "mcp elsewhere": ("broken", "its command './serve.sh' is not found"),
+        "mcp nowhere": ("broken", f"its working folder {str(tmp_path / 'gone')!r} does not exist"),
+    }
+
+
 def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Callable[..., Ran]) -> None:
     for group in ((), ("tools",)):
         listed = toolroute(*group, "--help").stdout.partition("Commands:")[2]

@@ -224,15 +224,19 @@ def _servers(path: Path) -> Iterator[Finding]:
 
 
 def _server(name: str, spec: "ServerSpec") -> Finding:
+    from orchestrator.mcp.transports import executable
+
     launch = spec.launch()
+    what = f"mcp {name}"
     if launch.url:
-        return Finding(what=f"mcp {name}", state="works", detail="reached by URL (not connected here)")
-    if shutil.which(launch.command, path=launch.env.get("PATH")):
-        return Finding(
-            what=f"mcp {name}", state="works", detail=f"its command {launch.command!r} is there (not started)"
-        )
-    detail, remedy = f"its command {launch.command!r} is not on the PATH", "install it, or give its full path"
-    return Finding(what=f"mcp {name}", state="broken", detail=detail, remedy=remedy)
+        return Finding(what=what, state="works", detail="reached by URL (not connected here)")
+    if launch.cwd and not Path(launch.cwd).is_dir():
+        detail = f"its working folder {launch.cwd!r} does not exist"
+        return Finding(what=what, state="broken", detail=detail, remedy="make it, or mend cwd")
+    if executable(launch):
+        return Finding(what=what, state="works", detail=f"its command {launch.command!r} is there (not started)")
+    detail, remedy = f"its command {launch.command!r} is not found", "install it, or give its full path"
+    return Finding(what=what, state="broken", detail=detail, remedy=remedy)
 
 
 def _show(findings: list[Finding]) -> None:

@@ -108,7 +108,7 @@ async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> As
     from mcp import StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(
-        command=_found(launch),
+        command=executable(launch) or launch.command,
         args=list(launch.args),
         env=launch.env,
         cwd=launch.cwd,
@@ -141,10 +141,12 @@ async def http(
         yield _Watched(read, ended), write
 
 
-def _found(launch: Launch) -> str:
-    """The command; a server that is installed beside toolroute is found without its folder being on the PATH."""
-    beside = Path(sys.executable).parent / launch.command
+def executable(launch: Launch) -> str | None:
+    """The command as it is started, None where it is not there: one that is installed beside toolroute is found
+    without its folder being on the PATH."""
+    command = launch.command
+    if os.sep in command:
+        return command if shutil.which(Path(launch.cwd or "", command)) else None
     search = launch.env.get("PATH") or os.defpath if "PATH" in launch.env else None
-    if os.sep in launch.command or shutil.which(launch.command, path=search) or not beside.is_file():
-        return launch.command
-    return str(beside)
+    beside = Path(sys.executable).parent / command
+    return command if shutil.which(command, path=search) else shutil.which(str(beside))
