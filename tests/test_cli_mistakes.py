@@ -41,6 +41,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("doctor --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
         ("serve --allow-host example.org", "--allow-host is for HTTP"),
+        (
+            "servers --of http://127.0.0.1:1/mcp --check",
+            "--of asks a running serve, whose token names the tenant: leave",
+        ),
         (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],

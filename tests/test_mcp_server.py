@@ -156,22 +156,22 @@ async def test_a_running_serve_tells_how_its_servers_stand(tmp_path: Path) -> No
             assert [str(found.uri) for found in (await client.list_resources()).resources] == [SERVERS]
             with pytest.raises(MCPError, match=f"there is {SERVERS}"):
                 await client.read_resource("toolroute://else")
-        code, said, _ = await _toolroute("servers", "--of", url, "-o", "json", token=TOKEN_1)
+        code, said, _ = await toolroute("servers", "--of", url, "-o", "json", token=TOKEN_1)
         states = {state["server"]: state for state in json.loads(said)}
         assert code == 0
         assert (states["quick"]["state"], states["quick"]["tools"]) == ("ready", 8)
         assert states["quick"]["idle_s"] is not None
         assert states["time"]["state"] == "known"
         assert "no-such-program" in states["broken"]["last_error"]
-        _, table, _ = await _toolroute("servers", "--of", url, token=TOKEN_2)
+        _, table, _ = await toolroute("servers", "--of", url, token=TOKEN_2)
         assert re.search(r"quick +known +stdio +8", table) is None
-        code, _, error = await _toolroute("servers", "--of", url, token="wrong-token-of-nobody")
+        code, _, error = await toolroute("servers", "--of", url, token="wrong-token-of-nobody")
         assert code == 1
         assert error == "toolroute: serve refuses the token: set TOOLROUTE_TOKEN to one that it knows\n"
         assert "wrong-token" not in error
 
 
-async def _toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
+async def toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
         *COMMAND[:-1],
         *args,

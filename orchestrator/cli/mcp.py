@@ -139,6 +139,8 @@ async def servers(
     """
     from orchestrator.sync import exit_code
 
+    if url and (config or store or organization or user or check):
+        raise InvalidInput("--of asks a running serve, whose token names the tenant: leave out the other options")
     states = await (_ask(url) if url else _look(config, store, tenant_from(organization, user), check))
     if output == "json":
         echo_json(states)
@@ -149,6 +151,8 @@ async def servers(
 
 async def _ask(url: str) -> list[dict[str, Any]]:
     """The states that a running `serve` tells the token's tenant."""
+    from mcp import MCPError
+
     from orchestrator.connections import Connections
     from orchestrator.mcp_server import SERVERS
 
@@ -161,6 +165,10 @@ async def _ask(url: str) -> list[dict[str, Any]]:
             told = (await connection.client.read_resource(SERVERS)).contents[0]
     except Unauthorised:
         raise Unauthorised("serve refuses the token: set TOOLROUTE_TOKEN to one that it knows") from None
+    except MCPError:
+        raise InvalidInput(
+            f"--of: the server there has no {SERVERS}: give the URL of a running toolroute serve"
+        ) from None
     states: list[dict[str, Any]] = json.loads(getattr(told, "text", "[]"))
     return states
 
@@ -268,7 +276,7 @@ async def serve(
         app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
 
         def started(at: int) -> None:
-            note(f"serving http://{host}:{at}{PATH}")
+            note(f"serving http://{f'[{host}]' if ':' in host else host}:{at}{PATH}")
             if not tokens:
                 note(f"for {tenant}: Authorization: Bearer {token}")
 
