@@ -13,11 +13,10 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.judging import BY_SCORE, WITHOUT_PREREQUISITES, judge
-from orchestrator import embed, text
+from orchestrator import embed, text, variants
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder
 from orchestrator.features import KEYWORD, SEMANTIC
-from orchestrator.language import variants
 from orchestrator.models import Tool
 from orchestrator.stages import keyword
 from training.examples import Collected, Example, collect, collect_small
