@@ -218,19 +218,24 @@ class RunRequest:
         check_forms(self, _FORMS)
         self.limits.validate()
         _check_confidence(self)
-        for name in ("parallel_steps", "call_timeout_s", "heartbeat_s", "approval_timeout_s"):
-            if getattr(self, name) <= 0:
-                raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number above 0")
+        if self.parallel_steps < 1:
+            raise InvalidInput(f"parallel_steps={self.parallel_steps!r}: give 1 or more")
+        for name in ("call_timeout_s", "heartbeat_s", "approval_timeout_s"):
+            if not _LEAST_S <= getattr(self, name) <= _MOST_S:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}: give {_SECONDS}")
         if self.steps_per_run is not None and self.steps_per_run < 1:
             raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
 
 
+_LEAST_S, _MOST_S = 0.001, 10_000_000_000
+"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+_SECONDS = f"seconds, from {_LEAST_S} to {_MOST_S:,}"
 _FORMS: dict[str, Form] = {
     "limits": ((Limits,), "Limits(max_total_tokens=...)"),
-    "parallel_steps": ((int,), "a number above 0"),
-    "call_timeout_s": ((int, float), "a number above 0"),
-    "heartbeat_s": ((int, float), "a number above 0"),
-    "approval_timeout_s": ((int, float), "a number above 0"),
+    "parallel_steps": ((int,), "1 or more"),
+    "call_timeout_s": ((int, float), _SECONDS),
+    "heartbeat_s": ((int, float), _SECONDS),
+    "approval_timeout_s": ((int, float), _SECONDS),
     "steps_per_run": ((int, NoneType), "1 or more, or leave it out"),
 }
 

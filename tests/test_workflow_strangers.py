@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import uuid
 from collections.abc import AsyncIterator
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from orchestrator.plans import StepStatus
 from orchestrator.runs.durable import why_failed
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
-from tests.temporal import working
+from tests.temporal import until, working
 
 CLIENT = Path(__file__).parent / "node" / "client.mjs"
 ROUTE, RUN = "toolroute.route", "toolroute.run"
@@ -64,6 +66,10 @@ async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
         (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "'auto', 'keyword' or 'semantic', not 'huh'"),
         (RUN, {"query": "x"}, "task: Field required. Its fields are task, tenant"),
         (RUN, {"task": "x", "limits": {"max_total_tokens": "lots"}}, "limits.max_total_tokens"),
+        (RUN, {"task": "x", "call_timeout_s": 1e18}, "call_timeout_s=1e+18: give seconds, from 0.001 to 10,000,000,000"),
+        (RUN, {"task": "x", "call_timeout_s": 1e-9}, "call_timeout_s=1e-09: give seconds"),
+        (RUN, {"task": "x", "heartbeat_s": math.inf}, "heartbeat_s=inf: give seconds"),
+        (RUN, {"task": "x", "approval_timeout_s": math.nan}, "approval_timeout_s=nan: give seconds"),
         (RUN, None, "give one JSON object"),
     ],
 )
@@ -84,3 +90,16 @@ async def test_no_input_at_all_fails_at_once_too(stranger: Client, task_queue: s
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
     assert "give one JSON object" in why_failed(failure.value.cause)[1]
+
+
+@pytest.mark.parametrize("word", [(), (None,), (1, {"step": "s1"}), (["s1"],)])
+async def test_a_word_that_names_no_step_is_no_word_and_holds_nothing_up(
+    stranger: Client, task_queue: str, word: tuple[Any, ...]
+) -> None:
+    asked = {"task": "Delete the file a.txt", "tenant": "org:1", "approve_destructive": True}
+    handle = await stranger.start_workflow(RUN, asked, id=uuid.uuid4().hex, task_queue=task_queue)
+    await handle.signal("toolroute.approve", args=word)
+    assert (await until(handle, "s1", StepStatus.NEEDS_APPROVAL)).phase == "running"
+    await handle.signal("toolroute.reject", args=["s1", "s2"])
+    result: Any = await asyncio.wait_for(handle.result(), 30)
+    assert [step["status"] for step in result["steps"]] == ["refused"]

@@ -1,6 +1,7 @@
 """The workflow `toolroute.run`: route, plan from the same matches, carry out the steps behind the budget."""
 
 from dataclasses import replace
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -24,6 +25,7 @@ class RunWorkflow:
         self._broken: InvalidInput | None = None
         try:
             request = read_input(given, RunRequest)
+            request.validate()
         except InvalidInput as error:  # told by `run`: raised here, queries would have no workflow to ask
             request, self._broken = RunRequest(task=""), error
         self._run = Run(request, ToolRouter(request.tenant), should_stop=self._should_stop)
@@ -48,14 +50,22 @@ class RunWorkflow:
         return self._run.progress()
 
     @workflow.signal(name=names.APPROVE)
-    def approve(self, step: str) -> None:
+    def approve(self, *steps: Any) -> None:
         """Lets a step use its destructive tool."""
-        self._run.approve(step, allowed=True)
+        self._take_word(steps, allowed=True)
 
     @workflow.signal(name=names.REJECT)
-    def reject(self, step: str) -> None:
+    def reject(self, *steps: Any) -> None:
         """Ends a step that waits for approval as refused."""
-        self._run.approve(step, allowed=False)
+        self._take_word(steps, allowed=False)
+
+    def _take_word(self, steps: tuple[Any, ...], allowed: bool) -> None:
+        """On any number of steps: with one parameter, a signal with none or two would leave the workflow stuck."""
+        named = [step for step in steps if isinstance(step, str)]
+        if not named:
+            workflow.logger.warning("a word on a step that names none, give its id: %.80r", steps)
+        for step in named:
+            self._run.approve(step, allowed)
 
     def _should_stop(self) -> bool:
         most = self._run.request.steps_per_run

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run of one task. `should_stop` is asked before each step starts; a run that stops gives a Checkpoint."""
+    """One run of one task, of a request that is valid. `should_stop` is asked before each step starts; a run that stops gives a Checkpoint."""
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class Run:
     async def advance(self) -> RunResult | Checkpoint:
         """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
         try:
-            self.request.validate()
             check_size("the task", self.request.task, MAX_TASK_BYTES)
         except ToolrouteError as error:
             raise as_failure(error) from error
