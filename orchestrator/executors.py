@@ -7,10 +7,12 @@ here as a callable runs here. Arguments are checked against the tool's schema be
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
+from urllib.parse import quote
 
+from orchestrator.endpoints import address
 from orchestrator.errors import (
     InvalidConfig,
     OutcomeUnknown,
@@ -21,6 +23,7 @@ from orchestrator.errors import (
 )
 from orchestrator.exports import check_arguments
 from orchestrator.held import as_result, hold_bytes
+from orchestrator.mcp.scrub import Secrets, header_secrets, url_secrets
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.threads import Threads
@@ -85,7 +88,8 @@ class HttpExecutor(Executor):
     """Posts a call as JSON (`{"tool", "arguments", "tenant"}`) to one endpoint.
 
     The header `Idempotency-Key` carries the call's key. A JSON object or list in the reply becomes structured content.
-    Headers stay in this process: they enter no history. The client opens on the first call and lives with the executor.
+    Headers stay in this process: they enter no history, nor does a secret of the URL, even where the endpoint repeats
+    it. The client opens on the first call and lives with the executor.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
@@ -93,6 +97,11 @@ class HttpExecutor(Executor):
             raise InvalidConfig(f"url={url!r}: give one that starts with http:// or https://")
         self.url, self.timeout_s = url, timeout_s
         self._headers = dict(headers or {})
+        for name, value in self._headers.items():
+            if not (name + value).isascii() or not value.isprintable() or value != value.strip():
+                raise InvalidConfig(f"headers[{name!r}] holds a line break, a blank at an end or a letter beyond ASCII")
+        known = [part for name, value in self._headers.items() for part in header_secrets(name, value)]
+        self._secrets = Secrets(strong=[*known, *url_secrets(url)])
         self._client: Any = None
 
     async def execute(self, call: ToolCall) -> ToolResult:
@@ -101,14 +110,15 @@ class HttpExecutor(Executor):
         if self._client is None:
             self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
         body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
-        headers = {**self._headers, "Idempotency-Key": call.idempotency_key}
+        headers = {**self._headers, "Idempotency-Key": _as_header(call.idempotency_key)}
         try:
             reply = await self._client.post(self.url, json=body, headers=headers)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise ServerUnavailable(f"{call.tool.key}: {self.url} cannot be reached ({error})") from error
+            raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
         except httpx2.TransportError as error:
-            raise OutcomeUnknown(f"{call.tool.key}: no answer from {self.url} ({type(error).__name__})") from error
-        return _read_reply(call.tool.key, reply.status_code, reply.text)
+            told = f"no answer from {address(self.url)} ({type(error).__name__})"
+            raise OutcomeUnknown(f"{call.tool.key}: {told}") from error
+        return _read_reply(call.tool.key, reply.status_code, self._secrets.scrub_result(reply.text))
 
     async def aclose(self) -> None:
         """Closes the client."""
@@ -152,8 +162,19 @@ class _FunctionExecutor(Executor):
         positional, named = ((call,), {}) if self._whole_call else ((), call.arguments)
         if inspect.iscoroutinefunction(self._function):
             return await self._function(*positional, **named)
-        answer = await _FUNCTIONS.run(self._function, *positional, **named)
+        answer = await _FUNCTIONS.run(_whole, self._function, *positional, **named)
+        if isinstance(answer, AsyncIterable):
+            return [part async for part in answer]
         return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _whole(function: Callable[..., Any], /, *positional: Any, **named: Any) -> Any:
+    """The function's answer, all of it where it comes bit by bit. Nobody who waits for a thread hears StopIteration."""
+    try:
+        answer = function(*positional, **named)
+    except StopIteration as error:
+        raise RuntimeError(f"StopIteration: {error}") from error
+    return list(answer) if isinstance(answer, Iterator) else answer
 
 
 def _plain(answer: Any) -> Any:
@@ -198,11 +219,20 @@ def _remedy(tool: Tool) -> str:
     return f"register one: executors={{{tool.key!r}: function}}, {f'{tool.server}:*'!r} or {str(tool.kind)!r}"
 
 
+def _as_header(key: str) -> str:
+    """The key as a header can carry it: a workflow's id, and so its calls' keys, may hold any letter."""
+    return key if key.isascii() and key.isprintable() else quote(key, safe=":/")
+
+
 def _read_reply(key: str, status: int, text: str) -> ToolResult:
     if status in (401, 403):
         raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
     if status in (429, 503):
         raise ServerUnavailable(f"{key}: the endpoint is busy (HTTP {status})")
+    if status in (502, 504):
+        raise OutcomeUnknown(f"{key}: a gateway lost the endpoint's answer (HTTP {status})")
+    if 300 <= status < 400:
+        raise InvalidConfig(f"{key}: the endpoint is elsewhere (HTTP {status}): give the address that it names")
     if status >= 400:
         raise ToolFailed(f"{key}: HTTP {status}: {text[:500]}")
     try:

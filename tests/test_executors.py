@@ -1,30 +1,22 @@
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
 from orchestrator.connections import Connections
 from orchestrator.errors import (
     InvalidArguments,
     InvalidConfig,
-    OutcomeUnknown,
     ServerUnavailable,
     ToolFailed,
-    ToolrouteError,
-    Unauthorised,
 )
-from orchestrator.executors import Executor, Executors, HttpExecutor, hold
+from orchestrator.executors import Executor, Executors, hold
 from orchestrator.held import MAX_RESULT_BYTES
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
@@ -79,6 +71,39 @@ async def test_a_functions_records_and_times_become_json() -> None:
     result = await Executors({"files:read_file": read}).execute(call(READ, path="Ana"))
     employee = {"name": "Ana", "since": "2024-01-02", "photo": "AP8="}
     assert result.structured == {"staff": [employee], "size": "1.5", "kinds": ["one"]}
+
+
+def _lines(path: str) -> Iterator[str]:
+    yield from (path, f"in the main thread: {threading.current_thread() is threading.main_thread()}")
+
+
+async def _pages(path: str) -> AsyncIterator[str]:
+    for line in _lines(path):
+        yield line
+
+
+@pytest.mark.parametrize(("function", "main"), [(_lines, False), (_pages, True)])
+async def test_an_answer_that_comes_bit_by_bit_is_whole(function: Callable[..., Any], main: bool) -> None:
+    result = await Executors({"files:read_file": function}).execute(call(READ, path="a.txt"))
+    assert result.structured == ["a.txt", f"in the main thread: {main}"]
+
+
+def _next_of_nothing(path: str) -> str:
+    return next(part for part in path.split() if part == "b")
+
+
+def _broken_on_the_way(path: str) -> Iterator[str]:
+    yield path
+    raise ValueError("the second page is gone")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [(_next_of_nothing, "StopIteration"), (_broken_on_the_way, "the second page is gone")]
+)
+async def test_a_function_that_breaks_in_its_iteration_fails_at_once(function: Callable[..., Any], said: str) -> None:
+    with pytest.raises(ToolFailed, match=said):
+        async with asyncio.timeout(20):
+            await Executors({"files:read_file": function}).execute(call(READ, path="a.txt"))
 
 
 async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:
@@ -177,75 +202,3 @@ def test_a_result_is_held_to_tokens_and_bytes() -> None:
     assert blanks.truncated
     small = ToolResult(text="fine", tokens=1)
     assert hold(small, 500) == small
-
-
-class Endpoint:
-    """A loopback HTTP server that answers as the test says and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.reply: Response = PlainTextResponse("")
-        self.bodies: list[Any] = []
-        self.keys: list[str] = []
-
-    async def answer(self, request: Request) -> Response:
-        self.bodies.append(await request.json())
-        self.keys.append(request.headers["idempotency-key"])
-        return self.reply
-
-
-@pytest.fixture
-async def endpoint() -> AsyncIterator[tuple[Endpoint, str]]:
-    found = Endpoint()
-    app = Starlette(routes=[Route("/", found.answer, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110  (uvicorn has no event to wait for)
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield found, f"http://127.0.0.1:{port}/"
-    server.should_exit = True
-    await serving
-
-
-async def test_an_http_endpoint_gets_the_call_and_its_key(endpoint: tuple[Endpoint, str]) -> None:
-    server, url = endpoint
-    server.reply = JSONResponse({"answer": 42})
-    http = HttpExecutor(url, headers={"Authorization": "Bearer secret"})
-    result = await Executors({"agent": http}).execute(call(AGENT, question="why"))
-    await http.aclose()
-    assert result.structured == {"answer": 42}
-    assert server.bodies == [{"tool": "agents:analyst", "arguments": {"question": "why"}, "tenant": "org:1"}]
-    assert server.keys == ["w:p:s1"]
-
-
-@pytest.mark.parametrize(
-    ("status", "error"), [(401, Unauthorised), (503, ServerUnavailable), (429, ServerUnavailable), (500, ToolFailed)]
-)
-async def test_http_errors_say_whether_trying_again_helps(
-    endpoint: tuple[Endpoint, str], status: int, error: type[ToolrouteError]
-) -> None:
-    server, url = endpoint
-    server.reply = PlainTextResponse("no", status_code=status)
-    http = HttpExecutor(url)
-    with pytest.raises(error):
-        await http.execute(call(AGENT, question="why"))
-    await http.aclose()
-
-
-async def test_an_endpoint_that_is_not_there_was_sent_nothing(endpoint: tuple[Endpoint, str]) -> None:
-    http = HttpExecutor("http://127.0.0.1:1/")
-    with pytest.raises(ServerUnavailable, match="cannot be reached"):
-        await http.execute(call(AGENT, question="why"))
-    await http.aclose()
-
-
-async def test_an_answer_that_never_comes_leaves_the_outcome_unknown() -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(10_000)
-        writer.close()
-
-    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        http = HttpExecutor(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout_s=2)
-        with pytest.raises(OutcomeUnknown):
-            await http.execute(call(AGENT, question="why"))
-        await http.aclose()

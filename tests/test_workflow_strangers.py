@@ -66,7 +66,11 @@ async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
         (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "'auto', 'keyword' or 'semantic', not 'huh'"),
         (RUN, {"query": "x"}, "task: Field required. Its fields are task, tenant"),
         (RUN, {"task": "x", "limits": {"max_total_tokens": "lots"}}, "limits.max_total_tokens"),
-        (RUN, {"task": "x", "call_timeout_s": 1e18}, "call_timeout_s=1e+18: give seconds, from 0.001 to 10,000,000,000"),
+        (
+            RUN,
+            {"task": "x", "call_timeout_s": 1e18},
+            "call_timeout_s=1e+18: give seconds, from 0.001 to 10,000,000",
+        ),
         (RUN, {"task": "x", "call_timeout_s": 1e-9}, "call_timeout_s=1e-09: give seconds"),
         (RUN, {"task": "x", "heartbeat_s": math.inf}, "heartbeat_s=inf: give seconds"),
         (RUN, {"task": "x", "approval_timeout_s": math.nan}, "approval_timeout_s=nan: give seconds"),

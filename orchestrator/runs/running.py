@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run of one task, of a request that is valid. `should_stop` is asked before each step starts; a run that stops gives a Checkpoint."""
+    """One run of one task, its request valid. `should_stop` is asked before each step starts; a run that stops gives a
+    Checkpoint."""
 
     def __init__(
         self,
