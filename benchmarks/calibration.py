@@ -26,7 +26,7 @@ from orchestrator.measuring.trials import Trial, tried
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from training.coverage import left_out_maps
-from training.examples import SETS
+from training.sources import SETS
 
 MOST_QUERIES = 300
 OPTIONS = Options()

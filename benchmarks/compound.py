@@ -19,7 +19,7 @@ from orchestrator.measuring.metrics import mean, recall
 from orchestrator.models import RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages import parts
-from training.examples import SETS
+from training.sources import SETS
 
 PARTS = (1, 2, 3, 5)
 TASKS = 60

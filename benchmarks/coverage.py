@@ -80,13 +80,14 @@ def _shown(figures: Figures) -> str:
     return f"{held:.3f}, {size:.1f}, {tokens:,.0f}"
 
 
-def own_table(sets: Sets, wanted: float = 0.9) -> list[str]:
+def own_table(sets: Sets) -> list[str]:
     """What it takes for 90 % of each set's queries, with the threshold and the fixed number that fit the set itself."""
     lines = [
         "| set | coverage set: tools, tokens | fixed number: tools, tokens | 10 tools: held, tokens |",
         "| --- | --- | --- | --- |",
     ]
     both: list[tuple[Figures, Figures]] = []
+    wanted = 0.9
     for name, queries in sets.items():
         threshold = thresholds({name: queries})[LEVELS.index(wanted)]
         ten = measure(queries, fixed(10))

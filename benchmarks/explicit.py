@@ -5,13 +5,11 @@ of the tools that the query is about (or is left out and holds one).
 """
 
 import argparse
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.measuring.evaluation import read_queries
 from orchestrator.stages.explicit import ServerIndex
 
 
@@ -35,21 +33,16 @@ def measure(folder: Path, step: int = 1) -> Row:
     index = ServerIndex.of(Catalogue.read(folder))
     queries = named = unknown = 0
     misread = []
-    for query in _queries(folder, step):
-        found = index.find(query["query"])
-        right = {key.partition(":")[0] for key in query["relevant"]}
+    for query in read_queries(folder / "queries.jsonl")[::step]:
+        found = index.find(query.text)
+        right = {key.partition(":")[0] for key in query.relevant}
         queries += 1
         named += bool(found.mentions)
         unknown += bool(found.unknown)
         if found.mentions and (right.isdisjoint(found.wanted) or not right.isdisjoint(found.unwanted)):
             said = ", ".join(mention.said for mention in found.mentions)
-            misread.append(f"[{said}] {query['query'][:100]}")
+            misread.append(f"[{said}] {query.text[:100]}")
     return Row(name=folder.name, queries=queries, named=named, unknown=unknown, misread=tuple(misread))
-
-
-def _queries(folder: Path, step: int) -> Iterator[dict[str, Any]]:
-    with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
-        yield from (json.loads(line) for number, line in enumerate(lines) if number % step == 0)
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from orchestrator.confidence import Calibration, from_json
 from orchestrator.embed import embedder_for
 from orchestrator.options import Options
 from training.confidence import fit_all
-from training.examples import SETS, Collected, collect, collect_small, sampled
+from training.examples import Collected, collect, collect_small, sampled
+from training.sources import SETS
 
 T = TypeVar("T")
 Means = dict[str, tuple[float, float]]

@@ -18,7 +18,7 @@ from orchestrator.measuring.evaluation import Query, read_queries
 from orchestrator.measuring.metrics import mean, recall
 from orchestrator.models import RouteRequest
 from orchestrator.router import Router
-from training.examples import SETS
+from training.sources import SETS
 
 SHARE, ASKED = 0.4, 100
 """Of words of five letters and more, and queries of a set."""

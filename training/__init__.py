@@ -1,1 +1,1 @@
-"""How the shipped static embedder is made; nothing here is imported at run time."""
+"""How what `orchestrator/data` holds is made; nothing here is imported at run time."""

@@ -17,7 +17,8 @@ from orchestrator.embed import embedder_for
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
 from orchestrator.stages.merge import blend
-from training.examples import SETS, Collected, Example, Part, Rows, collect, collect_small
+from training.examples import Collected, Example, Part, Rows, collect, collect_small
+from training.sources import SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs beside the real one; one that no tool answers weighs in full

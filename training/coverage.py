@@ -19,7 +19,8 @@ from orchestrator.models import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.options import Options
 from orchestrator.router import Router
 from training.confidence import fit_all
-from training.examples import MOST_QUERIES, SETS, collect, collect_small
+from training.examples import MOST_QUERIES, collect, collect_small
+from training.sources import SETS
 
 HINTS: dict[Legs, RouteHint] = {"keyword": RouteHint.KEYWORD, "both": RouteHint.SEMANTIC}
 """The legs whose scores get thresholds, and the hint that runs them."""

@@ -22,18 +22,6 @@ from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
 
-SETS = (
-    "api_bank",
-    "azure_mcp",
-    "bfcl",
-    "bfcl_multi_turn",
-    "metatool",
-    "restbench",
-    "seal_tools",
-    "toolalpaca",
-    "toolbench_stable",
-)
-"""The development sets whose labels name tools."""
 WIDTH = 30
 SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""

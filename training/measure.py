@@ -12,12 +12,9 @@ import numpy as np
 from training import sources, views
 from training.keyword import Bm25
 from training.losses import unit
-from training.sources import Query, Tool
+from training.sources import SETS, Query, Tool
 from training.static import StaticEmbedder
 
-SETS = (
-    "api_bank azure_mcp bfcl bfcl_multi_turn metatool restbench seal_tools toolalpaca toolbench_stable".split()
-)  # the sets with tool-level labels
 SERVER_WEIGHT = 0.6
 STATIC_WEIGHT = 1.5  # of the static leg in the sum when it reads fields and clauses; 0.5 to 2 were tried
 CLAUSE_WEIGHT = 0.6  # of a task's best clause beside the whole task
@@ -80,10 +77,10 @@ def figures(model: StaticEmbedder, tools: list[Tool], queries: list[Query]) -> F
     return {way: (recall(scores, gold, 5), recall(scores, gold, 10)) for way, scores in ways.items()}
 
 
-def table(model: StaticEmbedder, data: Path, sets: tuple[str, ...] = tuple(SETS)) -> dict[str, Figures]:
+def table(model: StaticEmbedder, data: Path) -> dict[str, Figures]:
     return {
         name: figures(model, sources.tools(data / "bench" / name), sources.queries(data / "bench" / name))
-        for name in sets
+        for name in SETS
     }
 
 

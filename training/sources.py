@@ -6,6 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SETS = (
+    "api_bank",
+    "azure_mcp",
+    "bfcl",
+    "bfcl_multi_turn",
+    "metatool",
+    "restbench",
+    "seal_tools",
+    "toolalpaca",
+    "toolbench_stable",
+)
+"""The development sets whose labels name tools."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
