@@ -79,6 +79,15 @@ class Publish:
         return {"published": arguments["title"], "by": workflow.info().workflow_id}
 
 
+@workflow.defn(name="publish_report")
+class Patient:
+    """The same, never done."""
+
+    @workflow.run
+    async def run(self, arguments: dict[str, str]) -> None:
+        await workflow.wait_condition(lambda: False)
+
+
 @workflow.defn
 class FollowUp:
     """Routes and plans a task within the turns before it."""

@@ -58,6 +58,16 @@ async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus)
     raise AssertionError(f"{step} never became {status}: {progress}")
 
 
+async def child_of(handle: WorkflowHandle[Any, Any]) -> str:
+    """The id of a workflow's child, once it has started one."""
+    for _ in range(300):
+        described = await handle.describe()
+        for child in described.raw_description.pending_children:
+            return child.workflow_id
+        await asyncio.sleep(0.1)
+    raise AssertionError("no child was started")
+
+
 async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
     """The names of the activities in a workflow's history, as scheduled."""
     return scheduled(await handle.fetch_history())

@@ -10,14 +10,15 @@ from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
-from orchestrator.plans import RunRequest, RunResult
+from orchestrator.plans import RunRequest, RunResult, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.runs.durable import why_failed
+from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Careless, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Careless, Patient, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import activities_of, replays, working
+from tests.temporal import activities_of, child_of, replays, until, working
 
 
 async def test_a_decision_comes_back_whole_and_replays(temporal_address: str, task_queue: str) -> None:
@@ -46,6 +47,16 @@ async def test_the_router_inside_a_users_own_workflow(temporal_address: str, tas
         assert await activities_of(handle) == [route, plan, call, route, plan, call]
         await replays(await handle.fetch_history(), [Assistant], [plugin_over()])
     assert len(desk.calls) == 2
+
+
+async def test_a_call_has_a_deadline_before_temporals_own(temporal_address: str, task_queue: str) -> None:
+    plugin = plugin_over(executors={"builtin": lambda call: f"{call.deadline_s:.0f} s"})
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, workflows=[Assistant]):
+        told = await client.execute_workflow(
+            Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+    assert told[1:] == ["18 s", "108 s"]  # of 20 s, and of a run's 120
 
 
 @pytest.mark.parametrize(
@@ -135,3 +146,27 @@ async def test_a_child_workflow_that_runs_out_of_time_may_have_taken_effect_and_
         assert f"its workflow 'publish_report', id '{name}:{result.plan.id}:s1', was ended when its time was up" in (
             step.reason
         )
+
+
+@pytest.mark.parametrize("ended", ["terminated", "cancelled"])
+async def test_a_child_workflow_that_someone_ends_may_have_taken_effect_and_its_run_goes_on(
+    temporal_address: str, task_queue: str, ended: str
+) -> None:
+    desk = Desk()
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=desk.executors)
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, workflows=[Patient]):
+        request = RunRequest(task='Read the file a.txt and publish the report titled "May"', tenant=TENANT)
+        desk.release.clear()
+        handle = await client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        )
+        await desk.reached(1)
+        child = client.get_workflow_handle(await child_of(handle))
+        await (child.terminate() if ended == "terminated" else child.cancel())
+        progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
+        assert f"its workflow 'publish_report', id '{child.id}', was {ended} by someone" in progress.steps[1].reason
+        desk.release.set()
+        result = await asyncio.wait_for(handle.result(), 30)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    assert [str(step.status) for step in result.steps] == ["done", "outcome_unknown"]

@@ -4,7 +4,9 @@ A tool that may be called again (read-only, idempotent, or honouring the key) is
 is given one attempt, and another only where the failure says that nothing was sent.
 """
 
+import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from temporalio import workflow
@@ -12,7 +14,9 @@ from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
+    CancelledError,
     ChildWorkflowError,
+    TerminatedError,
     TimeoutType,
     WorkflowAlreadyStartedError,
 )
@@ -88,13 +92,16 @@ async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResu
 
 
 async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+    """With a deadline ahead of Temporal's own: what was not sent by then is told as such, and may go again."""
     settings: workflow.ActivityConfig = {
         "retry_policy": RETRY if call.replayable else ONCE,
         "cancellation_type": workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         "summary": call.tool.key[:200],
         **config,
     }
-    return read(await workflow.execute_activity(names.CALL_TOOL, call, result_type=RawValue, **settings), ToolResult)
+    whole = config.get("start_to_close_timeout")
+    held = replace(call, deadline_s=None if whole is None else 0.9 * whole.total_seconds())
+    return read(await workflow.execute_activity(names.CALL_TOOL, held, result_type=RawValue, **settings), ToolResult)
 
 
 async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
@@ -120,12 +127,24 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
     except WorkflowAlreadyStartedError as error:
         raise as_failure(OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before")) from error
     except ChildWorkflowError as error:
-        if not isinstance(error.cause, TimedOut):
+        ended = _ended_by_others(error)
+        if not ended:
             raise
-        told = f"{call.tool.key}: its workflow {name!r}, id {error.workflow_id!r}, was ended when its time was up"
-        remedy = "see whether a worker runs it, and give it more time"
-        raise as_failure(OutcomeUnknown(f"{told}: {remedy}")) from error
+        told = f"{call.tool.key}: its workflow {name!r}, id {error.workflow_id!r}, was {ended}"
+        raise as_failure(OutcomeUnknown(told)) from error
     return hold_roughly(as_result(answer), call.max_result_tokens)
+
+
+def _ended_by_others(error: ChildWorkflowError) -> str:
+    """How a child ended that neither answered nor failed, nor was cancelled with the step that called it."""
+    task = asyncio.current_task()
+    if isinstance(error.cause, TimedOut):
+        return "ended when its time was up: see whether a worker runs it, and give it more time"
+    if isinstance(error.cause, TerminatedError):
+        return "terminated by someone"
+    if isinstance(error.cause, CancelledError) and task is not None and not task.cancelling():
+        return "cancelled by someone"
+    return ""
 
 
 def why_failed(error: BaseException) -> tuple[str, str]:

@@ -244,7 +244,6 @@ class Run:
             arguments=step.arguments,
             idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id if self._plan else ''}:{step.id}",
             max_result_tokens=max(0, allowance - step.argument_tokens),
-            deadline_s=0.9 * self.request.call_timeout_s,
         )
         used = step.argument_tokens
         try:
