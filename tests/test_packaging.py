@@ -86,6 +86,21 @@ def test_no_files_or_folders_import_each_other_in_a_circle() -> None:
     TopologicalSorter(before).prepare()
 
 
+def test_the_map_of_the_code_names_every_file_and_folder() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    for path in (ROOT / "orchestrator").glob("[!_]*"):
+        assert f"`{path.name}{'/' if path.is_dir() else '`'}" in text or path.name == "py.typed", path.name
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "examples", "training"])
+def test_scripts_import_what_the_package_has(folder: str) -> None:
+    """Some run once in months, and no checker of types reads them."""
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("orchestrator"):
+                exec(compile(ast.Module([node], type_ignores=[]), path, "exec"), {})
+
+
 def test_stages_never_import_each_other() -> None:
     for path in (ROOT / "orchestrator" / "stages").glob("*.py"):
         text = path.read_text(encoding="utf-8")
