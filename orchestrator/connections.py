@@ -133,7 +133,7 @@ class Connections:
             live = await self._live_tool(connection, call)
             warnings = call.compare(live)
             left = call.seconds_left(connection.limits.call_timeout_s)
-            answer = await connection.call(call.name, call.arguments, call.meta, left)
+            answer = await connection.call(call.name, call.arguments, call.meta, left, call.on_progress)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )

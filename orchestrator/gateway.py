@@ -3,13 +3,14 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.connections import Connections
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments, parameters
-from orchestrator.mcp.calls import Call
+from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
@@ -91,7 +92,12 @@ class Gateway:
         }
 
     async def call(
-        self, tenant: str, key: str, arguments: Mapping[str, Any], idempotency_key: str | None = None
+        self,
+        tenant: str,
+        key: str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> "CallToolResult":
         """Calls a tool of the tenant's present catalogue; what was found by another tenant or earlier counts nothing.
 
@@ -109,7 +115,8 @@ class Gateway:
             raise UnknownTool(f"{key!r} is of kind {tool.kind}, which is not called through MCP servers")
         chosen = self._offered.get((tenant, key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
-        return as_mcp_result(await self._pool(tenant).exchange(Call.of(chosen, given, idempotency_key)))
+        call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
+        return as_mcp_result(await self._pool(tenant).exchange(call))
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""

@@ -6,7 +6,8 @@ import errno
 import json
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -92,9 +93,15 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
 
     async def call_tool(context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams") -> "CallToolResult":
         caller = tenant or _tenant_of(context)
-        key = dict(context.meta or {}).get(IDEMPOTENCY_KEY)
+        meta = dict(context.meta or {})
+        call = partial(
+            gateway.call,
+            caller,
+            idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
+            on_progress=context.session.report_progress if "progress_token" in meta else None,
+        )
         try:
-            return await _answer(gateway, caller, params.name, params.arguments or {}, key)
+            return await _answer(gateway, caller, params.name, params.arguments or {}, call)
         except ToolrouteError as error:
             return _said(f"{type(error).__name__}: {error}", is_error=True)
 
@@ -134,20 +141,25 @@ async def _read(gateway: Gateway, tenant: str, uri: str) -> "ReadResourceResult"
     return ReadResourceResult(contents=[TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)])
 
 
-async def _answer(gateway: Gateway, tenant: str, name: str, arguments: Mapping[str, Any], key: Any) -> "CallToolResult":
-    idempotency_key = str(key) if key else None
+async def _answer(
+    gateway: Gateway,
+    tenant: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    call: "Callable[[str, Mapping[str, Any]], Awaitable[CallToolResult]]",
+) -> "CallToolResult":
     if name == "search":
         asked = _parsed(SearchArguments, arguments)
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint)
         return _said(json.dumps(found, ensure_ascii=False), found)
     if name == "call_tool":
-        call = _parsed(CallArguments, arguments)
-        return await gateway.call(tenant, call.tool, call.arguments, idempotency_key)
+        wanted = _parsed(CallArguments, arguments)
+        return await call(wanted.tool, wanted.arguments)
     for tool in await gateway.always(tenant):
         if exported_name(tool, "mcp") == name:
-            return await gateway.call(tenant, tool.key, arguments, idempotency_key)
+            return await call(tool.key, arguments)
     # A key itself is taken too: models write it where a name is wanted.
-    return await gateway.call(tenant, name, arguments, idempotency_key)
+    return await call(name, arguments)
 
 
 def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
@@ -245,8 +257,9 @@ def make_app(gateway: Gateway, tokens: Tokens, hosts: Iterable[str] = LOOPBACK, 
 
     # The Door looks at hosts and origins itself, once, for every path.
     open_inside = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    # Answers are streams where they take long: a client that hangs up ends its call, and is told of progress.
     app = make_server(gateway).streamable_http_app(
-        streamable_http_path=PATH, stateless_http=True, json_response=True, transport_security=open_inside
+        streamable_http_path=PATH, stateless_http=True, transport_security=open_inside
     )
     return Door(app, tokens, hosts, origins)
 

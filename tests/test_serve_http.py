@@ -1,12 +1,14 @@
-"""`toolroute serve` over HTTP as its clients meet it: the address that is told, and who is not a serve."""
+"""`toolroute serve` over HTTP as its clients meet it: its address, calls that take long, and who is no serve."""
 
+import asyncio
+import json
 import socket
 from pathlib import Path
 
 import pytest
 
-from tests.servers.start import free_port, running
-from tests.test_mcp_server import TOKEN_1, file, over_http, toolroute
+from tests.servers.start import config, entry, free_port, running, until
+from tests.test_mcp_server import TOKEN_1, client_of, file, over_http, toolroute
 
 __all__ = ["file"]
 
@@ -28,3 +30,23 @@ async def test_a_server_that_is_no_serve_is_told_so() -> None:
         code, said, error = await toolroute("servers", "--of", f"http://127.0.0.1:{port}/mcp", token=TOKEN_1)
     assert (code, said) == (2, "")
     assert error.startswith("toolroute: --of: the server there has no toolroute://servers: give the URL")
+
+
+async def test_a_client_hears_of_progress_and_ends_its_call_by_hanging_up(tmp_path: Path) -> None:
+    tokens, notes = tmp_path / "tokens.json", tmp_path / "notes"
+    tokens.write_text(json.dumps({"org:1": TOKEN_1}))
+    servers = tmp_path / "mcp.json"
+    servers.write_text(json.dumps(config(plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))))
+    begun = asyncio.Event()
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        assert (progress, total, message) == (0, 60, "waiting with ***")
+        begun.set()
+
+    async with over_http(servers, tmp_path, "--tokens", str(tokens)) as (url, _, _), client_of(url, TOKEN_1) as client:
+        call = {"tool": "plain:wait", "arguments": {"seconds": 60}}
+        calling = asyncio.create_task(client.call_tool("call_tool", call, progress_callback=on_progress))
+        async with asyncio.timeout(20):
+            await begun.wait()
+        calling.cancel()
+        await until(lambda: notes.read_text() == "wait\nended early\n")

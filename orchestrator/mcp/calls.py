@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments, read_arguments
@@ -13,9 +13,16 @@ from orchestrator.names import IDEMPOTENCY_KEY
 MAX_RESULT_TOKENS = 8_000
 
 
+class OnProgress(Protocol):
+    """Called with how far the server is with a call, out of how much, and its words for it."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time."""
+    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time; a
+    server is asked to tell its progress where `on_progress` wants it."""
 
     server: str
     name: str
@@ -25,6 +32,7 @@ class Call:
     max_tokens: int = MAX_RESULT_TOKENS
     deadline: float | None = None
     replayable: bool = False
+    on_progress: OnProgress | None = None
 
     @classmethod
     def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:

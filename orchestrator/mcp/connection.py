@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mcp import Client, MCPError
     from mcp.types import CallToolResult
 
+    from orchestrator.mcp.calls import OnProgress
+
     Answer = CallToolResult | MCPError | RuntimeError
 
 
@@ -147,7 +149,12 @@ class Connection:
         return f"{junk}; its last words: {tail}" if tail else junk
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any], timeout_s: float
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        timeout_s: float,
+        on_progress: "OnProgress | None" = None,
     ) -> "Answer":
         """The server's result, or the error that stands for one; raises CallLost where there was no answer."""
         from mcp import MCPError
@@ -157,7 +164,12 @@ class Connection:
             raise CallLost(self.death or "it is not connected", sent=False)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._client.call_tool(name, dict(arguments), meta=dict(meta) or None)  # type: ignore[arg-type]
+                return await self._client.call_tool(
+                    name,
+                    dict(arguments),
+                    progress_callback=on_progress and self._scrubbed(on_progress),
+                    meta=dict(meta) or None,  # type: ignore[arg-type]
+                )
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
@@ -173,6 +185,12 @@ class Connection:
             return RuntimeError(self.secrets.scrub(str(error))[:LONGEST])
         except Exception as error:
             raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
+
+    def _scrubbed(self, on_progress: "OnProgress") -> "OnProgress":
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            await on_progress(progress, total, message and self.secrets.scrub_result(message))
+
+        return tell
 
     def _raise_if_lost(self, error: "MCPError") -> None:
         from mcp.types import CONNECTION_CLOSED
