@@ -9,7 +9,7 @@ import click
 
 from orchestrator.cli.common import calibration_option, echo_json, output_option, progress, write_option
 from orchestrator.cli.fit import fit_set
-from orchestrator.cli.plain import counted, note
+from orchestrator.cli.plain import counted, figure, note
 from orchestrator.errors import InvalidInput
 from orchestrator.measuring.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.options import Options
@@ -128,7 +128,7 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     for name, row in {result["set"]: result, **groups}.items():
         sure = row["confidence"]
         figures = [*(row["metrics"][measure] for measure in SHOWN), sure["ece"], sure["resolved"], sure["precision"]]
-        table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(_figure(value) for value in figures))
+        table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(figure(value) for value in figures))
     out.print(table)
     tokens, times = result["tokens"], result["latency_ms"]
     best = ", ".join(f"{name} {value:.3f}" for name, value in result["ceiling"].items())
@@ -141,9 +141,5 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     out.print(Text("\n".join(lines), style="dim"))
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _times(values: dict[str, float | None]) -> str:
-    return " / ".join("-" if value is None else f"{value:.2f}" for value in values.values())
+    return " / ".join(figure(value, 2) for value in values.values())

@@ -2,10 +2,9 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from orchestrator.cli.common import echo_json, progress
-from orchestrator.cli.plain import counted, note
+from orchestrator.cli.plain import counted, figure, note
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.measuring.evaluation import QuerySet
@@ -60,7 +59,7 @@ def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None
     for column in ("ece", "settled", "precision", "none", f"held at {COVERAGE:g}", "tools"):
         table.add_column(column, justify="right")
     for name, worth in (("shipped", before), ("fitted", after)):
-        table.add_row(name, *(_figure(value) for value in asdict(worth).values()))
+        table.add_row(name, *(figure(value) for value in asdict(worth).values()))
     out.print(table)
     lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
     if queries < LEAST_FOR_COVERAGE:
@@ -70,7 +69,3 @@ def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None
     else:
         lines.append(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
     out.print(Text("\n".join(lines), style="dim"), soft_wrap=True)
-
-
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.3f}"

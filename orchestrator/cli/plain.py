@@ -27,6 +27,11 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
+def figure(value: float | None, digits: int = 3) -> str:
+    """`0.123`; `-` where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
 def escaped(json: str) -> str:
     """A JSON text whose strings say the same, with the control signs that JSON allows as they are escaped, too."""
     return json.translate(_ESCAPED)
