@@ -148,10 +148,11 @@ class Gateway:
 
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:
+            at_hand = partial(self._router.catalogue_at_hand, tenant)
             self._pools[tenant] = Connections(
                 self.config,
-                on_change=keep_stored(self._store, tenant),
-                on_connect=keep_current(self._store, tenant, partial(self._router.catalogue_at_hand, tenant)),
+                on_change=keep_stored(self._store, tenant, at_hand),
+                on_connect=keep_current(self._store, tenant, at_hand),
                 **self._limits,
             )
         return self._pools[tenant]

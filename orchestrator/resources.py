@@ -148,9 +148,9 @@ class Resources:
         """A server said that its tools changed: what the store holds of them for this tenant is replaced."""
         from orchestrator.sync import keep_stored
 
-        store = (await self.router()).store
-        if store is not None and server in await asyncio.to_thread(store.servers, tenant):
-            await keep_stored(store, tenant)(server, tools)
+        router = await self.router()
+        if router.store is not None and server in await asyncio.to_thread(router.store.servers, tenant):
+            await keep_stored(router.store, tenant, partial(router.catalogue_at_hand, tenant))(server, tools)
 
     async def _compare(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
         """A server was connected: where it lists other tools than this worker routes by, those are taken over."""

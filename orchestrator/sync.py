@@ -13,8 +13,12 @@ from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.faults import without_name
+from orchestrator.mcp.owner import OnChange
 from orchestrator.models import Tool
 from orchestrator.store import Changes, Store
+
+AtHand = Callable[[], Catalogue | None]
+"""The tenant's catalogue as this process routes by it; None where it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,32 +137,44 @@ def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
     return {server: tools for server, tools in stored.items() if server not in config.servers}
 
 
-def keep_stored(store: Store, tenant: str) -> Callable[[str, tuple[Tool, ...]], Any]:
-    """An `on_change` for Connections: a server's changed tools replace the stored ones in one swap."""
+def keep_stored(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
+    """An `on_change` for Connections: a server's changed tools replace the stored ones in one swap.
+
+    The keywords and labels of a catalogue stay, and so do servers that are shared by all.
+    """
 
     async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
-        await asyncio.to_thread(store.replace_server, tenant, server, tools)
+        known = at_hand() or (await asyncio.to_thread(store.load, tenant)).catalogue
+        if server not in known.places or await _is_own(store, tenant, server):
+            await asyncio.to_thread(store.replace_server, tenant, server, _as_held(tools, known.of_server(server)))
 
     return on_change
 
 
-def keep_current(
-    store: Store, tenant: str, at_hand: Callable[[], Catalogue | None]
-) -> Callable[[str, tuple[Tool, ...]], Any]:
+def keep_current(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
     """An `on_connect` for Connections: what a server lists replaces what is stored of it, where that is another thing.
 
-    A connection costs no reading of the store: the listing is held against the catalogue that the process has at hand,
-    and nothing is done where it has none. The keywords and labels of a catalogue stay, and so do servers that are
-    shared by all.
+    The same as for a change, but a connection costs no reading of the store: the listing is held against the catalogue
+    that the process has at hand, and nothing is done where it has none.
     """
 
     async def on_connect(server: str, tools: tuple[Tool, ...]) -> None:
         catalogue = at_hand()
-        held = {tool.name: tool for tool in catalogue.of_server(server)} if catalogue is not None else {}
-        now = [as_chosen(tool, held[tool.name]) if tool.name in held else tool for tool in tools]
-        if not held or {tool.name: tool.hash for tool in now} == {name: tool.hash for name, tool in held.items()}:
+        held = () if catalogue is None else catalogue.of_server(server)
+        now = _as_held(tools, held)
+        if not held or {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
             return
-        if server in await asyncio.to_thread(partial(store.servers, tenant, own=True)):
+        if await _is_own(store, tenant, server):
             await asyncio.to_thread(store.replace_server, tenant, server, now)
 
     return on_connect
+
+
+def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
+    """The listed tools with what a catalogue added to those that are held."""
+    by_name = {tool.name: tool for tool in held}
+    return [as_chosen(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
+
+
+async def _is_own(store: Store, tenant: str, server: str) -> bool:
+    return server in await asyncio.to_thread(partial(store.servers, tenant, own=True))

@@ -101,7 +101,7 @@ async def test_equal_names_on_two_servers_are_both_kept(store: Store) -> None:
 
 
 async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store) -> None:
-    connections = Connections(config(library=LIBRARY), on_change=keep_stored(store, "org:1"))
+    connections = Connections(config(library=LIBRARY), on_change=keep_stored(store, "org:1", lambda: None))
     async with connections as servers:
         await sync(servers, store, "org:1")
         await servers.call("library:grow")

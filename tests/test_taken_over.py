@@ -20,7 +20,8 @@ from tests.servers.start import config, entry, text_of, until
 from tests.stores import shipped
 from tests.test_gateway import gateway
 
-QUICK = config(quick=entry("quick.py"))
+QUICK, PLAIN = config(quick=entry("quick.py")), config(plain=entry("plain.py"))
+GROW = Tool(server="plain", name="grow", description="Add a tool", keywords=("expand",))
 SCHEMA = {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 NOW = ["add", "crash", "crash_once", "environment", "key", "large", "pid", "wait"]
 BEFORE = (Tool(server="quick", name="add", input_schema=SCHEMA, labels={"team": "sums"}), tool("quick:gone", "Go"))
@@ -65,6 +66,28 @@ async def test_a_server_that_all_share_stays_as_it_is(tmp_path: Path) -> None:
     store.replace_server(SHARED, "quick", BEFORE)
     async with gateway(tmp_path, QUICK) as served:
         await served.call(TENANT, "quick:add", {"a": 1, "b": 2})
+        await asyncio.sleep(0.5)
+    assert store.servers(TENANT, own=True) == {}
+
+
+@pytest.mark.parametrize("routes", [True, False])
+async def test_keywords_stay_when_a_server_says_that_its_tools_changed(tmp_path: Path, routes: bool) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    store.replace_server(TENANT, "plain", [GROW])
+    plugin = OrchestratorPlugin(store=str(tmp_path / "store"), mcp_servers=PLAIN)
+    async with plugin.resources.held():
+        if routes:
+            await (await plugin.resources.router()).index(TENANT)
+        await plugin.resources.execute(ToolCall(tenant=TENANT, tool=GROW, arguments={}))
+        await until(lambda: "grown" in names(store))
+    assert {tool.name: tool.keywords for tool in store.load(TENANT).tools}["grow"] == ("expand",)
+
+
+async def test_a_server_that_all_share_stays_as_it_is_when_it_says_that_its_tools_changed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    store.replace_server(SHARED, "plain", [GROW])
+    async with gateway(tmp_path, PLAIN) as served:
+        await served.call(TENANT, "plain:grow", {})
         await asyncio.sleep(0.5)
     assert store.servers(TENANT, own=True) == {}
 
