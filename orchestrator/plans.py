@@ -182,6 +182,7 @@ class Checkpoint:
     extra_routes: tuple[Decision, ...] = ()
     approvals: dict[str, bool] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
+    asked: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,15 +222,15 @@ class RunRequest:
         if self.parallel_steps < 1:
             raise InvalidInput(f"parallel_steps={self.parallel_steps!r}: give 1 or more")
         for name in ("call_timeout_s", "heartbeat_s", "approval_timeout_s"):
-            if not _LEAST_S <= getattr(self, name) <= _MOST_S:
+            if not SHORTEST_S <= getattr(self, name) <= _MOST_S:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give {_SECONDS}")
         if self.steps_per_run is not None and self.steps_per_run < 1:
             raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
 
 
-_LEAST_S, _MOST_S = 0.001, 10_000_000_000
+SHORTEST_S, _MOST_S = 0.001, 10_000_000_000
 """Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
-_SECONDS = f"seconds, from {_LEAST_S} to {_MOST_S:,}"
+_SECONDS = f"seconds, from {SHORTEST_S} to {_MOST_S:,}"
 _FORMS: dict[str, Form] = {
     "limits": ((Limits,), "Limits(max_total_tokens=...)"),
     "parallel_steps": ((int,), "1 or more"),

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.plans import Progress, RunRequest, RunResult, StepStatus
@@ -100,6 +100,30 @@ async def test_a_run_that_continues_as_new_calls_with_what_was_approved(
     assert [str(step.status) for step in result.steps] == ["done", "done", "done"]
     assert at.desk.calls.count(("add_note", WHOLE)) == 1
     assert (at.model.left, len(at.model.asked)) == (0, 4)
+
+
+async def test_the_time_for_an_approval_does_not_begin_anew_when_the_run_continues(
+    temporal_address: str, task_queue: str
+) -> None:
+    read, note = STEPS["steps"]
+    steps = {"steps": [{**note, "from_results": [], "depends_on": []}, *({**read, "id": f"s{n}"} for n in (1, 3))]}
+    async with assisted(temporal_address, task_queue, [PLANNED, steps, "It is noted."]) as at:
+        handle = await at.start(approve_destructive=True, steps_per_run=1, parallel_steps=1, approval_timeout_s=60.0)
+        left_s = await _timer(at.client.get_workflow_handle(handle.id))
+        await handle.signal(names.APPROVE, "s1")
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert [str(step.status) for step in result.steps] == ["done", "done", "done"]
+    assert 0 < left_s < 60
+
+
+async def _timer(latest: WorkflowHandle[Any, Any]) -> float:
+    """The seconds of the one timer that a workflow, or what it continued as, has set."""
+    for _ in range(300):
+        for event in (await latest.fetch_history()).events:
+            if event.HasField("timer_started_event_attributes"):
+                return event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta().total_seconds()
+        await asyncio.sleep(0.1)
+    raise AssertionError("no timer was set")
 
 
 async def test_a_no_after_the_yes_counts_until_the_step_starts(temporal_address: str, task_queue: str) -> None:

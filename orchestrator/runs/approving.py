@@ -1,22 +1,24 @@
 """A person's words on the steps whose tool may destroy something, and waiting for them. Deterministic."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 
 from temporalio import workflow
 
 from orchestrator import names
 from orchestrator.models import Tool
-from orchestrator.plans import RunRequest, Step, StepOutcome, StepStatus
+from orchestrator.plans import SHORTEST_S, RunRequest, Step, StepOutcome, StepStatus
 from orchestrator.runs.ending import end, may_destroy
 
 
 class Approvals:
-    """The words of one run, by the steps' ids: plain data, which its Checkpoint hands on."""
+    """The words of one run, and when each was asked for first, by the steps' ids: plain data for its Checkpoint."""
 
-    def __init__(self, request: RunRequest, words: Mapping[str, bool]) -> None:
+    def __init__(self, request: RunRequest) -> None:
         self._request = request
-        self.words = dict(words)
+        before = request.checkpoint
+        self.words = dict(before.approvals) if before else {}
+        self.asked = dict(before.asked) if before else {}
 
     def needed(self, tool: Tool) -> bool:
         return self._request.approve_destructive and may_destroy(tool)
@@ -30,11 +32,16 @@ class Approvals:
             self.words.pop(step.id, None)
 
     async def word(self, step: Step, tool: Tool, stopping: Callable[[], bool]) -> StepOutcome | None:
-        """Waits for it. How the step ends where it is a no or none comes; no word is there yet when the run stops."""
+        """Waits for it. How the step ends where it is a no or none comes; no word is there yet when the run stops.
+
+        The time counts from when it was first asked for, in an earlier execution too; a word that is there already is
+        heard before the shortest timer.
+        """
+        waited_s = workflow.time() - self.asked.setdefault(step.id, workflow.time())
+        left_s = max(SHORTEST_S, self._request.approval_timeout_s - waited_s)
         try:
             await workflow.wait_condition(
-                lambda: stopping() or step.id in self.words,
-                timeout=timedelta(seconds=self._request.approval_timeout_s),
+                lambda: stopping() or step.id in self.words, timeout=timedelta(seconds=left_s)
             )
         except TimeoutError:
             return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")

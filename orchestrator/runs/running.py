@@ -63,7 +63,7 @@ class Run:
         self._plan = done.plan if done else None
         self._extra = list(done.extra_routes) if done else []
         self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
-        self._approvals = Approvals(request, done.approvals if done else {})
+        self._approvals = Approvals(request)
         self._filled = dict(done.filled) if done else {}
         settled, warnings = (done.settled, done.warnings) if done else (0, ())
         self._budget = Budget(request.limits, settled=settled, warnings=warnings)
@@ -296,4 +296,5 @@ class Run:
             extra_routes=tuple(self._extra),
             approvals=self._approvals.words,
             filled=self._filled,
+            asked=self._approvals.asked,
         )
