@@ -41,7 +41,8 @@ class ToolRouter:
     """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
 
     `tenant` is used where a request names none. `route_options`, `plan_options` and `call_options` are Temporal's own
-    activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name.
+    activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name. No
+    retry policy sends a call again that may not be (docs/temporal.md).
     `plan_options` go for `complete` too: both may ask a language model, on a worker that has one.
     Failures are Temporal's: `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
     """
@@ -73,7 +74,7 @@ class ToolRouter:
         elif conversation:
             request = replace(request, conversation=tuple(conversation))
         _held("the query with its conversation", asdict(request))
-        config: Config = {**self._route, "summary": request.query[:120], **options}
+        config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 
     async def plan(

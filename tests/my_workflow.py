@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 
 from orchestrator.limits import Limits
-from orchestrator.models import Turn
+from orchestrator.models import RouteRequest, Turn
 from orchestrator.plans import Plan, RunRequest
 from orchestrator.workflow import ToolRouter
 
@@ -39,10 +40,12 @@ class Stubborn:
 
 @workflow.defn
 class Careless:
-    """Gives a run limits that are none."""
+    """Gives a run limits that are none, or a route no query."""
 
     @workflow.run
     async def run(self, limits: Any) -> str:
+        if limits is None:
+            return (await ToolRouter("org:1").route(RouteRequest(query=limits))).query
         total = Limits(max_total_tokens=limits["max_total_tokens"]) if "max_total_tokens" in limits else limits
         return (await ToolRouter("org:1").run(RunRequest(task="Read the file a.txt", limits=total))).answer
 
@@ -68,6 +71,19 @@ class Apart:
         there: workflow.ActivityConfig = {"task_queue": queue, "schedule_to_start_timeout": timedelta(seconds=20)}
         router = ToolRouter("org:1", route_options=there, plan_options=there, call_options=there)
         return (await router.run(task)).answer
+
+
+@workflow.defn
+class Insistent:
+    """Would try a call three times, or gives it a second to begin on a queue."""
+
+    @workflow.run
+    async def run(self, task: str, queue: str | None) -> list[list[str]]:
+        options: workflow.ActivityConfig = {"retry_policy": RetryPolicy(maximum_attempts=3)}
+        if queue:
+            options = {"task_queue": queue, "schedule_to_start_timeout": timedelta(seconds=1)}
+        result = await ToolRouter("org:1", call_options=options).run(task)
+        return [[str(step.status), step.reason] for step in result.steps]
 
 
 @workflow.defn(name="publish_report")

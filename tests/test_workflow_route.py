@@ -9,14 +9,15 @@ from temporalio.client import Client, WorkflowFailureError
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
+from orchestrator.executors import Executor
 from orchestrator.models import RouteRequest
-from orchestrator.plans import RunRequest, RunResult, StepStatus
+from orchestrator.plans import RunRequest, RunResult, StepStatus, ToolCall, ToolResult
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Careless, Patient, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Careless, Insistent, Patient, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, child_of, replays, until, working
 
@@ -75,10 +76,15 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"), [({"max_total_tokens": "5"}, "max_total_tokens='5': give"), ({}, "limits={}: give Limits")]
+    ("limits", "said"),
+    [
+        ({"max_total_tokens": "5"}, "max_total_tokens='5': give"),
+        ({}, "limits={}: give Limits"),
+        (None, "RouteRequest: query: Input should be a valid string, not 'None'"),
+    ],
 )
-async def test_limits_that_are_none_fail_the_workflow_at_once(
-    temporal_address: str, task_queue: str, limits: dict[str, Any], said: str
+async def test_limits_or_a_query_that_are_none_fail_the_workflow_at_once(
+    temporal_address: str, task_queue: str, limits: Any, said: str
 ) -> None:
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, task_queue, workflows=[Careless]):
@@ -146,6 +152,44 @@ async def test_a_child_workflow_that_runs_out_of_time_may_have_taken_effect_and_
         assert f"its workflow 'publish_report', id '{name}:{result.plan.id}:s1', was ended when its time was up" in (
             step.reason
         )
+
+
+class Losing(Executor):
+    """Loses every answer."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        self.calls += 1
+        raise ConnectionResetError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("task", "calls", "status"),
+    [("Read the file a.txt", 3, "failed"), ("Add a note titled 'x'", 1, "outcome_unknown")],
+)
+async def test_no_retry_policy_sends_a_call_again_that_may_not_be(
+    temporal_address: str, task_queue: str, task: str, calls: int, status: str
+) -> None:
+    losing = Losing()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": losing})])
+    async with working(client, task_queue, workflows=[Insistent]):
+        told = await client.execute_workflow(
+            Insistent.run, args=[task, None], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+    assert [step[0] for step in told] == [status]
+    assert losing.calls == calls
+
+
+async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[Insistent]):
+        task = "Add a note titled 'x'"
+        told = await client.execute_workflow(
+            Insistent.run, args=[task, f"{task_queue}-nobody"], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+    assert told == [["failed", "TimeoutError: activity ScheduleToStart timeout"]]
 
 
 @pytest.mark.parametrize("ended", ["terminated", "cancelled"])

@@ -94,11 +94,14 @@ async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResu
 async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
     """With a deadline ahead of Temporal's own: what was not sent by then is told as such, and may go again."""
     settings: workflow.ActivityConfig = {
-        "retry_policy": RETRY if call.replayable else ONCE,
+        "retry_policy": RETRY,
         "cancellation_type": workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         "summary": call.tool.key[:200],
         **config,
     }
+    given = config.get("retry_policy")
+    if not call.replayable:
+        settings["retry_policy"] = replace(given, maximum_attempts=1) if given else ONCE
     whole = config.get("start_to_close_timeout")
     held = replace(call, deadline_s=None if whole is None else 0.9 * whole.total_seconds())
     return read(await workflow.execute_activity(names.CALL_TOOL, held, result_type=RawValue, **settings), ToolResult)
@@ -162,9 +165,15 @@ def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
     kind, _ = why_failed(error)
     if kind == OutcomeUnknown.__name__:
         return True
-    if call.replayable or isinstance(error, ChildWorkflowError):
+    if call.replayable or isinstance(error, ChildWorkflowError) or _nobody_took_it(error):
         return False
     return kind not in _TOLD and kind != ToolFailed.__name__
+
+
+def _nobody_took_it(error: BaseException) -> bool:
+    """Whether no worker began the call in the time that it was given for that."""
+    cause = error.cause if isinstance(error, ActivityError) else None
+    return isinstance(cause, TimedOut) and cause.type is TimeoutType.SCHEDULE_TO_START
 
 
 def _nothing_was_sent(error: ActivityError) -> bool:
