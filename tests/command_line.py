@@ -1,12 +1,22 @@
-"""The command line, run in this process."""
+"""The command line, run in this process, or as a program of its own where that is what counts."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from orchestrator.cli import main
+from tests.catalogues import EXAMPLES
+
+COMMAND = Path(sys.executable).with_name("toolroute")
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: several times slower, but with a standard output of its own."""
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60)
 
 
 @dataclass
@@ -16,8 +26,11 @@ class Ran:
     stderr: str
 
 
+Run = Callable[..., Ran]
+
+
 @pytest.fixture
-def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in this process."""
 
     def run(*args: object) -> Ran:
@@ -31,3 +44,9 @@ def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         return Ran(code, said.out, said.err)
 
     return run
+
+
+@pytest.fixture
+def route(toolroute: Run) -> Run:
+    """Routes a query over the sample catalogue."""
+    return lambda query, *options: toolroute("route", query, "--catalogue", EXAMPLES / "tools.jsonl", *options)

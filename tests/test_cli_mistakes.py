@@ -2,14 +2,13 @@
 
 import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.catalogues import EXAMPLES
-from tests.command_line import Ran
+from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry
 
@@ -49,18 +48,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],
 )
-def test_a_mistake_ends_with_2_and_its_remedy(
-    toolroute: Callable[..., Ran], file: Path, command: str, message: str
-) -> None:
+def test_a_mistake_ends_with_2_and_its_remedy(toolroute: Run, file: Path, command: str, message: str) -> None:
     result = toolroute(*command.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
 
 
-def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy(
-    toolroute: Callable[..., Ran], file: Path
-) -> None:
+def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy(toolroute: Run, file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = toolroute("serve", "--transport", "http", "--port", port)
@@ -72,20 +67,20 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy
     assert elsewhere.stderr.strip().endswith("give another --host")
 
 
-def test_an_empty_catalogue_is_told_with_the_tenant_whose_it_is(toolroute: Callable[..., Ran], file: Path) -> None:
+def test_an_empty_catalogue_is_told_with_the_tenant_whose_it_is(toolroute: Run, file: Path) -> None:
     result = toolroute("route", "q", "--organization", "acme", "-o", "json")
     assert result.exit_code == 3
     assert "the catalogue of org:acme is empty: add tools with `toolroute tools import`" in result.stderr
 
 
-def test_a_check_that_connects_no_server_ends_with_1(toolroute: Callable[..., Ran], file: Path) -> None:
+def test_a_check_that_connects_no_server_ends_with_1(toolroute: Run, file: Path) -> None:
     file.write_text(json.dumps(config(gone={"command": "no-such-program"})))
     assert toolroute("servers", "--check").exit_code == 1
     assert toolroute("servers").exit_code == 0
 
 
 def test_doctor_tells_a_model_that_is_named_without_a_key(
-    toolroute: Callable[..., Ran], file: Path, monkeypatch: pytest.MonkeyPatch
+    toolroute: Run, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
@@ -100,7 +95,7 @@ def test_doctor_tells_a_model_that_is_named_without_a_key(
     [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],
 )
 def test_doctor_tells_a_variable_that_nothing_reads(
-    toolroute: Callable[..., Ran],
+    toolroute: Run,
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
@@ -116,7 +111,7 @@ def test_doctor_tells_a_variable_that_nothing_reads(
     assert result.exit_code == exit_code
 
 
-def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Callable[..., Ran], file: Path) -> None:
+def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, file: Path) -> None:
     with qdrant_front() as front:
         shown = toolroute("doctor", "--store", front.url.replace("//", "//me:secret@")).stdout
     assert f"{front.url}: 0 tools of 0 servers for local" in shown
@@ -124,7 +119,7 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Callabl
 
 
 def test_doctor_finds_a_command_where_it_is_started_from(
-    toolroute: Callable[..., Ran], file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    toolroute: Run, file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     (tmp_path / "project").mkdir()
@@ -147,7 +142,7 @@ def test_doctor_finds_a_command_where_it_is_started_from(
     }
 
 
-def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Callable[..., Ran]) -> None:
+def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Run) -> None:
     for group in ((), ("tools",)):
         listed = toolroute(*group, "--help").stdout.partition("Commands:")[2]
         assert len(listed.splitlines()) > 3

@@ -1,31 +1,19 @@
-"""`toolroute route` as a program: its JSON, its exit codes, and a standard output that carries the result alone."""
+"""`toolroute route`: its JSON, its exit codes, and a standard output that carries the result alone."""
 
 import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.catalogues import EXAMPLES
+from tests.command_line import COMMAND, Run, program
 
 CATALOGUE = str(EXAMPLES / "tools.jsonl")
-COMMAND = Path(sys.executable).with_name("toolroute")
 PROBABILITY = (int, float)
-
-
-def run(*arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TOOLROUTE_STORE": str(store or "")}
-    return subprocess.run(
-        [COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60, env=environment
-    )
-
-
-def route(query: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return run("route", query, "--catalogue", CATALOGUE, *options)
 
 
 def assert_contract(found: dict[str, Any]) -> None:
@@ -77,9 +65,9 @@ def assert_contract(found: dict[str, Any]) -> None:
         ("the boardroom is ice cold, warm it up", "semantic", "facilities:set_room_climate"),
     ],
 )
-def test_an_answer_is_one_json_document_of_the_contract(query: str, stage: str, best: str) -> None:
+def test_an_answer_is_one_json_document_of_the_contract(query: str, stage: str, best: str, route: Run) -> None:
     done = route(query, "-o", "json", "--limit", "3")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert_contract(found)
     assert (found["query"], found["tenant"], found["stage"]) == (query, "local", stage)
@@ -88,22 +76,22 @@ def test_an_answer_is_one_json_document_of_the_contract(query: str, stage: str, 
     assert found["semantic_ran"] == (stage == "semantic")
 
 
-def test_coverage_takes_the_place_of_the_limit() -> None:
+def test_coverage_takes_the_place_of_the_limit(route: Run) -> None:
     done = route("refund charge ch_3PqX, the customer paid twice", "-o", "json", "--coverage", "0.6")
     found = json.loads(done.stdout)
     assert_contract(found)
     assert (found["coverage"], [match["tool"] for match in found["matches"]]) == (0.6, ["stripe:refund_charge"])
     both = route("refund a charge", "--coverage", "0.9", "--limit", "3")
-    assert (both.returncode, "leave out --limit" in both.stderr) == (2, True)
+    assert (both.exit_code, "leave out --limit" in both.stderr) == (2, True)
     for wrong in ("0", "1.5", "nan"):
         refused = route("refund a charge", "--coverage", wrong)
-        assert (refused.returncode, refused.stdout) == (2, "")
+        assert (refused.exit_code, refused.stdout) == (2, "")
         assert "between 0 and 1" in refused.stderr
 
 
-def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error() -> None:
+def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error(route: Run) -> None:
     done = route("qwertzuiop", "-o", "json", "--route-hint", "keyword")
-    assert done.returncode == 3
+    assert done.exit_code == 3
     found = json.loads(done.stdout)
     assert_contract(found)
     assert found["stage"] == "none"
@@ -120,29 +108,29 @@ def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error() -> None
         ("mcp", {"name", "description", "inputSchema"}),
     ],
 )
-def test_the_matches_are_given_as_a_models_tools(output: str, fields: set[str]) -> None:
+def test_the_matches_are_given_as_a_models_tools(output: str, fields: set[str], route: Run) -> None:
     done = route("create a bug in jira", "-o", output, "--limit", "2")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     shapes = json.loads(done.stdout)
     assert [set(shape) for shape in shapes] == [fields] * 2
     assert "jira__create_issue" in done.stdout
 
 
-def test_a_table_shows_the_stage_the_best_tool_and_what_was_saved() -> None:
+def test_a_table_shows_the_stage_the_best_tool_and_what_was_saved(route: Run) -> None:
     done = route("use jira to create a bug")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     for shown in ("settled by explicit", "jira:create_issue", "% saved"):
         assert shown in done.stdout
 
 
-def test_explain_names_words_and_fields_and_what_others_lacked() -> None:
-    done = run("explain", "create a jira issue for the bug", "--catalogue", CATALOGUE, "--limit", "2")
-    assert done.returncode == 0
+def test_explain_names_words_and_fields_and_what_others_lacked(toolroute: Run) -> None:
+    done = toolroute("explain", "create a jira issue for the bug", "--catalogue", CATALOGUE, "--limit", "2")
+    assert done.exit_code == 0
     for shown in ("name: ", "Not among the matches", "lacks ", "milliseconds: "):
         assert shown in done.stdout
 
 
-def test_filters_hints_fusion_and_the_token_cap_reach_the_router() -> None:
+def test_filters_hints_fusion_and_the_token_cap_reach_the_router(route: Run) -> None:
     done = route(
         *("review the code", "-o", "json", "--filter", "kind=agent", "--filter", "maturity=emerging"),
         *("--route-hint", "semantic", "--fusion", "rrf", "--token-cap", "200"),
@@ -171,17 +159,19 @@ def test_filters_hints_fusion_and_the_token_cap_reach_the_router() -> None:
         (("route", "q", "--organization", " ", "--catalogue", CATALOGUE), "org ID is ' '"),
     ],
 )
-def test_bad_usage_or_input_ends_with_2_and_one_line_that_helps(arguments: tuple[str, ...], error: str) -> None:
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
+def test_bad_usage_or_input_ends_with_2_and_one_line_that_helps(
+    toolroute: Run, arguments: tuple[str, ...], error: str
+) -> None:
+    done = toolroute(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert error in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_broken_catalogue_ends_with_2_and_names_file_and_line(tmp_path: Path) -> None:
+def test_a_broken_catalogue_ends_with_2_and_names_file_and_line(tmp_path: Path, toolroute: Run) -> None:
     (tmp_path / "tools.jsonl").write_text('{"name": "a"}\n{"name": \n', encoding="utf-8")
-    done = run("route", "q", "--catalogue", str(tmp_path), "-o", "json")
-    assert (done.returncode, done.stdout) == (2, "")
+    done = toolroute("route", "q", "--catalogue", str(tmp_path), "-o", "json")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert f"{tmp_path / 'tools.jsonl'}:2: not JSON" in done.stderr
 
 
@@ -191,8 +181,8 @@ def test_what_standard_output_cannot_hold_is_no_traceback_and_leaves_the_json_wh
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     for query in ("refund the charge ☕", os.fsdecode(b"refund \xff the charge")):
-        assert route(query).returncode == 0
-        done = route(query, "-o", "json")
+        assert program("route", query, "--catalogue", CATALOGUE).returncode == 0
+        done = program("route", query, "--catalogue", CATALOGUE, "-o", "json")
         assert (done.returncode, done.stderr) == (0, "")
         told = json.loads(done.stdout)
         assert told["recommended"] == ["stripe:refund_charge"]
@@ -205,7 +195,7 @@ def test_a_list_of_tools_is_whole_where_standard_output_cannot_hold_it(
     monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
     (tmp_path / "tools.jsonl").write_text('{"server": "café", "name": "brew", "description": "Brew ☕"}')
     for output in ("json", "jsonl"):
-        done = run("tools", "list", "--catalogue", str(tmp_path), "-o", output)
+        done = program("tools", "list", "--catalogue", str(tmp_path), "-o", output)
         assert "Brew ☕" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
 
 
@@ -220,27 +210,30 @@ def test_a_full_disk_ends_with_1_and_says_that_the_result_is_not_whole(output: s
     assert "Traceback" not in done.stderr
 
 
-def test_a_failure_ends_with_1(tmp_path: Path) -> None:
-    done = run("route", "q", "--store", "http://127.0.0.1:9", "-o", "json")
-    assert (done.returncode, done.stdout) == (1, "")
+def test_a_failure_ends_with_1(toolroute: Run) -> None:
+    done = toolroute("route", "q", "--store", "http://127.0.0.1:9", "-o", "json")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("toolroute: ")
 
 
-def test_tools_are_imported_once_and_routed_from_the_store_by_their_tenant_alone(tmp_path: Path) -> None:
-    done = run("tools", "import", CATALOGUE, "--organization", "7", "-o", "json", store=tmp_path)
-    assert done.returncode == 0, done.stderr
-    query = ("route", "refund charge ch_3PqX, the customer paid twice", "-o", "json")
-    own = json.loads(run(*query, "--organization", "7", store=tmp_path).stdout)
+def test_tools_are_imported_once_and_routed_from_the_store_by_their_tenant_alone(
+    tmp_path: Path, toolroute: Run
+) -> None:
+    store = ("--store", tmp_path / "store", "-o", "json")
+    done = toolroute("tools", "import", CATALOGUE, "--organization", "7", *store)
+    assert done.exit_code == 0, done.stderr
+    query = ("route", "refund charge ch_3PqX, the customer paid twice", *store)
+    own = json.loads(toolroute(*query, "--organization", "7").stdout)
     assert_contract(own)
     assert (own["tenant"], own["matches"][0]["tool"]) == ("org:7", "stripe:refund_charge")
-    other = run(*query, "--user", "7", store=tmp_path)
-    assert other.returncode == 3
+    other = toolroute(*query, "--user", "7")
+    assert other.exit_code == 3
     found = json.loads(other.stdout)
     assert (found["tenant"], found["matches"], found["catalogue"]["tools"]) == ("user:7", [], 0)
 
 
-def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first() -> None:
+def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first(route: Run) -> None:
     done = route("refund the payment of order 4711", "-o", "markdown")
     found = json.loads(route("refund the payment of order 4711", "-o", "json").stdout)
     headings = [line[4:] for line in done.stdout.splitlines() if line.startswith("### ")]
@@ -249,8 +242,8 @@ def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first() -> 
     assert sorted(headings) == sorted(match["tool"] for match in found["matches"])
 
 
-def test_importing_an_empty_file_says_that_nothing_was_stored(tmp_path: Path) -> None:
+def test_importing_an_empty_file_says_that_nothing_was_stored(tmp_path: Path, toolroute: Run) -> None:
     (tmp_path / "tools.jsonl").touch()
-    done = run("tools", "import", str(tmp_path), store=tmp_path / "store")
-    assert done.returncode == 0
+    done = toolroute("tools", "import", tmp_path, "--store", tmp_path / "store")
+    assert done.exit_code == 0
     assert "holds no tool: nothing was stored" in done.stderr

@@ -14,9 +14,9 @@ from orchestrator.models import RouteRequest, Stage, Turn
 from orchestrator.router import Router
 from orchestrator.stages.conversation import LEANING, MAX_CHARS, meant
 from tests.catalogues import sample
+from tests.command_line import Run
 from tests.running import TENANT, plugin_over
 from tests.temporal import working
-from tests.test_cli_route import route as run_route
 
 PULLS = "list the open pull requests of acme/api"
 KNOWN = {"repo", "book", "desk", "restart", "weather"}
@@ -173,11 +173,11 @@ def test_a_conversation_too_long_to_be_read_says_so() -> None:
         RouteRequest(query="x", tenant="t", conversation=turns).validate()
 
 
-def test_the_command_line_reads_a_conversation(tmp_path: Path) -> None:
+def test_the_command_line_reads_a_conversation(tmp_path: Path, route: Run) -> None:
     file = tmp_path / "turns.jsonl"
     turns = [{"text": PULLS}, {"role": "assistant", "text": "Three.", "tools": ["github:list_pull_requests"]}]
     file.write_text("\n".join(json.dumps(turn) for turn in turns), encoding="utf-8")
-    found = json.loads(run_route("and for acme/web?", "--conversation", str(file), "-o", "json").stdout)
+    found = json.loads(route("and for acme/web?", "--conversation", str(file), "-o", "json").stdout)
     assert found["recommended"][0] == "github:list_pull_requests"
     assert "used earlier in this conversation" in found["matches"][0]["why"]
 
@@ -190,11 +190,11 @@ def test_the_command_line_reads_a_conversation(tmp_path: Path) -> None:
         ('{"text": ""}', ":2: text"),
     ],
 )
-def test_a_line_that_is_no_turn_is_named(tmp_path: Path, line: str, told: str) -> None:
+def test_a_line_that_is_no_turn_is_named(tmp_path: Path, route: Run, line: str, told: str) -> None:
     file = tmp_path / "turns.jsonl"
     file.write_text(f'{{"text": "hello"}}\n{line}\n', encoding="utf-8")
-    done = run_route("x", "--conversation", str(file))
-    assert done.returncode == 2
+    done = route("x", "--conversation", str(file))
+    assert done.exit_code == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
 

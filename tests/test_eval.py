@@ -1,7 +1,6 @@
 """`toolroute eval`: the report's figures, its lines a query, and its complaints."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from orchestrator.measuring.evaluation import Stages, answer_all, quality, read_set, report
 from orchestrator.router import Router
-from tests.command_line import Ran
+from tests.command_line import Run
 
 TOOLS = {
     "mail": {"send_email": "Send an email to a person", "search_inbox": "Search the messages of the inbox"},
@@ -49,9 +48,7 @@ def _write(folder: Path, **files: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(
-    folder: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(folder: Path, toolroute: Run) -> None:
     ran = toolroute("eval", folder, "-o", "json")
     assert ran.exit_code == 0
     result = json.loads(ran.stdout)
@@ -68,7 +65,7 @@ def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(
 
 @pytest.mark.parametrize("stages", list(Stages))
 def test_each_choice_of_stages_runs_its_legs_and_finds_the_plain_ones(
-    stages: Stages, folder: Path, toolroute: Callable[..., Ran]
+    stages: Stages, folder: Path, toolroute: Run
 ) -> None:
     ran = toolroute("eval", folder, "--stages", stages, "-o", "json")
     assert ran.exit_code == 0
@@ -89,9 +86,7 @@ async def test_semantic_orders_by_that_legs_own_probability(folder: Path) -> Non
                 assert own == sorted(own, reverse=True)
 
 
-def test_per_query_lines_tell_what_the_metrics_were_made_of(
-    folder: Path, tmp_path: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_per_query_lines_tell_what_the_metrics_were_made_of(folder: Path, tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("eval", folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json")
     assert ran.exit_code == 0
     result = json.loads(ran.stdout)
@@ -127,7 +122,7 @@ async def test_at_server_level_any_tool_of_the_right_server_is_right(folder: Pat
     assert result["ceiling"] == {"recall@5": 1.0, "recall@10": 1.0}
 
 
-def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path, toolroute: Callable[..., Ran]) -> None:
+def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path, toolroute: Run) -> None:
     ran = toolroute("eval", folder, "--by-category", "-o", "json")
     assert ran.exit_code == 0
     groups = json.loads(ran.stdout)["by_category"]
@@ -139,9 +134,7 @@ def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path,
     assert all(word in shown for word in ("recall@5", "precision", "two", "8 tools"))
 
 
-def test_distractors_join_the_catalogue_and_never_replace_its_own(
-    folder: Path, tmp_path: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_distractors_join_the_catalogue_and_never_replace_its_own(folder: Path, tmp_path: Path, toolroute: Run) -> None:
     others = [
         {"server": "mail", "name": "send_email", "description": "another definition"},
         {"server": "garden", "name": "water_plants", "description": "Water the plants"},
@@ -152,9 +145,7 @@ def test_distractors_join_the_catalogue_and_never_replace_its_own(
     assert json.loads(ran.stdout)["tools"] == 9
 
 
-def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
-    folder: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(folder: Path, toolroute: Run) -> None:
     _write(folder, queries=[{"id": "q", "query": "send an email", "relevant": ["mail:send_email", "fax:send"]}])
     ran = toolroute("eval", folder, "-o", "json")
     assert ran.exit_code == 0
@@ -176,7 +167,7 @@ def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(
     ],
 )
 def test_a_broken_query_file_is_named_with_its_line(
-    text: str, where: str, what: str, folder: Path, toolroute: Callable[..., Ran]
+    text: str, where: str, what: str, folder: Path, toolroute: Run
 ) -> None:
     (folder / "queries.jsonl").write_text(text)
     ran = toolroute("eval", folder)
@@ -187,7 +178,7 @@ def test_a_broken_query_file_is_named_with_its_line(
     assert what in message
 
 
-def test_a_missing_query_file_is_named(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+def test_a_missing_query_file_is_named(tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("eval", tmp_path / "nothing")
     assert ran.exit_code == 2
     assert "nothing/queries.jsonl: cannot be read" in ran.stderr

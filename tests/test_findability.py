@@ -1,7 +1,6 @@
 """`toolroute doctor --catalogue`: tools that cannot be found, pairs that collide, the words that help, and the fit."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
 from orchestrator.text import fields, terms
 from tests.catalogues import EXAMPLES, sample, taking, tool
-from tests.command_line import Ran
+from tests.command_line import Run
 
 VAULT = "List everything that is kept in the vault of a subscription. Names come back, values do not."
 ALIKE = [
@@ -73,9 +72,7 @@ def test_two_tools_with_one_description_collide_and_the_words_of_their_names_men
         assert mend.said == mend.queries
 
 
-def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(
-    tmp_path: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_only_the_side_that_loses_is_told_what_the_other_does_not_say(tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("doctor", "--catalogue", EXAMPLES, "-o", "json")
     assert ran.exit_code == 0
     pairs = json.loads(ran.stdout)["collisions"]
@@ -101,7 +98,7 @@ def test_the_words_that_help_are_whole_ones() -> None:
 
 
 def test_what_was_not_tried_is_not_said_to_be_of_no_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Callable[..., Ran]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
 ) -> None:
     monkeypatch.setattr(findability, "MOST_MENDED", 0)
     ran = toolroute("doctor", "--catalogue", written(tmp_path, ALIKE))
@@ -111,9 +108,7 @@ def test_what_was_not_tried_is_not_said_to_be_of_no_help(
     assert "->" not in shown
 
 
-def test_tools_that_differ_in_no_word_are_told_to_say_what_only_they_do(
-    tmp_path: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_tools_that_differ_in_no_word_are_told_to_say_what_only_they_do(tmp_path: Path, toolroute: Run) -> None:
     twins = [tool(f"{server}:list", VAULT) for server in ("v1", "v2", "v3")]
     ran = toolroute("doctor", "--catalogue", written(tmp_path, twins))
     assert ran.exit_code == 0
@@ -145,7 +140,7 @@ def test_a_large_catalogue_is_drawn_from_and_says_so(monkeypatch: pytest.MonkeyP
     assert found == examined(list(sample().tools[:40]))
 
 
-def test_one_tool_alone_is_found_and_moves_no_floor(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+def test_one_tool_alone_is_found_and_moves_no_floor(tmp_path: Path, toolroute: Run) -> None:
     path = written(tmp_path, [ALIKE[2]])
     ran = toolroute("doctor", "--catalogue", path, "-o", "json")
     assert ran.exit_code == 0
@@ -157,9 +152,7 @@ def test_one_tool_alone_is_found_and_moves_no_floor(tmp_path: Path, toolroute: C
     assert ran.stdout.startswith("1 tool: ")
 
 
-async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
-    tmp_path: Path, toolroute: Callable[..., Ran]
-) -> None:
+async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(tmp_path: Path, toolroute: Run) -> None:
     path, file = written(tmp_path, list(sample().tools[:60])), tmp_path / "fit.json"
     ran = toolroute("doctor", "--catalogue", path, "--write", file, "--maps", "-o", "json")
     assert ran.exit_code == 0
@@ -173,7 +166,7 @@ async def test_the_fit_that_is_written_is_the_one_that_a_router_uses(
         assert router.options.floor == fit.floor
 
 
-def test_the_table_names_each_kind_of_finding_and_the_remedy(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+def test_the_table_names_each_kind_of_finding_and_the_remedy(tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("doctor", "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")]))
     assert ran.exit_code == 0
     shown = ran.stdout
@@ -196,7 +189,7 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(tmp_path: Path, too
     ],
 )
 def test_what_cannot_be_examined_is_said_with_the_remedy(
-    arguments: tuple[str, ...], said: str, tmp_path: Path, toolroute: Callable[..., Ran]
+    arguments: tuple[str, ...], said: str, tmp_path: Path, toolroute: Run
 ) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     paths: dict[str, Any] = {"TOOLS": written(tmp_path, ALIKE[2:]), "EMPTY": tmp_path / "empty.jsonl"}
@@ -205,7 +198,7 @@ def test_what_cannot_be_examined_is_said_with_the_remedy(
     assert said in ran.stderr
 
 
-def test_without_a_catalogue_it_still_says_what_works_here(tmp_path: Path, toolroute: Callable[..., Ran]) -> None:
+def test_without_a_catalogue_it_still_says_what_works_here(tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("doctor", "--store", tmp_path / "store", "-o", "json")
     assert ran.exit_code == 0
     found = {finding["what"]: finding for finding in json.loads(ran.stdout)}

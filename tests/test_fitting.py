@@ -1,7 +1,6 @@
 """`toolroute eval --fit` and the file that carries a fit: what it changes, what it is worth, and when it is refused."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
 from tests.catalogues import EXAMPLES, sample
-from tests.command_line import Ran
+from tests.command_line import Run
 
 FIT = Fit(
     gate=Correction(slope=0.8, offset=-0.5),
@@ -164,7 +163,7 @@ def test_what_a_fit_is_worth_is_counted_on_its_own_queries(trials: list[Trial]) 
 
 
 def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Callable[..., Ran]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
 ) -> None:
     file = folder / "fit.json"
     ran = toolroute("eval", folder, "--fit", "--write", file)
@@ -195,9 +194,7 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
     assert json.loads(ran.stdout)["confidence"] != claimed
 
 
-def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(
-    folder: Path, toolroute: Callable[..., Ran]
-) -> None:
+def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(folder: Path, toolroute: Run) -> None:
     lines = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
     for line in lines[::5]:  # one held-out fifth is unlike the others, which teach the wrong thing of it
         line["relevant"] = ["google_drive:shareFile"]
@@ -229,14 +226,14 @@ def test_a_figure_is_worse_in_its_own_direction_and_coverage_only_below_what_was
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    options: tuple[str, ...], said: str, folder: Path, toolroute: Callable[..., Ran]
+    options: tuple[str, ...], said: str, folder: Path, toolroute: Run
 ) -> None:
     ran = toolroute("eval", folder, *options)
     assert ran.exit_code == 2
     assert said in ran.stderr
 
 
-def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Callable[..., Ran]) -> None:
+def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Run) -> None:
     lines = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
     (folder / "queries.jsonl").write_text("".join(lines[:12]))
     ran = toolroute("eval", folder, "--fit")
@@ -244,7 +241,7 @@ def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Callable[...
     assert "12 queries are too few" in ran.stderr
 
 
-def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Callable[..., Ran]) -> None:
+def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Run) -> None:
     ran = toolroute("route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json")
     assert ran.exit_code == 2
     assert "'nowhere.json' cannot be read" in ran.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.catalogue import tool_to_json
 from tests.catalogues import tool
-from tests.test_cli_route import COMMAND, run
+from tests.command_line import COMMAND, Run, program
 
 KEY = "ev\x1b[31mil:do_\x1b[2Jthing\nok"
 WORDS = "Wash the \x1b]0;owned\x07laundry of \u202ea house \x9b31m[/red] :smile:"
@@ -48,40 +48,42 @@ def on_a_terminal(*arguments: str) -> str:
     [("tools", "list"), ("route", QUERY), ("explain", QUERY), ("plan", QUERY), ("doctor",)],
     ids=lambda command: command[0],
 )
-def test_no_sign_of_a_tool_or_a_task_reaches_the_terminal(command: tuple[str, ...], catalogue: Path) -> None:
-    found = run(*command, "--catalogue", str(catalogue))
+def test_no_sign_of_a_tool_or_a_task_reaches_the_terminal(
+    command: tuple[str, ...], catalogue: Path, toolroute: Run
+) -> None:
+    found = toolroute(*command, "--catalogue", catalogue)
     shown = found.stdout + found.stderr
     assert "ev[31mil:" in shown
     assert [sign for sign in SIGNS if sign in shown] == []
 
 
-def test_a_query_of_several_lines_is_one_line_of_the_answer(catalogue: Path) -> None:
-    lines = run("route", QUERY, "--catalogue", str(catalogue)).stdout.splitlines()
+def test_a_query_of_several_lines_is_one_line_of_the_answer(catalogue: Path, toolroute: Run) -> None:
+    lines = toolroute("route", QUERY, "--catalogue", catalogue).stdout.splitlines()
     assert lines[0].rstrip() == "wash[2J the laundry of a house"
     assert lines[1].startswith("  settled by")
 
 
-def test_what_looks_like_markup_is_shown_as_it_is(catalogue: Path) -> None:
-    assert "[/red] :smile:" in run("explain", QUERY, "--catalogue", str(catalogue)).stdout
+def test_what_looks_like_markup_is_shown_as_it_is(catalogue: Path, toolroute: Run) -> None:
+    assert "[/red] :smile:" in toolroute("explain", QUERY, "--catalogue", catalogue).stdout
 
 
-def test_a_warning_that_names_what_was_asked_for_is_plain(catalogue: Path) -> None:
-    found = run("route", "wash it", "--catalogue", str(catalogue), "--filter", "kind=\x1b[2J", "-o", "json")
+def test_a_warning_that_names_what_was_asked_for_is_plain(catalogue: Path, toolroute: Run) -> None:
+    found = toolroute("route", "wash it", "--catalogue", catalogue, "--filter", "kind=\x1b[2J", "-o", "json")
     assert "no tool is left by kind=[2J" in found.stderr
 
 
-def test_json_is_exact_and_escapes_every_sign(catalogue: Path) -> None:
+def test_json_is_exact_and_escapes_every_sign(catalogue: Path, toolroute: Run) -> None:
     for form in ("json", "jsonl"):
-        shown = run("tools", "list", "--catalogue", str(catalogue), "-o", form).stdout
+        shown = toolroute("tools", "list", "--catalogue", catalogue, "-o", form).stdout
         assert [sign for sign in SIGNS if sign in shown] == []
         told = json.loads(shown)["tools"] if form == "json" else [json.loads(line) for line in shown.splitlines()]
         assert {(own["server"] + ":" + own["name"], own["description"]) for own in told} >= {(KEY, WORDS)}
-    assert json.loads(run("route", QUERY, "--catalogue", str(catalogue), "-o", "json").stdout)["query"] == QUERY
+    assert json.loads(toolroute("route", QUERY, "--catalogue", catalogue, "-o", "json").stdout)["query"] == QUERY
 
 
 def test_a_text_is_exact_in_a_file_and_plain_on_a_terminal(catalogue: Path) -> None:
     asked = ("route", QUERY, "--catalogue", str(catalogue), "-o", "markdown")
-    assert "\x9b" in run(*asked).stdout
+    assert "\x9b" in program(*asked).stdout
     shown = on_a_terminal(*asked)
     assert "laundry" in shown
     assert [sign for sign in SIGNS if sign in shown.replace("\r\n", "\n")] == []

@@ -1,6 +1,5 @@
 """What a likely tool requires, and another tool of its server gives, is found with it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from orchestrator.retrieval.prerequisites import BEHIND, REQUIRING
 from orchestrator.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, sample, taking, tool
-from tests.command_line import Ran
+from tests.command_line import Run
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
 CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
@@ -133,7 +132,7 @@ async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_aske
     assert step.missing == ("order_id",)
 
 
-def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Callable[..., Ran]) -> None:
+def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Run) -> None:
     ran = toolroute("plan", "book an appointment for the patient Mrs Lee", "--catalogue", EXAMPLES / "tools.jsonl")
     assert "--arg s1.patient_id=..." in ran.stdout
     assert "ehr:find_patient gives s1.patient_id" in ran.stdout

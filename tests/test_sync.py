@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from orchestrator.options import Options
 from orchestrator.store import SHARED, Changes, Store
 from orchestrator.sync import ServerReport, keep_stored, sync
 from orchestrator.testing import Fault, ScriptedModel
-from tests.command_line import Ran
+from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry, owners, until
 from tests.stores import shipped
@@ -108,7 +107,7 @@ async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store)
         await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 2.0)
 
 
-def test_the_command_line_syncs_lists_and_calls(toolroute: Callable[..., Ran], file: Path, tmp_path: Path) -> None:
+def test_the_command_line_syncs_lists_and_calls(toolroute: Run, file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
     synced = toolroute("tools", "sync", *where, "-o", "json")
     assert synced.exit_code == 4, synced.stderr
@@ -129,7 +128,7 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Callable[..., Ran], f
     assert (called.exit_code, called.stdout) == (0, "42\n")
 
 
-def test_the_tables_are_for_people(toolroute: Callable[..., Ran], file: Path, tmp_path: Path) -> None:
+def test_the_tables_are_for_people(toolroute: Run, file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
     table = toolroute("tools", "sync", *where, "--server", "quick").stdout
     assert table.split() == "server tools new changed gone prompts resources outcome quick 8 8 0 0 0 0 stored".split()
@@ -139,7 +138,7 @@ def test_the_tables_are_for_people(toolroute: Callable[..., Ran], file: Path, tm
     assert checked.exit_code == 4
 
 
-def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Run, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(config(odd=entry("faulty.py", "poisoned"))))
     where = ("--config", file, "--store", tmp_path / "store")
@@ -165,7 +164,7 @@ def test_a_flagged_tool_is_told_by_sync_and_by_call_which_works(toolroute: Calla
     ],
 )
 def test_what_goes_wrong_is_told_on_standard_error(
-    toolroute: Callable[..., Ran], file: Path, args: tuple[str, ...], code: int, message: str
+    toolroute: Run, file: Path, args: tuple[str, ...], code: int, message: str
 ) -> None:
     result = toolroute("call", *args, "--config", file, "--store", file.parent / "no-store")
     assert (result.exit_code, result.stdout) == (code, "")
@@ -175,7 +174,7 @@ def test_what_goes_wrong_is_told_on_standard_error(
 
 
 def test_arguments_that_do_not_fit_are_refused_before_the_server_is_connected(
-    toolroute: Callable[..., Ran], tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    toolroute: Run, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, file = tmp_path / "started", tmp_path / "mcp.json"
     file.write_text(json.dumps(config(it={"command": "touch", "args": [str(started)]})))
@@ -199,7 +198,7 @@ def test_arguments_that_do_not_fit_are_refused_before_the_server_is_connected(
 
 
 def test_servers_that_left_the_file_are_told_and_removed_when_asked(
-    toolroute: Callable[..., Ran], file: Path, tmp_path: Path, store: Store
+    toolroute: Run, file: Path, tmp_path: Path, store: Store
 ) -> None:
     tools = [Tool(server="old", name=name) for name in ("one", "two")]
     store.replace_server("local", "old", tools)
@@ -218,9 +217,7 @@ def test_servers_that_left_the_file_are_told_and_removed_when_asked(
     assert json.loads(again.stdout)["left_over"] == []
 
 
-def test_without_a_file_the_remedy_is_told(
-    toolroute: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_file_the_remedy_is_told(toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = toolroute("tools", "sync")
     assert result.exit_code == 2
