@@ -7,10 +7,11 @@ import asyncio
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
@@ -23,9 +24,9 @@ from orchestrator.plans import RunRequest, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Assistant, Publish
+from tests.my_workflow import Assistant, Patient, Publish
 from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import until, working
+from tests.temporal import child_of, until, working
 from tests.test_workflow_model import FILLED, PLANNED, STEPS, TASK
 
 FOLDER = Path(__file__).parent / "histories"
@@ -43,6 +44,8 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 CHILD = {"child": {"task": 'Publish the report titled "May"'}}
+CANCELLED = {"cancelled": {"task": "Read the file a.txt and read the file b.txt", "heartbeat_s": 1.0}}
+CHILD_CANCELLED = {"child_cancelled": {"task": 'Publish the report titled "May"'}}
 ASSISTED: dict[str, dict[str, Any]] = {
     "assisted": {"task": TASK},
     "assisted_continued": {"task": TASK, "steps_per_run": 1},
@@ -57,7 +60,10 @@ async def record(version: str) -> None:
         settings = Options(model="m", model_url=model.url)
         with_model = plugin_over(Desk(), models=lambda: Models(settings, api_key="recorded"))
         await _runs(version, address, plugin_over(Desk()), TASKS)
-        await _runs(version, address, OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH])), CHILD)
+        publisher = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
+        await _runs(version, address, publisher, CHILD)
+        await _runs(version, address, publisher, CHILD_CANCELLED, Patient)
+        await _runs(version, address, plugin_over(_lingering()), CANCELLED)
         await _runs(version, address, with_model, ASSISTED)
         client = await Client.connect(address, plugins=[plugin_over(Desk())])
         async with working(client, QUEUE, workflows=[Assistant]):
@@ -66,9 +72,23 @@ async def record(version: str) -> None:
             await _record(version, "router", client, "Assistant", request.query)
 
 
-async def _runs(version: str, address: str, plugin: OrchestratorPlugin, tasks: dict[str, dict[str, Any]]) -> None:
+def _lingering() -> Desk:
+    """Whose calls never end, and whose second one takes its time to stop."""
+    desk = Desk()
+    desk.release.clear()
+    desk.lingers["b.txt"] = 1.0
+    return desk
+
+
+async def _runs(
+    version: str,
+    address: str,
+    plugin: OrchestratorPlugin,
+    tasks: dict[str, dict[str, Any]],
+    published_by: type = Publish,
+) -> None:
     client = await Client.connect(address, plugins=[plugin])
-    async with working(client, QUEUE, workflows=[Publish]):
+    async with working(client, QUEUE, workflows=[published_by]):
         for name, settings in tasks.items():
             await _record(version, f"run-{name}", client, names.RUN, RunRequest(tenant=TENANT, **settings))
 
@@ -79,7 +99,14 @@ async def _record(version: str, name: str, client: Client, workflow: str, given:
     if name.endswith("_approved"):
         await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
         await handle.signal(names.APPROVE, "s2")
-    await handle.result()
+    if name.endswith("child_cancelled"):
+        await client.get_workflow_handle(await child_of(handle)).cancel()
+    elif name == "run-cancelled":
+        await until(handle, "s1", StepStatus.RUNNING)
+        await until(handle, "s2", StepStatus.RUNNING)
+        await handle.cancel()
+    with suppress(WorkflowFailureError):
+        await handle.result()
     last = (await client.get_workflow_handle(handle.id).describe()).run_id
     executions = {name: handle.first_execution_run_id}
     if last != handle.first_execution_run_id:

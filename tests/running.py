@@ -22,6 +22,8 @@ class Desk:
         self.release.set()
         self.under_way = self.most_under_way = 0
         self.padding = ""
+        self.lingers: dict[str, float] = {}
+        """How many seconds a path's call takes to stop when it is cancelled."""
         self._moved = asyncio.Condition()
 
     async def read_file(self, path: str) -> str:
@@ -43,6 +45,9 @@ class Desk:
         try:
             await self.release.wait()
             await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            await asyncio.sleep(self.lingers.get(arguments["path"], 0))
+            raise
         finally:
             self.under_way -= 1
         return f"{name} {arguments['path']}{self.padding}"

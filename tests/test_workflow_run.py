@@ -180,6 +180,21 @@ async def test_cancelling_stops_in_mid_step_and_tells_what_was_not_done(runner: 
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
+async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner) -> None:
+    runner.desk.release.clear()
+    runner.desk.lingers["b.txt"] = 1.0
+    handle = await runner.start("Read the file a.txt and read the file b.txt")
+    await runner.desk.reached(2)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 30)
+    assert runner.desk.under_way == 0
+    progress = await handle.query(names.PROGRESS, result_type=Progress)
+    assert progress.phase == "done"
+    assert [step.reason for step in progress.steps] == ["cancelled while it ran"] * 2
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
 async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) -> None:
     handle = await runner.start(
         "Read the file a.txt, then read the file b.txt, then read the file c.txt", steps_per_run=1

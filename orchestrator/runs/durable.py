@@ -145,7 +145,8 @@ def _ended_by_others(error: ChildWorkflowError) -> str:
         return "ended when its time was up: see whether a worker runs it, and give it more time"
     if isinstance(error.cause, TerminatedError):
         return "terminated by someone"
-    if isinstance(error.cause, CancelledError) and task is not None and not task.cancelling():
+    own = task is None or task.cancelling()
+    if isinstance(error.cause, CancelledError) and not own and workflow.patched(names.GOES_ON):
         return "cancelled by someone"
     return ""
 

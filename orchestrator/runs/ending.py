@@ -1,4 +1,4 @@
-"""How a step ends: what its outcome says, and why."""
+"""How a step stands and how it ends: what its progress and its outcome say, and why."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from temporalio.exceptions import is_cancelled_exception
 
+from orchestrator.completions import Filled
 from orchestrator.models import Tool
-from orchestrator.plans import Step, StepOutcome, StepStatus, ToolCall, ToolResult
+from orchestrator.plans import Step, StepOutcome, StepProgress, StepStatus, ToolCall, ToolResult
 from orchestrator.runs.durable import outcome_is_unknown, why_failed
 
 MAX_REASON = 1000
@@ -16,6 +17,19 @@ MAX_REASON = 1000
 
 def end(step: Step, status: StepStatus, reason: str = "", *, tokens: int = 0) -> StepOutcome:
     return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason[:MAX_REASON], tokens=tokens)
+
+
+def standing(step: Step, status: StepStatus | None, outcome: StepOutcome | None, filled: Filled | None) -> StepProgress:
+    """Where a step stands, with the arguments of its call while somebody is asked to approve it."""
+    asked = status is StepStatus.NEEDS_APPROVAL
+    return StepProgress(
+        step=step.id,
+        task=step.task[:200],
+        tool=step.tool,
+        status=status or StepStatus.PENDING,
+        reason=outcome.reason[:300] if outcome else "",
+        arguments={**step.arguments, **(filled.arguments if filled else {})} if asked else {},
+    )
 
 
 def cannot_start(step: Step, tool: Tool | None, outcomes: Mapping[str, StepOutcome]) -> StepOutcome | None:

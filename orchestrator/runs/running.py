@@ -29,14 +29,13 @@ from orchestrator.plans import (
     RunResult,
     Step,
     StepOutcome,
-    StepProgress,
     StepStatus,
     ToolCall,
 )
 from orchestrator.runs.approving import Approvals
 from orchestrator.runs.assisted import answer, fill
 from orchestrator.runs.durable import as_failure, call_config, call_tool
-from orchestrator.runs.ending import answered, broke, cannot_start, end, was_cancelled
+from orchestrator.runs.ending import answered, broke, cannot_start, end, standing, was_cancelled
 from orchestrator.runs.slots import Slots
 
 if TYPE_CHECKING:
@@ -81,17 +80,27 @@ class Run:
         """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
         try:
             check_size("the task", self.request.task, MAX_TASK_BYTES)
+            return await self._advance()
         except ToolrouteError as error:
             raise as_failure(error) from error
+        except (FailureError, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                self._phase = "done"
+            raise
+
+    async def _advance(self) -> RunResult | Checkpoint:
         decision, plan = await self._prepare()
         self._phase = "running"
         steps = [asyncio.create_task(self._carry_out(s)) for s in plan.steps if s.id not in self._outcomes]
         try:
             await asyncio.gather(*steps)
-        except asyncio.CancelledError:
-            await workflow.wait(steps)  # gather ends with its first cancelled step; calls are still being stopped
+        except (FailureError, asyncio.CancelledError) as error:
+            # gather ends with its first cancelled step, a call's with a FailureError; others are still being stopped
+            if isinstance(error, FailureError) and not (was_cancelled(error) and workflow.patched(names.ALL_STOP)):
+                raise
+            await workflow.wait(steps)
             self._cancelled(plan)
-            raise
+            raise asyncio.CancelledError from error
         if len(self._outcomes) < len(plan.steps):
             return self._checkpoint(decision, plan)
         outcomes = hold_together(self._outcomes[step.id] for step in plan.steps)
@@ -115,8 +124,9 @@ class Run:
 
     def progress(self) -> Progress:
         """Where the run stands: for queries, so without results."""
-        steps = tuple(self._step_progress(step) for step in (self._plan.steps if self._plan else ()))
-        return Progress(phase=self._phase, steps=steps, budget=self._budget.report())
+        steps = self._plan.steps if self._plan else ()
+        told = (standing(s, self._status.get(s.id), self._outcomes.get(s.id), self._filled.get(s.id)) for s in steps)
+        return Progress(phase=self._phase, steps=tuple(told), budget=self._budget.report())
 
     async def _prepare(self) -> tuple[Decision, Plan]:
         """The Decision and the Plan: one route, and one more only for steps that asked outside its matches."""
@@ -161,8 +171,7 @@ class Run:
         if ended is None and tool is not None:
             ended = await self._when_approved(step, tool)
         if ended is not None:
-            self._outcomes[step.id] = ended
-            self._set(step, ended.status)
+            self._note(step, ended)
 
     async def _when_approved(self, step: Step, tool: Tool) -> StepOutcome | None:
         """Whoever approves sees what will be called: late arguments are filled before the step's approval."""
@@ -229,8 +238,7 @@ class Run:
         try:
             return await fill(step, tool, self._plan, self._outcomes, allowance, self._complete)
         except (FailureError, asyncio.CancelledError):
-            self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "cancelled before its tool was called")
-            self._set(step, StepStatus.CANCELLED)
+            self._note(step, end(step, StepStatus.CANCELLED, "cancelled before its tool was called"))
             raise
 
     async def _complete(self, request: CompleteRequest) -> Completion:
@@ -253,8 +261,7 @@ class Run:
         except (FailureError, asyncio.CancelledError) as error:
             ended = broke(step, call, error, used)
             if was_cancelled(error):
-                self._outcomes[step.id] = ended
-                self._set(step, ended.status)
+                self._note(step, ended)
                 raise
             return ended
 
@@ -265,26 +272,15 @@ class Run:
     def _set(self, step: Step, status: StepStatus) -> None:
         self._status[step.id] = status
 
+    def _note(self, step: Step, ended: StepOutcome) -> None:
+        self._outcomes[step.id] = ended
+        self._set(step, ended.status)
+
     def _cancelled(self, plan: Plan) -> None:
         """Marks what did not start, so that a query after the end tells what was done and what was not."""
-        self._phase = "done"
         for step in plan.steps:
             if step.id not in self._outcomes:
-                self._outcomes[step.id] = end(step, StepStatus.CANCELLED, "the run was cancelled before it")
-                self._set(step, StepStatus.CANCELLED)
-
-    def _step_progress(self, step: Step) -> StepProgress:
-        outcome = self._outcomes.get(step.id)
-        status = self._status.get(step.id, StepStatus.PENDING)
-        filled = self._filled.get(step.id, Filled())
-        return StepProgress(
-            step=step.id,
-            task=step.task[:200],
-            tool=step.tool,
-            status=status,
-            reason=outcome.reason[:300] if outcome else "",
-            arguments={**step.arguments, **filled.arguments} if status is StepStatus.NEEDS_APPROVAL else {},
-        )
+                self._note(step, end(step, StepStatus.CANCELLED, "the run was cancelled before it"))
 
     def _checkpoint(self, decision: Decision, plan: Plan) -> Checkpoint:
         return Checkpoint(
