@@ -1,9 +1,13 @@
 """Selecting: near-duplicates, what is recommended, and what fits a cap of tokens."""
 
+from dataclasses import replace
+
 import pytest
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.exports import export
 from orchestrator.models import Match, Tool
+from orchestrator.router import Router
 from orchestrator.stages.select import LADDER, by_standing, fit, recommend, spread
 from orchestrator.tokens import compact, count_tokens
 from tests.catalogues import sample, taking, tool
@@ -127,3 +131,16 @@ def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> N
 def test_a_schema_of_any_shape_can_shrink(schema: dict[str, object] | None) -> None:
     for shrink in LADDER:
         shrink(tool("a:b", input_schema=schema))
+
+
+async def test_a_deprecated_tool_scores_a_fifth_less_and_stands_behind_what_is_better_then() -> None:
+    async def scores(maturity: str) -> dict[str, float]:
+        labels = {"linear:createIssue": {"maturity": maturity}}
+        tools = [replace(known, labels=labels.get(known.key, known.labels)) for known in sample()]
+        async with Router(Catalogue(tools)) as router:
+            decision = await router.route("create an issue about the broken login page")
+        return {match.tool.key: match.score for match in decision.matches}
+
+    kept, lowered = await scores("stable"), await scores("deprecated")
+    assert ([*kept][:2], [*lowered][:2]) == (["linear:createIssue", "github:create_issue"], [*kept][1::-1])
+    assert lowered["linear:createIssue"] == pytest.approx(0.8 * kept["linear:createIssue"])

@@ -58,7 +58,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     """Merge the legs, put the floors under what was said outright, and order."""
     tools = outcome.index.catalogue.tools
     scores, evidence = _merged(outcome, found)
-    lowered = _lower_deprecated(outcome, scores) and outcome.request.fusion is not Fusion.RRF
+    _lower_deprecated(outcome, scores)
     confidence = search.confidence(found)
     raised = _raise_prerequisites(outcome, search, scores, evidence)
     own = dict(scores)
@@ -69,7 +69,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         scores[position] = max(floor, scores.get(position, 0.0))
         evidence.setdefault(position, {})["always"] = 1.0
     positions = list(scores)
-    if lifted or outcome.always or lowered or raised:
+    if lifted or outcome.always or outcome.request.fusion is not Fusion.RRF:
         positions.sort(key=scores.__getitem__, reverse=True)
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
@@ -100,13 +100,11 @@ def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict
     return scores, dict(zip(best_first, _evidence(found, order), strict=True))
 
 
-def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> bool:
-    """Whether there are deprecated tools among the candidates, whose scores are then lower."""
+def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> None:
     tools = outcome.index.catalogue.tools
-    deprecated = [position for position in scores if tools[position].labels.get("maturity") == "deprecated"]
-    for position in deprecated:
-        scores[position] *= DEPRECATED
-    return bool(deprecated)
+    for position in scores:
+        if tools[position].labels.get("maturity") == "deprecated":
+            scores[position] *= DEPRECATED
 
 
 def _raise_prerequisites(

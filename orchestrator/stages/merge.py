@@ -49,7 +49,5 @@ def _log_odds(probability: Probabilities) -> Probabilities:
 
 
 def _ranks(values: Probabilities) -> Probabilities:
-    """1 for the best."""
-    ranks = np.empty(len(values))
-    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
-    return ranks
+    """1 for the best. Equal ones have one rank: so all that a leg has not found, whatever their places."""
+    return 1 + len(values) - np.searchsorted(np.sort(values), values, side="right").astype(np.float64)
