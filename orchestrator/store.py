@@ -63,7 +63,7 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether it may hold anything: a folder is made by its first use."""
+        """Whether it may hold anything: a folder is made by the first write."""
         return self._qdrant.folder is None or self._qdrant.folder.is_dir()
 
     # --- reading
@@ -96,7 +96,8 @@ class Store:
 
     def _outdated(self, stamp: str) -> list[str]:
         """The tenants whose versions are asked for along with another's, since opening a folder is what takes time."""
-        return [tenant for tenant, (known, _) in self._versions.items() if known != stamp] if stamp else []
+        known = list(self._versions.items())  # In one step: other threads add to it.
+        return [tenant for tenant, (before, _) in known if before != stamp] if stamp else []
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Whether this is surely still the tenant's version. Never waits; False where only asking can tell."""

@@ -1,9 +1,12 @@
 """Opening Qdrant in a folder and at a URL: what goes wrong there is told, and no request grows beyond what it takes."""
 
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.storage.points import head_id, stored_tool
 from orchestrator.storage.qdrant import Qdrant
@@ -52,6 +55,39 @@ def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.M
         store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])
         assert sum(path.startswith("PUT /collections/tool_capabilities") for path in front.requests) > 4
         assert len(store.load("org:1").tools) == 10
+
+
+def test_reading_makes_no_folder_and_finds_what_another_process_then_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "store"
+    reader, writer = (Store(folder, embedder=shipped()) for _ in range(2))
+    nothing = reader.load("org:1")
+    assert (nothing.tools, reader.servers("org:1"), reader.tool("org:1", MAIL[0].key)) == ((), {}, None)
+    assert reader.search("org:1", shipped().embed(["mail"])[0], 3) == []
+    assert reader.version("org:1") == nothing.version
+    assert list(tmp_path.iterdir()) == []
+    writer.replace_server("org:1", "mail", MAIL)
+    assert reader.version("org:1") == writer.version("org:1") != nothing.version
+    assert reader.renewed("org:1", nothing).tools == Catalogue(MAIL).tools
+
+
+def test_threads_ask_for_the_versions_of_tenants_while_others_are_added() -> None:
+    store, stop = Store(embedder=shipped()), threading.Event()
+
+    def add() -> None:
+        while not stop.is_set():
+            store._remember({f"org:{number}": "v" for number in range(5_000)}, "stamp")
+            store._versions.clear()
+
+    thread = threading.Thread(target=add)
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(200):
+            store._outdated("another stamp")
+    finally:
+        sys.setswitchinterval(0.005)
+        stop.set()
+        thread.join()
 
 
 def test_a_closed_folder_opens_again(tmp_path: Path) -> None:

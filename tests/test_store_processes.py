@@ -45,7 +45,7 @@ HOLDER = """
 import sys, time
 from orchestrator.storage.qdrant import Qdrant
 
-with Qdrant(sys.argv[1], 5).opened():
+with Qdrant(sys.argv[1], 5).opened(make=True):
     print("held", flush=True)
     time.sleep(60)
 """

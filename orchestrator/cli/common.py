@@ -81,7 +81,7 @@ def open_router(catalogue: Path | None, store: str | None, tenant: str, options:
     if catalogue is not None and store is None:
         return Router(catalogue, options=options)
     if catalogue is None:
-        require_store(store)
+        known_store(store)
     router = Router(store=store or default_store(), options=options)
     if catalogue is not None:
         from orchestrator.cli.tools import import_file
@@ -90,10 +90,12 @@ def open_router(catalogue: Path | None, store: str | None, tenant: str, options:
     return router
 
 
-def require_store(location: str | None) -> None:
-    """Raises InvalidInput where `--store` names a folder that is not there: to read it would make an empty one."""
-    if location and not open_store(location).exists:
+def known_store(location: str | None) -> Store:
+    """The store to read from; InvalidInput where `--store` names a folder that is not there, as misspelt ones are."""
+    store = open_store(location)
+    if location and not store.exists:
         raise InvalidInput(f"store {location!r} does not exist: `toolroute tools import` and `tools sync` make one")
+    return store
 
 
 def open_store(location: str | None, options: Options | None = None) -> Store:

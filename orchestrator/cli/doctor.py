@@ -131,7 +131,7 @@ def _embedder(options: Options) -> Finding:
 
 def _store(options: Options, location: str, tenant: str) -> Finding:
     with closing(open_store(location, options)) as store:
-        servers = store.servers(tenant) if store.exists else {}
+        servers = store.servers(tenant)
     where = store if store.exists else f"{store} (does not exist yet)"
     detail = f"{where}: {counted(sum(servers.values()), 'tool')} of {counted(len(servers), 'server')} for {tenant}"
     if servers:
@@ -146,7 +146,7 @@ def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
 
     try:
         with closing(open_store(location, options)) as store:
-            flags = suspects(store.load(tenant).tools if store.exists else ())
+            flags = suspects(store.load(tenant).tools)
     except ToolrouteError:
         return
     for key, reasons in flags.items():

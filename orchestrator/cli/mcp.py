@@ -1,10 +1,11 @@
 """`toolroute call`, `servers` and `serve`: the servers of an mcpServers file from the command line."""
 
+import asyncio
 import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -26,14 +27,9 @@ from orchestrator.mcp.faults import without_name
 from orchestrator.reading import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from orchestrator.connections import Connections
     from orchestrator.models import Tool
     from orchestrator.plans import ToolResult
-    from orchestrator.store import Store
-
-T = TypeVar("T")
 
 
 @click.command("call")
@@ -66,7 +62,7 @@ async def call(
     given, servers = _read_arguments(arguments), read_config(config)
     named = tool.partition(":")[0] in servers.servers
     tenant = tenant_from(organization, user)
-    chosen = await _from_store(store, lambda known: known.tool(tenant, tool), None) if named else None
+    chosen = await asyncio.to_thread(open_store(store).tool, tenant, tool) if named else None
     if chosen is not None:
         _check(chosen, given)
         tell_flagged([chosen])
@@ -178,32 +174,18 @@ async def _look(config: Path | None, store: str | None, tenant: str, check: bool
     from orchestrator.connections import Connections
 
     async with Connections(read_config(config)) as connections:
-        connections.know(await _from_store(store, lambda known: known.servers(tenant), {}))
+        connections.know(await asyncio.to_thread(open_store(store).servers, tenant))
         if check:
             await _connect_all(connections)
         return [state.to_json() for state in connections.states()]
 
 
 async def _connect_all(connections: "Connections") -> None:
-    import asyncio
-
     async def connect(name: str) -> None:
         note(f"connecting {name} ...")
         await connections.tools(name)
 
     await asyncio.gather(*map(connect, connections.config.servers), return_exceptions=True)
-
-
-async def _from_store(store: str | None, read: "Callable[[Store], T]", without: T) -> T:
-    """What is read from the store; `without` where there is none yet: it is not made by looking."""
-    import asyncio
-
-    known = open_store(store)
-
-    def look() -> T:
-        return read(known) if known.exists else without
-
-    return await asyncio.to_thread(look)
 
 
 def _print_states(states: list[dict[str, Any]]) -> None:

@@ -9,10 +9,10 @@ import click
 from orchestrator.catalogue import Catalogue, tool_to_json
 from orchestrator.cli.common import (
     echo_json,
+    known_store,
     open_store,
     output_option,
     progress,
-    require_store,
     store_option,
     tell_flagged,
     tenant_from,
@@ -80,7 +80,7 @@ def list_tools(
 ) -> None:
     """List the tools that a tenant may use. `-o jsonl` writes a tools.jsonl."""
     tenant = tenant_from(organization, user)
-    known = Catalogue.read(catalogue) if catalogue else _stored(store, tenant)
+    known = Catalogue.read(catalogue) if catalogue else known_store(store).load(tenant).catalogue
     if server is not None and server not in known.places:
         near = difflib.get_close_matches(server, known.places, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "without --server all are listed"
@@ -94,12 +94,6 @@ def list_tools(
     else:
         _show(found, tenant)
     tell_flagged(found)
-
-
-def _stored(location: str | None, tenant: str) -> Catalogue:
-    require_store(location)
-    store = open_store(location)
-    return Catalogue(store.load(tenant).tools if store.exists else ())
 
 
 def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,14 +49,17 @@ class Qdrant:
         return _shown(self.location) or "in memory"
 
     @contextmanager
-    def opened(self, wait_s: float | None = None) -> Iterator[Points]:
-        """The points, for this use alone; do not nest. Raises Busy when others keep them longer than `wait_s`."""
+    def opened(self, wait_s: float | None = None, *, make: bool = False) -> Iterator[Points]:
+        """The points, for this use alone; do not nest. Raises Busy when others keep them longer than `wait_s`.
+
+        Only who writes has a folder made; without one there is nothing to read.
+        """
         wait_s = self._timeout_s if wait_s is None else wait_s
         try:
             if self.remote:
                 yield Points(self._kept_client(), remote=True)
             else:
-                with self._my_turn(wait_s), self._local_client(wait_s) as client:
+                with self._my_turn(wait_s), self._local_client(wait_s, make) as client:
                     yield Points(client, self.folder)
         except _outages() as error:
             raise self._failure(error) from error
@@ -107,11 +110,15 @@ class Qdrant:
             self._turn.release()
 
     @contextmanager
-    def _local_client(self, wait_s: float) -> Iterator[Any]:
+    def _local_client(self, wait_s: float, make: bool) -> Iterator[Any]:
         # A folder of 20,000 points and more works, with the times that `make bench` shows; no need to tell each time.
         warnings.filterwarnings("ignore", "Local mode is not recommended", UserWarning)
         if self.folder is None:
             yield self._kept_client()
+            return
+        if not (make or self.folder.exists()):
+            with closing(_in_memory()) as empty:
+                yield empty
             return
         with self._locked(self.folder, time.monotonic() + wait_s, wait_s):
             before, self._writes = self.stamp(), []
@@ -174,8 +181,14 @@ class Qdrant:
                     check_compatibility=False,  # It would ask from a thread of its own, and warn there.
                 )
             else:
-                self._client = QdrantClient(":memory:")
+                self._client = _in_memory()
         return self._client
+
+
+def _in_memory() -> Any:
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(":memory:")
 
 
 def _shown(text: str) -> str:

@@ -67,12 +67,12 @@ class Shelf:
         Searches go on with the old vectors until then. What an earlier, broken attempt has embedded is kept.
         """
         while True:
-            with self._qdrant.opened() as points:
+            with self._qdrant.opened(make=True) as points:
                 payloads = self._not_followed(points)
             if payloads is None:
                 return
             vectors = self.embed([stored_tool(payload) for payload in payloads.values()])
-            with self._qdrant.opened() as points:
+            with self._qdrant.opened(make=True) as points:
                 self._prepare(points, vectors)
                 self._check_size(points.size(self.collection), vectors.shape[1])
                 points.put(self.collection, payloads, vectors)

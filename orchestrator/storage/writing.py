@@ -36,14 +36,14 @@ class Writer:
         on_progress: Progress | None,
     ) -> dict[str, Changes]:
         """Makes these each server's definitions, None taking it away; `wanted` are the tools by their points."""
-        with self._qdrant.opened() as points:
+        with self._qdrant.opened(make=True) as points:
             if points.target(COLLECTION) in (None, self._shelf.collection):
                 missing = points.missing(COLLECTION, list(wanted))
                 if not missing or (len(missing) <= _BATCH and not self._shelf.embedder.remote):
                     return self._finish(points, tenant, now, wanted)
         self._shelf.follow_embedder()
         self._add_missing(tenant, wanted, on_progress)
-        with self._qdrant.opened() as points:
+        with self._qdrant.opened(make=True) as points:
             return self._finish(points, tenant, now, wanted)
 
     def _finish(
@@ -66,7 +66,7 @@ class Writer:
 
     def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
         """Writes the points that are not there, chunk by chunk, so that others get their turn in between."""
-        with self._qdrant.opened() as points:
+        with self._qdrant.opened(make=True) as points:
             missing = points.missing(COLLECTION, list(wanted))
             if missing:
                 ledger.prepare(points)
@@ -75,7 +75,7 @@ class Writer:
         for first in range(0, len(missing), self._shelf.chunk):
             ids = missing[first : first + self._shelf.chunk]
             vectors = self._shelf.embed([wanted[point] for point in ids])
-            with self._qdrant.opened() as points:
+            with self._qdrant.opened(make=True) as points:
                 for start in range(0, len(ids), _BATCH):
                     part = {point: wanted[point] for point in ids[start : start + _BATCH]}
                     self._shelf.add(points, tenant, part, vectors[start : start + _BATCH])
