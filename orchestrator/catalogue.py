@@ -249,7 +249,7 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
             continue
         try:
             tool = tool_from(read_json(line))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InvalidCatalogue(f"{path}:{number}: not JSON ({error}); give one JSON object a line") from None
         except InvalidCatalogue as error:
             raise InvalidCatalogue(f"{path}:{number}: {error}") from None
@@ -266,7 +266,7 @@ def _read_lines(path: Path, text: str) -> Iterator[Tool]:
 def _read_list(path: Path, text: str) -> Iterator[Tool]:
     try:
         value = read_json(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidCatalogue(f"{path}: not JSON ({error})") from None
     records = value.get("tools") if isinstance(value, dict) else value
     if not isinstance(records, list):

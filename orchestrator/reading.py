@@ -9,12 +9,15 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """JSON alone; ValueError or RecursionError for anything else.
+    """JSON alone; ValueError for anything else, and for what is nested too deep.
 
     Python would also take NaN and the infinities, which no model's endpoint does, and of a name that stands twice in
     one object keep the last in silence.
     """
-    return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+    try:
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 _STRING = r'"(?:\\.|[^"\\])*"'

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.plans import ToolCall
 from tests.running import TENANT
@@ -70,7 +71,8 @@ async def test_a_changed_entry_ends_no_call_under_way_and_the_old_process_goes()
         pid, kept = (await servers.call("quick:pid")).text, (await servers.call("other:pid")).text
         waiting = asyncio.create_task(servers.call("quick:wait", {"seconds": 1}))
         await until(lambda: servers.states()[0].calls_in_flight == 1)
-        servers.add(config(quick=entry("quick.py", A="two"), other=entry("quick.py")))
+        now = config(quick=entry("quick.py", A="two"), other=entry("quick.py"))
+        servers.add(McpConfig.parse(now, source="another file"))
         assert "'A': 'two'" in (await servers.call("quick:environment")).text
         assert (await waiting).text == "waited"
         await until(lambda: not alive(pid))

@@ -19,7 +19,7 @@ from tests.stores import MAIL, by_server, shipped
 
 SERVERS = 12
 WRITER = """
-import sys
+import sys, time
 from tests.stores import by_server, shipped
 from tests.test_store_processes import edition
 from orchestrator.store import Store
@@ -29,6 +29,7 @@ print("ready", flush=True)
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     store.replace_servers("org:1", by_server(edition(number % 2)))
     print(number, flush=True)
+    time.sleep(float(sys.argv[4]))
 """
 SYNCER = """
 import sys
@@ -75,7 +76,7 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
     reader.replace_servers("org:1", by_server(edition(0)))
     followed = reader.load("org:1")
     for _ in range(6):
-        writer = _start(WRITER, tmp_path / "store", 1, 1_000)
+        writer = _start(WRITER, tmp_path / "store", 1, 1_000, 0)
         assert _said(writer) == "ready"
         time.sleep(chance.uniform(0.0, 0.6))
         writer.send_signal(signal.SIGKILL)
@@ -94,7 +95,7 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
 def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Path) -> None:
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     reader.replace_servers("org:1", by_server(edition(0)))
-    writer = _start(WRITER, tmp_path / "store", 1, 12)
+    writer = _start(WRITER, tmp_path / "store", 1, 12, 0.1)
     assert _said(writer) == "ready"
     seen: list[tuple[str, str]] = []
     followed = reader.load("org:1")

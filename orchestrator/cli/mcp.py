@@ -75,7 +75,7 @@ async def call(
 def _read_arguments(text: str) -> dict[str, Any]:
     try:
         value = read_json(sys.stdin.read() if text == "-" else text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidArguments(
             f'--args is not JSON ({error}); give an object such as \'{{"path": "a.txt"}}\''
         ) from None

@@ -34,7 +34,7 @@ class ServerSpec:
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    source: str = "mcpServers"
+    source: str = field(default="mcpServers", compare=False)
     connect_timeout_s: float | None = None
     call_timeout_s: float | None = None
     idle_ttl_s: float | None = None
@@ -72,7 +72,7 @@ class McpConfig:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)}); give an mcpServers JSON file") from None
         try:
             value = read_json(without_comments(text))
-        except (JSONDecodeError, RecursionError) as error:
+        except JSONDecodeError as error:
             raise InvalidConfig(f"{path}: not JSON ({error})") from None
         except ValueError as error:
             raise InvalidConfig(f"{path}: {error}") from None

@@ -36,7 +36,7 @@ class Tokens:
             value = read_json(path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InvalidConfig(f"{path}: cannot be read as JSON ({error})") from None
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')

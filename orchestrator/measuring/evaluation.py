@@ -127,7 +127,7 @@ def read_queries(path: Path) -> list[Query]:
             query = _query(_Line.model_validate(read_json(line)), number)
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {form}") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
         if queries.setdefault(query.id, query) is not query:
             raise InvalidInput(f"{path}:{number}: the id {query.id!r} stands on an earlier line already: change one")
