@@ -5,6 +5,7 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.models import Tool
 from orchestrator.retrieval.index import Index
+from orchestrator.router import Router
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
 from tests.catalogues import sample, tool
 
@@ -125,3 +126,23 @@ def test_users_set_their_own_capabilities_in_any_language() -> None:
     index = Index(Catalogue([tool("ops:deploy"), tool("ops:stop")]), own)
     for clause in ("please ship it", "надо выкатить новый релиз", "请搜索文档中的政策"):
         assert set(hits(index, clause)) == {"deploy"}, clause
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "score"),
+    [
+        ("search the web for flights to Rome", "web_search", 0.75),
+        ("create an event in Google Calendar", "web_search", 0.3),
+        ("search my documents for the travel policy, then refund charge ch_3PqX", "workspace_rag_query", 1.0),
+    ],
+)
+async def test_beside_something_else_its_score_says_how_clearly_it_is_asked_for(
+    router: Router, query: str, name: str, score: float
+) -> None:
+    assert [match.score for match in (await router.route(query)).matches if match.tool.name == name] == [score]
+
+
+async def test_what_is_settled_stays_ahead_of_tools_for_the_other_parts(router: Router) -> None:
+    decision = await router.route("Search my documents. Look it up. Refund charge ch_3PqX.")
+    names = [match.tool.name for match in decision.matches]
+    assert (names[:3], decision.confidence) == (["workspace_rag_query", "web_search", "refund_charge"], 1.0)
