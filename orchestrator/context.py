@@ -149,13 +149,16 @@ def for_step(
     """
     tools = [match.tool for match in decision.matches]
     primary = [tool for tool in tools if step.tool in (tool.key, "")]
-    needed = [outcome for outcome in outcomes if outcome.step in step.depends_on and outcome.result]
     return build(
         step.task,
         primary,
         tools,
         graph=[*(_around(step, plan) if plan else ()), *relations(decision)],
-        results=[(f"{outcome.step} {outcome.tool}", outcome.result.text) for outcome in needed if outcome.result],
+        results=[
+            (f"{outcome.step} {outcome.tool}", outcome.result.text)
+            for outcome in outcomes
+            if outcome.step in step.depends_on and outcome.result
+        ],
         max_tokens=max_tokens,
         answer_tokens=answer_tokens,
         exact=exact,

@@ -33,7 +33,10 @@ def test_five_full_steps_run_and_the_sixth_is_refused_after_the_warning() -> Non
     assert warned_at == 64_000
     assert budget.warnings == ("budget: 64,000 of 80,000 tokens used, 1 steps left",)
     assert refused.verdict is Verdict.REFUSED
-    assert "s6" in refused.reason
+    assert (
+        "step s6 may start while more than 16,000 tokens remain; 16,000 remain of 100,000 (80,000 used"
+        in refused.reason
+    )
     assert budget.remaining == 16_000
 
 
@@ -52,6 +55,26 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
     assert budget.warnings == ("overrun: step s1 used 1,200 tokens of 1,000 reserved",)
+
+
+def test_the_warning_counts_what_is_reserved_and_what_no_step_took() -> None:
+    budget = Budget()
+    budget.charge(20_000)
+    for step in ("s1", "s2"):
+        budget.reserve(step, STEP)
+    assert budget.warnings == ()
+    budget.reserve("s3", STEP)
+    assert budget.warnings == ("budget: 68,000 of 80,000 tokens used, 1 steps left",)
+
+
+def test_a_step_reserves_once_and_settles_what_it_reserved() -> None:
+    budget = Budget()
+    budget.reserve("s1", 1_000)
+    with pytest.raises(ValueError, match="'s1' holds a reservation already"):
+        budget.reserve("s1", 1_000)
+    budget.settle("s1", 500)
+    with pytest.raises(ValueError, match="'s1' holds no reservation"):
+        budget.settle("s1", 500)
 
 
 def test_a_step_that_others_leave_no_room_for_is_refused_while_they_run() -> None:
