@@ -182,7 +182,8 @@ class Connection:
             return error
         except RuntimeError as error:
             # The library's word for a result that does not match the tool's own output schema.
-            return RuntimeError(self.secrets.scrub(str(error))[:LONGEST])
+            said, _, _ = str(error).partition("\n")  # What follows are the schema and the answer.
+            return RuntimeError(self.secrets.scrub(said)[:LONGEST])
         except Exception as error:
             raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
 

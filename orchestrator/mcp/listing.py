@@ -2,15 +2,18 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.scrub import Secrets
 from orchestrator.models import Tool
+from orchestrator.schemas import usable
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.types import ListToolsResult
 
 MAX_PAGES = 1_000
 MAX_TOOLS = 50_000
@@ -29,7 +32,7 @@ class Inventory:
 
 async def list_tools(client: "Client", server: str, secrets: Secrets) -> tuple[Tool, ...]:
     """All tools in the server's order; InvalidCatalogue for a listing that is broken, endless or repeats a name."""
-    records = await _pages(client.list_tools, "tools", server)
+    records = await _pages(partial(tools_page, client), "tools", server)
     tools = tuple(_tool(server, record, secrets) for record in records)
     seen: set[str] = set()
     for tool in tools:
@@ -40,6 +43,21 @@ async def list_tools(client: "Client", server: str, secrets: Secrets) -> tuple[T
             )
         seen.add(tool.name)
     return tools
+
+
+async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
+    """A page of the listing, its output schemas mended where they stand.
+
+    The library holds each answer to them: a part that is no JSON Schema, or a pattern that only JavaScript reads, would
+    cost the answer of a call that ran.
+    """
+    page = await client.list_tools(**asked)
+    for tool in page.tools:
+        if (schema := tool.output_schema) is not None:
+            mended = usable(schema)
+            schema.clear()
+            schema.update(mended)
+    return page
 
 
 async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...]) -> Inventory:
@@ -58,14 +76,23 @@ async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...])
 
 
 async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) -> list[Any]:
-    """Follows cursors to the end. The server is asked, never the client's cache, which may hold an older listing."""
+    """Follows cursors to the end. The server is asked, never the client's cache, which may hold an older listing.
+
+    An empty cursor is one too (the protocol of 2026 says so), but some servers mean the end by it: they give the first
+    page for it again.
+    """
     items: list[Any] = []
+    first: tuple[list[Any], str | None] | None = None
     cursors: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await fetch(cursor=cursor, cache_mode="bypass")
-        items.extend(getattr(page, field))
-        cursor = page.next_cursor
+        found = getattr(page, field), page.next_cursor
+        if cursor == "" and found == first:
+            return items
+        first = first or found
+        items.extend(found[0])
+        cursor = found[1]
         if cursor is None:
             return items
         if cursor in cursors:

@@ -16,7 +16,7 @@ from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.faults import connect_error, in_words
 from orchestrator.mcp.launch import Launch
-from orchestrator.mcp.listing import list_tools
+from orchestrator.mcp.listing import list_tools, tools_page
 from orchestrator.mcp.scrub import LogFilter
 from orchestrator.mcp.transports import http, stdio
 from orchestrator.models import Tool
@@ -171,7 +171,7 @@ class Owner:
         """Keeps a server that still answers; one that does not takes no further calls."""
         with anyio.move_on_after(_PROBE_S) as waiting:
             try:
-                await client.list_tools()
+                await tools_page(client)
             except Exception as error:
                 self._connection.die(in_words(error, self._connection.secrets))
         if waiting.cancelled_caught:
