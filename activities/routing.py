@@ -7,7 +7,7 @@ from orchestrator import names
 from orchestrator.activities.failing import told
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
-from orchestrator.payloads import read_input
+from orchestrator.payloads import read_request
 from orchestrator.resources import Resources
 
 
@@ -21,6 +21,6 @@ class RoutingActivities:
     async def route(self, request: RawValue) -> Decision:
         """The Decision for a RouteRequest; fails without retry for bad input or an unknown tenant."""
         with told():
-            asked = read_input(request, RouteRequest)
+            asked = read_request(request, RouteRequest)
             router = await self.resources.router()
             return await router.route(asked)

@@ -8,7 +8,7 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import told
-from orchestrator.payloads import read_input
+from orchestrator.payloads import read_request
 from orchestrator.plans import SyncRequest
 from orchestrator.resources import Resources
 
@@ -23,7 +23,7 @@ class SyncingActivities:
     async def sync_catalogue(self, request: RawValue) -> dict[str, Any]:
         """SyncRequest to what `toolroute tools sync -o json` prints; may run again, since a sync repeats nothing."""
         with told():
-            asked = read_input(request, SyncRequest)
+            asked = read_request(request, SyncRequest)
             asked.validate()
             async with heartbeats():
                 return (await self.resources.sync(asked)).to_json()

@@ -33,6 +33,8 @@ ALL_STOP: Final = "toolroute.all_stop"
 """Patch of the run workflow: a cancelled run waits until each call under way has stopped, not only the first."""
 GOES_ON: Final = "toolroute.goes_on"
 """Patch of the run workflow: a child workflow that someone cancels ends its step, not the run."""
+ALL_NAMES_READ: Final = "toolroute.all_names_read"
+"""Patch of the run workflow: an input with a name that is nearly a field's fails, where that was left unread."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

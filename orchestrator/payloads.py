@@ -4,7 +4,8 @@ Whatever is not plain JSON (another data converter) is left to the converter.
 """
 
 import json
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
@@ -19,6 +20,9 @@ Record = TypeVar("Record")
 
 NOTHING: Final = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The input of whoever gives none."""
+
+NEARLY = 0.85
+"""How alike a name and a field's are for a slip: `approveDestructive` and `tennant` are."""
 
 
 def read(raw: RawValue, kind: type[Record]) -> Record:
@@ -54,6 +58,41 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     if not isinstance(found, kind):
         raise InvalidInput(f"{kind.__name__}: give one JSON object. {_fields(kind)}")
     return found
+
+
+def read_request(raw: RawValue, kind: type[Record]) -> Record:
+    """As `read_input`, where a slip in the name of a setting must not leave it unread."""
+    found = read_input(raw, kind)
+    if told := misnamed(raw, kind):
+        raise InvalidInput(told)
+    return found
+
+
+def misnamed(raw: RawValue, kind: type[Any]) -> str:
+    """Which of an input's names is nearly a field's, and would be left unread; those of a later version are not."""
+    if raw.payload.metadata.get("encoding") != b"json/plain":
+        return ""
+    return _misnamed(json.loads(raw.payload.data), kind)
+
+
+def _misnamed(given: Any, kind: type[Any]) -> str:
+    known = {field.name: field.type for field in fields(kind)}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        if name in known:
+            inner = known[name]
+            told = _misnamed(value, inner) if isinstance(inner, type) and is_dataclass(inner) else ""
+            if told:
+                return told
+            continue
+        bare = {_bare(field): field for field in known}
+        if nearly := get_close_matches(_bare(name), bare, 1, NEARLY):
+            return f"{kind.__name__}: {name!r} is no field: did you mean {bare[nearly[0]]!r}?"
+    return ""
+
+
+def _bare(name: str) -> str:
+    """The name as it is in whatever case a language writes it."""
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def size_of(record: Any) -> int:

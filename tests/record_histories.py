@@ -67,6 +67,8 @@ async def record(version: str) -> None:
         await _runs(version, address, with_model, ASSISTED)
         client = await Client.connect(address, plugins=[plugin_over(Desk())])
         async with working(client, QUEUE, workflows=[Assistant]):
+            slip = {"task": "Read the file a.txt", "tenant": TENANT, "callTimeoutS": 60}
+            await _record(version, "run-misnamed", client, names.RUN, slip)
             request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
             await _record(version, "route", client, names.ROUTE, request)
             await _record(version, "router", client, "Assistant", request.query)

@@ -223,6 +223,18 @@ async def test_each_step_of_a_further_route_gets_its_arguments_from_the_model(
     assert len(result.extra_routes) == 1
 
 
+@pytest.mark.parametrize(("needed", "status"), [(0.5, "done"), (0.9999, "failed")])
+async def test_a_further_route_must_be_as_sure_as_the_first(
+    temporal_address: str, task_queue: str, needed: float, status: str
+) -> None:
+    unbound = {"id": "s2", "task": "note it down", "tool": "", "depends_on": []}
+    replies = [{**PLANNED, "confidence": 1.0}, {"steps": [STEPS["steps"][0], unbound]}, "Done."]
+    async with assisted(temporal_address, task_queue, replies) as at:
+        result, _ = await at.run(min_confidence=needed, arguments={"s2.title": "x"})
+    assert len(result.extra_routes) == 1
+    assert [str(step.status) for step in result.steps] == ["done", status]
+
+
 async def test_a_follow_up_is_planned_from_what_was_said_before_it(temporal_address: str, task_queue: str) -> None:
     turns = [Turn(text="Read the file a.txt", tools=("files:read_file",)), Turn(text="It is empty.", role="assistant")]
     one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "b.txt"}', "confidence": 0.9}

@@ -9,7 +9,7 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
-from orchestrator.payloads import NOTHING, read_input, size_of
+from orchestrator.payloads import NOTHING, misnamed, read_input, size_of
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.runs.durable import as_failure
 from orchestrator.runs.running import Run
@@ -23,9 +23,11 @@ class RunWorkflow:
     @workflow.init
     def __init__(self, given: RawValue = NOTHING) -> None:
         self._broken: InvalidInput | None = None
+        self._misnamed = ""
         try:
             request = read_input(given, RunRequest)
             request.validate()
+            self._misnamed = misnamed(given, RunRequest)
         except InvalidInput as error:  # told by `run`: raised here, queries would have no workflow to ask
             request, self._broken = RunRequest(task=""), error
         self._run = Run(request, ToolRouter(request.tenant), should_stop=self._should_stop)
@@ -34,6 +36,8 @@ class RunWorkflow:
     async def run(self, given: RawValue = NOTHING) -> RunResult:
         if self._broken:
             raise as_failure(self._broken)
+        if self._misnamed and workflow.patched(names.ALL_NAMES_READ):
+            raise as_failure(InvalidInput(self._misnamed))
         ended = await self._run.advance()
         if isinstance(ended, Checkpoint):
             await workflow.wait_condition(workflow.all_handlers_finished)

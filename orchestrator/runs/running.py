@@ -134,16 +134,14 @@ class Run:
             self._decision = await self._router.route(self._route_request(self.request.task))
         self._phase = "planning"
         if self._plan is None:
-            plan = await self._router.plan(
-                self._decision,
-                arguments=self.request.arguments,
-                min_confidence=self.request.min_confidence,
-                conversation=self.request.conversation,
+            planned = partial(
+                self._router.plan, arguments=self.request.arguments, min_confidence=self.request.min_confidence
             )
+            plan = await planned(self._decision, conversation=self.request.conversation)
             if plan.unbound:
                 task = "; ".join(step.task for step in plan.unbound)
                 self._extra.append(await self._router.route(self._route_request(task)))
-                plan = await self._router.plan(self._extra[-1], arguments=self.request.arguments, first=plan)
+                plan = await planned(self._extra[-1], first=plan)
             self._plan = plan
             self._budget.charge(plan.usage.total)
         return self._decision, self._plan
