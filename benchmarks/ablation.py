@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.judging import BY_SCORE, WITHOUT_PREREQUISITES, judge
+from benchmarks.judging import BY_SCORE, WITHOUT_PREREQUISITES, WITHOUT_SERVERS, judge
 from orchestrator import embed, text, variants
 from orchestrator.confidence import Calibration
 from orchestrator.embed import Embedder
@@ -34,6 +34,7 @@ WHOLE = "learnt"
 """The way of ranking that levers are taken out of: both legs always."""
 WAYS = {
     "tools for each part of a task in turn": BY_SCORE,
+    "the word of a server's best tool for its others": WITHOUT_SERVERS,
     "tools that give what others require": WITHOUT_PREREQUISITES,
     "the learnt merge: weighted in its place": "weighted",
     "the learnt merge: rrf in its place": "rrf",

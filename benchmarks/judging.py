@@ -1,14 +1,15 @@
 """One development query, judged with maps that were fitted without its set: what each way of ranking finds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
+from orchestrator.features import QUERY
 from orchestrator.models import Fusion
 from orchestrator.retrieval.prerequisites import raised_among
+from orchestrator.retrieval.servers import support, supported, supported_behind_best
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import chances_of, in_turn
 from training.confidence import by_both, by_keyword
@@ -17,9 +18,12 @@ from training.examples import Example, Part, Rows
 GATE = 0.7
 MOST = 10
 """Matches of an answer."""
-BY_SCORE, WITHOUT_PREREQUISITES = "by score", "without prerequisites"
-"""The learnt merge without tools for each part in turn, and without those that give what others require."""
+BY_SCORE, WITHOUT_SERVERS, WITHOUT_PREREQUISITES = "by score", "without servers", "without prerequisites"
+"""The learnt merge without tools for each part in turn, without the word of each server's best, and without the tools
+that give what others require."""
 Places = NDArray[np.int64]
+Chances = tuple[Rows, ...]
+"""Of the candidates of the whole task, and of each part's."""
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
 
@@ -37,8 +41,7 @@ class Judged:
 def judge(example: Example, maps: Calibration) -> Judged:
     """Ranks the query's candidates in every way; `auto` goes as `route` does."""
     legs = _legs(maps)
-    keyword = np.zeros(len(example.overlap))
-    keyword[example.overlap] = by_keyword(legs, example)[0]
+    keyword = _widened(by_keyword(legs, example)[0], example.overlap)
     semantic = maps.semantic(example.semantic, example.query)
     learnt, _ = by_both(legs, example)
     orders = {"bm25": _best_first(example.keyword[:, 0])}
@@ -46,13 +49,15 @@ def judge(example: Example, maps: Calibration) -> Judged:
     for fusion in Fusion:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate, confidence = _claims(example, maps)
-    by_words = [(part.places[part.overlap], by_keyword(legs, part)[0]) for part in example.parts]
-    by_meaning = [(part.places, by_both(legs, part)[0]) for part in example.parts]
-    worth = _with_prerequisites(learnt, example)
-    orders["keyword"] = _in_turn(_with_prerequisites(keyword, example), by_words)
-    orders["weighted"] = _in_turn(_with_prerequisites(vote(keyword, semantic), example), by_meaning)
-    orders["learnt"] = _in_turn(worth, by_meaning)
-    orders[BY_SCORE], orders[WITHOUT_PREREQUISITES] = _best_first(worth), _in_turn(learnt, by_meaning)
+    by_words = keyword, *(_widened(by_keyword(legs, part)[0], part.overlap) for part in example.parts)
+    by_meaning = learnt, *(by_both(legs, part)[0] for part in example.parts)
+    words, meaning = _support(by_words, example), _support(by_meaning, example)
+    orders["keyword"] = _ranked(by_words, words, example)
+    orders["weighted"] = _ranked((vote(keyword, semantic), *by_meaning[1:]), meaning, example)
+    orders["learnt"] = _ranked(by_meaning, meaning, example)
+    orders[BY_SCORE] = _ranked(by_meaning, meaning, example, turns=False)
+    orders[WITHOUT_SERVERS] = _ranked(by_meaning, tuple(map(np.ones_like, by_meaning)), example)
+    orders[WITHOUT_PREREQUISITES] = _ranked(by_meaning, meaning, example, prerequisites=False)
     orders["auto"] = orders["keyword" if gate >= GATE else "learnt"]
     return Judged(
         recall={way: (_recall(example, order, 5), _recall(example, order, 10)) for way, order in orders.items()},
@@ -63,6 +68,36 @@ def judge(example: Example, maps: Calibration) -> Judged:
     )
 
 
+def _widened(chances: Rows, overlap: NDArray[np.bool_]) -> Rows:
+    """The chances of those that share a term with the query among all candidates, whose own are 0."""
+    widened = np.zeros(len(overlap))
+    widened[overlap] = chances
+    return widened
+
+
+def _support(chances: Chances, example: Example) -> Chances:
+    """What each candidate's server says for it."""
+    servers = np.concatenate([example.servers, *(part.servers for part in example.parts)])
+    terms = round(np.expm1(example.query[QUERY.index("log_terms")]))
+    ends = np.cumsum([len(own) for own in chances])[:-1]
+    return tuple(np.split(support(servers, np.concatenate(chances), terms), ends))
+
+
+def _ranked(
+    chances: Chances, support: Chances, example: Example, *, prerequisites: bool = True, turns: bool = True
+) -> Places:
+    """The order by these chances, as `route` has it."""
+    scores = supported_behind_best(chances[0], support[0])
+    if prerequisites:
+        scores = _with_prerequisites(scores, example)
+    order = _best_first(scores)
+    if not turns or not example.parts[1:]:
+        return order
+    parts = zip((part.places for part in example.parts), map(supported, chances[1:], support[1:]), strict=True)
+    of_parts = chances_of(list(parts), len(order))
+    return order[in_turn(scores[order].tolist(), of_parts[:, order], ahead=1, most=MOST)]
+
+
 def _with_prerequisites(scores: Rows, example: Example) -> Rows:
     """The scores, higher for tools that give what others require, as `route` has them."""
     order = _best_first(scores)
@@ -71,15 +106,6 @@ def _with_prerequisites(scores: Rows, example: Example) -> Rows:
     for place, own in raised_among(by_score, lambda place: example.required.get(place, ())).items():
         worth[place] = own.score
     return worth
-
-
-def _in_turn(scores: Rows, parts: Sequence[tuple[Places, Rows]]) -> Places:
-    """The order so that each part of the task has its tools among the first, as `route` has it."""
-    order = _best_first(scores)
-    if len(parts) < 2:
-        return order
-    chances = chances_of(parts, len(order))
-    return order[in_turn(scores[order].tolist(), chances[:, order], ahead=1, most=MOST)]
 
 
 def _best_first(scores: Rows) -> Places:

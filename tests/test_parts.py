@@ -23,7 +23,7 @@ def served(*rows: list[float]) -> np.ndarray:
 
 
 def test_a_part_that_nothing_serves_yet_brings_its_tool_forward() -> None:
-    scores = [0.9, 0.6, 0.5, 0.3]
+    scores = [0.9, 0.6, 0.5, 0.4]
     chances = served([0.9, 0.8, 0.7, 0.0], [0.0, 0.0, 0.0, 0.9])
     assert in_turn(scores, chances, ahead=1, most=4) == [0, 3, 1, 2]
 
@@ -35,7 +35,7 @@ def test_what_is_said_outright_stays_ahead_and_serves_its_part() -> None:
 
 def test_only_so_many_are_chosen_in_turn_and_the_others_follow_by_score() -> None:
     chances = served([0.9, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.9])
-    assert in_turn([0.9, 0.5, 0.4, 0.3, 0.2], chances, ahead=1, most=2) == [0, 4, 1, 2, 3]
+    assert in_turn([0.9, 0.5, 0.4, 0.3, 0.3], chances, ahead=1, most=2) == [0, 4, 1, 2, 3]
 
 
 def test_parts_that_nothing_serves_leave_the_order_by_score() -> None:
@@ -61,7 +61,10 @@ async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the
     async with Router(sample()) as router:
         decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
     assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
-    assert 'moved up for "tell the team in the channel"' in decision.matches[2].why
+    third, *behind = decision.matches[2:]
+    ahead_of_better = any(match.score > third.score for match in behind)
+    assert ahead_of_better or hint is RouteHint.KEYWORD  # Which finds it by its own score.
+    assert ('moved up for "tell the team in the channel"' in third.why) == ahead_of_better
 
 
 @pytest.mark.parametrize(

@@ -34,22 +34,25 @@ Rows = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Part:
-    """One clause's candidates: features by map, and the places of those that are candidates of the query, too (-1)."""
+    """One clause's candidates: features by map, the places of those that are candidates of the query, too (-1), and
+    their servers by number."""
 
     keyword: Rows
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
     places: NDArray[np.int64]
+    servers: NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
-    `parts`: its clauses, where it has several. `required`: what each candidate requires of others that are candidates,
-    by their places. `alike`: the candidates' cosines with one another, [candidates, candidates], 0 with themselves.
-    `absent`: the same query searched with its relevant tools out of the catalogue; None where it has none.
+    `servers`: of which server each is, by number. `parts`: its clauses, where it has several. `required`: what each
+    candidate requires of other candidates, by their places. `alike`: the candidates' cosines with one another,
+    [candidates, candidates], 0 with themselves. `absent`: the same query searched with its relevant tools out of the
+    catalogue; None where it has none.
     """
 
     keyword: Rows
@@ -59,6 +62,7 @@ class Example:
     relevant: NDArray[np.bool_]
     gold: int
     alike: NDArray[np.float16]
+    servers: NDArray[np.int64]
     parts: tuple[Part, ...] = ()
     required: Mapping[int, tuple[Requirement, ...]] = field(default_factory=dict)
     absent: "Example | None" = None
@@ -152,7 +156,8 @@ def _example(
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         alike=_alike(semantic.vectors[found.chosen]),
-        parts=tuple(_part(clause, found.chosen) for clause in found.clauses if len(clause.chosen)),
+        servers=index.keyword.server_of[found.chosen],
+        parts=tuple(_part(index, clause, found.chosen) for clause in found.clauses if len(clause.chosen)),
         required=_required(search, found.chosen.tolist()),
     )
 
@@ -166,7 +171,7 @@ def _required(search: Search, chosen: Sequence[int]) -> dict[int, tuple[Requirem
     }
 
 
-def _part(clause: ClauseFound, chosen: Positions) -> Part:
+def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
     places = np.searchsorted(chosen, clause.chosen).clip(max=max(len(chosen) - 1, 0))
     known = chosen[places] == clause.chosen if len(chosen) else np.zeros(len(places), np.bool_)
     return Part(
@@ -175,6 +180,7 @@ def _part(clause: ClauseFound, chosen: Positions) -> Part:
         query=clause.query,
         overlap=clause.overlap,
         places=np.where(known, places, -1),
+        servers=index.keyword.server_of[clause.chosen],
     )
 
 

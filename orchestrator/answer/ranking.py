@@ -10,6 +10,7 @@ from orchestrator.answer.outcome import Outcome
 from orchestrator.models import Fusion
 from orchestrator.retrieval.prerequisites import Raised, Requirement, is_banned, raised_among
 from orchestrator.retrieval.search import Candidates, ClauseFound, Search
+from orchestrator.retrieval.servers import supported, supported_behind_best
 from orchestrator.stages import select
 from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge
@@ -27,6 +28,10 @@ MOST_LIFTED = 5
 """So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
 
 
+LITTLE = 0.5
+"""A tool whose odds its server lowers to less than this share is told so."""
+
+
 @dataclass(slots=True)
 class Ranked:
     """Candidates in their final order, with scores and evidence."""
@@ -41,6 +46,8 @@ class Ranked:
     """The clause that a tool stands ahead of better scores for."""
     raised: dict[int, Raised] = field(default_factory=dict)
     """The tools that score higher for what they give to others."""
+    lowered: set[int] = field(default_factory=set)
+    """The tools that score much lower for their server, which has less of what is asked."""
 
 
 def always_only(outcome: Outcome) -> Ranked:
@@ -81,6 +88,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         positions=positions,
         moved_up=moved_up,
         raised=raised,
+        lowered=set() if outcome.request.fusion is Fusion.RRF else set(found.chosen[found.support < LITTLE].tolist()),
         scores=scores,
         evidence=evidence,
         confidence=confidence,
@@ -89,12 +97,16 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
 
 
 def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
-    """Each candidate's score and evidence, best first."""
+    """Each candidate's score and evidence, best first; reciprocal ranks are no chances that servers could speak for."""
+    fusion = outcome.request.fusion or Fusion.LEARNT
     if found.merged is None or found.semantic is None:
         probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
     else:
-        fusion = outcome.request.fusion or Fusion.LEARNT
         probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    support = np.ones(len(order)) if fusion is Fusion.RRF else found.support
+    probability = supported_behind_best(probability, support)
+    if fusion is not Fusion.RRF:
+        order = np.argsort(-probability, kind="stable")
     best_first = found.chosen[order].tolist()
     scores = dict(zip(best_first, probability[order].tolist(), strict=True))
     return scores, dict(zip(best_first, _evidence(found, order), strict=True))
@@ -130,9 +142,13 @@ def _raise_prerequisites(
 
 
 def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
-    """The best tools of the parts that are surer of theirs than not, the surest first."""
-    sure = sorted((part for part in parts if part.sure >= SURE_OF_CLAUSE), key=lambda part: -part.sure)
-    return [part.best for part in sure if part.best is not None]
+    """The best tools of the parts that are surer of theirs than not, with what its server says, the surest first."""
+    sure = {}
+    for part in parts:
+        if len(part.chosen):
+            best = int(np.argmax(part.chances))
+            sure[int(part.chosen[best])] = float(supported(np.array(part.sure), part.support[best]))
+    return sorted((p for p in sure if sure[p] >= SURE_OF_CLAUSE), key=lambda p: -sure[p])
 
 
 def _in_turn(
@@ -150,7 +166,8 @@ def _in_turn(
     by_score = [*first, *others]
     place_of = {position: place for place, position in enumerate(by_score)}
     places = [np.array([place_of.get(position, -1) for position in part.chosen.tolist()], np.int64) for part in parts]
-    chances = chances_of([(own, part.chances) for own, part in zip(places, parts, strict=True)], len(by_score))
+    own = [supported(part.chances, part.support) for part in parts]
+    chances = chances_of(list(zip(places, own, strict=True)), len(by_score))
     order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
     best = chances.argmax(axis=0).tolist()
     moved = {

@@ -20,6 +20,7 @@ from orchestrator.features import (
 from orchestrator.language.identified import identified_in
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
+from orchestrator.retrieval.servers import support
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex
@@ -42,6 +43,7 @@ class ClauseFound:
     query: list[float]
     overlap: NDArray[np.bool_]
     chances: Probabilities
+    support: Probabilities
     sure: float
 
     @property
@@ -67,7 +69,8 @@ class Candidates:
     """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
 
     `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
-    `sure`: the keyword leg's chance that its best tool is right; `clauses`: what each finds, where there are several.
+    `support`: how far its server speaks for each (servers.py); `sure`: the keyword leg's chance that its best
+    tool is right; `clauses`: what each finds, where there are several.
     """
 
     chosen: Positions
@@ -75,6 +78,7 @@ class Candidates:
     query: list[float]
     keyword: Probabilities
     overlap: NDArray[np.bool_]
+    support: Probabilities
     sure: float = 0.0
     semantic: Probabilities | None = None
     merged: Probabilities | None = None
@@ -198,9 +202,10 @@ class Search:
             rows = np.concatenate([rows, meaning], axis=1)
             semantic = self._calibration.semantic(meaning, query)
             chances = blend(keyword, semantic, self._calibration.merged(rows, query))
+        beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
         whole, *clauses = chosen.rows
         found = [
-            self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own])
+            self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own], beside[own])
             for number, own in enumerate(clauses, start=1)
         ]
         return Candidates(
@@ -209,6 +214,7 @@ class Search:
             query=self._query[0],
             keyword=keyword[whole],
             overlap=overlap[whole],
+            support=beside[whole],
             sure=self._sure(keyword[whole], rows[whole], self._query[0]) if semantic is None else 0.0,
             semantic=None if semantic is None else semantic[whole],
             merged=None if semantic is None else chances[whole],
@@ -216,11 +222,19 @@ class Search:
         )
 
     def _clause(
-        self, chosen: Positions, rows: Rows, query: list[float], overlap: NDArray[np.bool_], chances: Probabilities
+        self,
+        chosen: Positions,
+        rows: Rows,
+        query: list[float],
+        overlap: NDArray[np.bool_],
+        chances: Probabilities,
+        support: Probabilities,
     ) -> ClauseFound:
         if len(chosen) and self._semantic is not None:
             nearest = self._semantic.nearest(int(chosen[np.argmax(chances)]), chosen)
             sure = self._calibration.confidence.chance(top_features(chances, rows, query, nearest))
         else:
             sure = self._sure(chances, rows, query)
-        return ClauseFound(chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, sure=sure)
+        return ClauseFound(
+            chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, support=support, sure=sure
+        )

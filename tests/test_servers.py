@@ -1,0 +1,111 @@
+"""A task of several steps keeps to few servers, so a server's best tool speaks for its others."""
+
+import numpy as np
+import pytest
+
+from orchestrator.confidence import shipped
+from orchestrator.decision import Decision
+from orchestrator.embed import embedder_for
+from orchestrator.measuring.trials import tried
+from orchestrator.models import Fusion, RouteHint, RouteRequest
+from orchestrator.options import Options
+from orchestrator.retrieval import search
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.servers import LONG, SHORT, support, supported, supported_behind_best
+from orchestrator.router import Router
+from tests.catalogues import sample
+
+STORY = (
+    "A customer named Bloom says they were charged twice in March. Find them, look through their payments, "
+    "give back the second charge and end their plan"
+)
+
+
+async def routed(query: str, **given: object) -> Decision:
+    async with Router(sample()) as router:
+        return await router.route(RouteRequest(query=query, tenant="local", **given))  # type: ignore[arg-type]
+
+
+def servers(decision: Decision) -> list[str]:
+    return [match.tool.server for match in decision.matches]
+
+
+def strays(decision: Decision) -> float:
+    """What the tools of other servers score in all."""
+    return sum(match.score for match in decision.matches if match.tool.server != "stripe")
+
+
+@pytest.mark.parametrize("hint", list(RouteHint))
+async def test_the_tools_of_a_long_task_come_from_fewer_servers(
+    hint: RouteHint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = await routed(STORY, route_hint=hint)
+    monkeypatch.setattr(search, "support", lambda servers, chances, terms: np.ones(len(chances)))
+    unheard = await routed(STORY, route_hint=hint)
+    assert servers(heard).count("stripe") >= servers(unheard).count("stripe")
+    assert 0 < strays(heard) < strays(unheard) / 2
+    first, before = heard.matches[0], unheard.matches[0]
+    assert (first.tool.key, first.score, heard.confidence) == (before.tool.key, before.score, unheard.confidence)
+
+
+LESS = "its server has less of what is asked"
+
+
+async def test_a_tool_of_another_server_tells_why_it_scores_less() -> None:
+    decision = await routed(STORY, limit=30)
+    assert {match.tool.server == "stripe" for match in decision.matches} == {True, False}
+    for match in decision.matches:
+        assert (LESS in match.why) == (match.tool.server != "stripe")
+
+
+async def test_a_short_task_hears_every_server_alike() -> None:
+    decision = await routed("send a message to Tom")
+    assert len(set(servers(decision)[:3])) > 1
+    assert not any(LESS in match.why for match in decision.matches)
+
+
+async def test_a_part_that_another_server_alone_would_serve_recommends_nothing() -> None:
+    """ "Find them" alone is surest of a calendar's `find_free_time`."""
+    decision = await routed(STORY)
+    assert {key.partition(":")[0] for key in decision.recommended} == {"stripe"}
+
+
+async def test_reciprocal_ranks_hear_no_server() -> None:
+    decision = await routed(STORY, fusion=Fusion.RRF, route_hint=RouteHint.SEMANTIC)
+    assert not any(LESS in match.why for match in decision.matches)
+
+
+async def test_a_trial_orders_as_route_does() -> None:
+    query = (
+        "the bills and subscriptions of the customer Bloom in Hamburg that nobody has paid since the first of March, "
+        "though two letters were sent by the office in Bremen"
+    )
+    index = Index(sample())
+    trial = tried(index, shipped(), embedder_for(Options()), query, {0})
+    decision = await routed(query, route_hint=RouteHint.SEMANTIC)
+    assert any(LESS in match.why for match in decision.matches)
+    assert [match.score for match in decision.matches] == pytest.approx(trial.both.scores[:10])
+    keys = [match.tool.key for match in decision.matches]
+    assert keys == [index.catalogue.tools[position].key for position in trial.both.order[:10]]
+
+
+def test_a_tool_is_lowered_by_what_its_server_lacks() -> None:
+    of, chances = np.array([0, 0, 1, 2]), np.array([0.6, 0.1, 0.3, 0.0])
+    said = support(of, chances, LONG)
+    assert said[0] == said[1] == 1 > said[2] > said[3] > 0
+    assert support(of, chances, SHORT).tolist() == [1, 1, 1, 1]
+    between = support(of, chances, (SHORT + LONG) // 2)
+    assert (said[2:] < between[2:]).all()
+    assert (between[2:] < 1).all()
+    lower = supported(chances, said)
+    assert lower[:2].tolist() == chances[:2].tolist()
+    assert 0 < lower[2] < chances[2]
+    assert lower[2] / (1 - lower[2]) == pytest.approx(said[2] * 0.3 / 0.7)
+
+
+def test_the_best_keeps_its_chance_also_where_a_part_has_a_better_server() -> None:
+    chances, said = np.array([0.2, 0.5, 1.0]), np.array([1.0, 0.3, 0.1])
+    assert supported_behind_best(chances[:2], said[:2]).tolist() == [0.2, 0.5]
+    assert supported(chances, said)[2] == 1  # What is certain stays certain.
+    assert supported_behind_best(np.zeros(0), np.zeros(0)).tolist() == []
+    assert support(np.zeros(0, np.int64), np.zeros(0), LONG).tolist() == []
