@@ -40,8 +40,7 @@ async def test_a_tool_beside_its_like_is_less_surely_the_right_one() -> None:
     assert sure[1] < sure[0]
 
 
-async def test_a_shared_word_without_any_meaning_in_common_is_no_answer() -> None:
-    async with Router(sample()) as router:
-        decision = await router.route("good morning")
+async def test_a_shared_word_without_any_meaning_in_common_is_no_answer(router: Router) -> None:
+    decision = await router.route("good morning")
     assert decision.matches[0].words == {"description": ("good",)}
     assert decision.stage is Stage.NONE

@@ -11,9 +11,8 @@ from orchestrator.router import Router
 from tests.catalogues import sample, tool
 
 
-async def test_an_unknown_server_never_stops_the_search() -> None:
-    async with Router(sample()) as router:
-        decision = await router.route("use trelo mcp to list the open pull requests of the repository")
+async def test_an_unknown_server_never_stops_the_search(router: Router) -> None:
+    decision = await router.route("use trelo mcp to list the open pull requests of the repository")
     assert "no server 'trelo' is known here; `toolroute servers` shows the known ones" in decision.warnings
     assert decision.recommended == ("github:list_pull_requests",)
 
@@ -84,16 +83,14 @@ async def test_a_named_server_without_a_fitting_tool_is_told_and_the_search_goes
     assert decision.matches[0].tool.key == "stripe:refund_charge"
 
 
-async def test_a_corrected_name_is_told() -> None:
-    async with Router(sample()) as router:
-        decision = await router.route("use jiira to create a bug")
+async def test_a_corrected_name_is_told(router: Router) -> None:
+    decision = await router.route("use jiira to create a bug")
     assert decision.recommended == ("jira:create_issue",)
     assert "'jiira' is read as the server 'jira'" in decision.warnings
 
 
-async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason() -> None:
-    async with Router(sample()) as router:
-        decision = await router.route("create an issue, but not in jira")
+async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason(router: Router) -> None:
+    decision = await router.route("create an issue, but not in jira")
     assert all(match.tool.server != "jira" for match in decision.matches)
     assert {(item.tool, item.why) for item in decision.rejected} >= {
         ("jira:create_issue", "the query leaves out 'jira'")
@@ -103,9 +100,8 @@ async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason()
 @pytest.mark.parametrize(
     "query", ["create an issue about the typo, but not on github", "without github, create an issue about the typo"]
 )
-async def test_what_is_left_out_is_no_word_of_the_task(query: str) -> None:
-    async with Router(sample()) as router:
-        whole, bare = await router.route(query), await router.route("create an issue about the typo")
+async def test_what_is_left_out_is_no_word_of_the_task(router: Router, query: str) -> None:
+    whole, bare = await router.route(query), await router.route("create an issue about the typo")
     of_others = [match for match in bare.matches if match.tool.server != "github"]
     assert [match.tool.key for match in whole.matches[:2]] == [match.tool.key for match in of_others[:2]]
     assert not any("github" in words for match in whole.matches for words in match.words.values())

@@ -42,29 +42,31 @@ def test_parts_that_nothing_serves_leave_the_order_by_score() -> None:
     assert in_turn([0.9, 0.5, 0.4], np.zeros((2, 3)), ahead=1, most=3) == [0, 1, 2]
 
 
-async def test_named_servers_leave_room_for_the_other_parts_of_the_task() -> None:
+async def test_named_servers_leave_room_for_the_other_parts_of_the_task(router: Router) -> None:
     task = "use jira to create an issue, then use slack to post a message, then refund a charge, then send an email"
-    async with Router(sample()) as router:
-        decision = await router.route(RouteRequest(query=task, tenant="local", limit=4))
+    decision = await router.route(RouteRequest(query=task, tenant="local", limit=4))
     assert {match.tool.server for match in decision.matches} == {"jira", "slack", "stripe", "gmail"}
     assert set(decision.recommended) == {"slack:post_message", "jira:create_issue"}
 
 
-async def test_the_second_recommendation_is_that_of_the_surest_part() -> None:
-    async with Router(sample()) as router:
-        decision = await router.route("text Anna, refund the charge ch_3PqX, and translate the document to German")
+async def test_the_second_recommendation_is_that_of_the_surest_part(router: Router) -> None:
+    decision = await router.route("text Anna, refund the charge ch_3PqX, and translate the document to German")
     assert decision.recommended == ("translate:translate_document", "stripe:refund_charge")
 
 
 @pytest.mark.parametrize("hint", list(RouteHint))
-async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the_reason(hint: RouteHint) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
+async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the_reason(
+    router: Router, hint: RouteHint
+) -> None:
+    decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
     assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
     third, *behind = decision.matches[2:]
     ahead_of_better = any(match.score > third.score for match in behind)
     assert ahead_of_better or hint is RouteHint.KEYWORD  # Which finds it by its own score.
     assert ('moved up for "tell the team in the channel"' in third.why) == ahead_of_better
+    for place, match in enumerate(decision.matches):
+        if "moved up" in match.why:
+            assert any(later.score > match.score for later in decision.matches[place + 1 :])
 
 
 @pytest.mark.parametrize(
@@ -77,9 +79,8 @@ async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the
         "list overdue invoices & search flights & request time off & void envelope 17 & text him",
     ],
 )
-async def test_five_terse_parts_bring_their_five_tools_however_they_are_written_down(task: str) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(RouteRequest(query=task, tenant="local", limit=10))
+async def test_five_terse_parts_bring_their_five_tools_however_they_are_written_down(router: Router, task: str) -> None:
+    decision = await router.route(RouteRequest(query=task, tenant="local", limit=10))
     assert {"quickbooks", "amadeus", "bamboohr", "docusign", "twilio"} <= {
         match.tool.server for match in decision.matches
     }

@@ -8,7 +8,6 @@ from orchestrator.planning.arguments import extract
 from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.router import Router
-from tests.catalogues import sample
 from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, TEXT, decision, schema
 from tests.timing import seconds
 
@@ -153,32 +152,28 @@ def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> N
         "1. list the s3 objects 2. don't delete an object",
     ],
 )
-async def test_a_forbidden_action_is_no_step(task: str) -> None:
-    async with Router(sample()) as router:
-        made = plan(PlanRequest(decision=await router.route(task)))
+async def test_a_forbidden_action_is_no_step(router: Router, task: str) -> None:
+    made = plan(PlanRequest(decision=await router.route(task)))
     assert [step.tool for step in made.steps] == ["s3:list_objects"]
 
 
-async def test_a_task_that_only_forbids_calls_nothing_and_says_why() -> None:
-    async with Router(sample()) as router:
-        made = plan(PlanRequest(decision=await router.route("don't delete the s3 object")))
+async def test_a_task_that_only_forbids_calls_nothing_and_says_why(router: Router) -> None:
+    made = plan(PlanRequest(decision=await router.route("don't delete the s3 object")))
     assert made.steps == ()
     assert made.reasons == ("the task says only what is not to be done; nothing is called",)
 
 
-async def test_a_task_in_quotation_marks_is_planned_as_without_them() -> None:
-    async with Router(sample()) as router:
-        made = plan(PlanRequest(decision=await router.route('"list the s3 objects, don\'t delete any"')))
-        none = plan(PlanRequest(decision=await router.route('"don\'t delete the s3 object"')))
+async def test_a_task_in_quotation_marks_is_planned_as_without_them(router: Router) -> None:
+    made = plan(PlanRequest(decision=await router.route('"list the s3 objects, don\'t delete any"')))
+    none = plan(PlanRequest(decision=await router.route('"don\'t delete the s3 object"')))
     assert told(made) == [("s3:list_objects", {}, ())]  # The task was called with as the name of a bucket.
     assert made.steps[0].task == "list the s3 objects"
     assert none.reasons == ("the task says only what is not to be done; nothing is called",)
 
 
-async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_speaks_of_it() -> None:
-    async with Router(sample()) as router:
-        task = "post 'refund the charge and book a desk' to the slack channel"
-        made = plan(PlanRequest(decision=await router.route(task)))
+async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_speaks_of_it(router: Router) -> None:
+    task = "post 'refund the charge and book a desk' to the slack channel"
+    made = plan(PlanRequest(decision=await router.route(task)))
     assert [step.tool for step in made.steps] == ["slack:post_message"]
 
 

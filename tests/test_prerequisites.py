@@ -20,7 +20,7 @@ from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import BEHIND, REQUIRING
 from orchestrator.router import Router
 from orchestrator.testing import ScriptedModel
-from tests.catalogues import EXAMPLES, sample, taking, tool
+from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import Run
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
@@ -65,9 +65,10 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
         ("book an appointment for the patient Mrs Lee", "ehr:book_appointment", "ehr:find_patient"),
     ],
 )
-async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(task: str, first: str, second: str) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(RouteRequest(query=task, tenant="local", limit=3))
+async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(
+    router: Router, task: str, first: str, second: str
+) -> None:
+    decision = await router.route(RouteRequest(query=task, tenant="local", limit=3))
     keys = [match.tool.key for match in decision.matches]
     assert keys[0] == first
     assert second in keys
@@ -104,9 +105,8 @@ async def test_what_an_earlier_turn_has_looked_up_is_not_looked_up_again() -> No
         ("deactivate Bob's account, don't delete the user", True),
     ],
 )
-async def test_what_the_task_forbids_to_look_up_is_not(task: str, looked_up: bool) -> None:
-    async with Router(sample()) as router:
-        decision = await router.route(RouteRequest(query=task, tenant="local", limit=50))
+async def test_what_the_task_forbids_to_look_up_is_not(router: Router, task: str, looked_up: bool) -> None:
+    decision = await router.route(RouteRequest(query=task, tenant="local", limit=50))
     assert decision.matches[0].tool.key == "okta:deactivate-user"
     found = match_of(decision, "okta:find-user")
     assert ("required" in (found.evidence if found else {})) is looked_up

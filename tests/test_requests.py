@@ -8,7 +8,6 @@ from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Fusion, RouteHint, Turn
 from orchestrator.plans import RunRequest
-from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"
 """Words settle nothing here: the gate stays closed."""
@@ -57,20 +56,18 @@ def test_a_word_that_names_no_leg_or_fusion_is_refused_with_those_there_are() ->
         RouteRequest(query="refund", fusion="sum")  # type: ignore[arg-type]
 
 
-async def test_a_hint_and_a_fusion_given_as_plain_words_route_as_the_enums_do() -> None:
-    async with Router(sample()) as router:
-        for hint, fusion in ((RouteHint.SEMANTIC, Fusion.RRF), (RouteHint.AUTO, Fusion.WEIGHTED)):
-            words: dict[str, Any] = {"route_hint": str(hint), "fusion": str(fusion)}
-            named = await router.route(RouteRequest(query=COLD, tenant="local", route_hint=hint, fusion=fusion))
-            plain = await router.route(RouteRequest(query=COLD, tenant="local", **words))
-            assert named.semantic_ran
-            assert plain.semantic_ran
-            assert plain.matches == named.matches
+async def test_a_hint_and_a_fusion_given_as_plain_words_route_as_the_enums_do(router: Router) -> None:
+    for hint, fusion in ((RouteHint.SEMANTIC, Fusion.RRF), (RouteHint.AUTO, Fusion.WEIGHTED)):
+        words: dict[str, Any] = {"route_hint": str(hint), "fusion": str(fusion)}
+        named = await router.route(RouteRequest(query=COLD, tenant="local", route_hint=hint, fusion=fusion))
+        plain = await router.route(RouteRequest(query=COLD, tenant="local", **words))
+        assert named.semantic_ran
+        assert plain.semantic_ran
+        assert plain.matches == named.matches
 
 
-async def test_what_is_no_task_or_no_catalogue_is_refused_with_what_would_do() -> None:
-    async with Router(sample()) as router:
-        with pytest.raises(InvalidInput, match="5 cannot be routed: give the task as a text, or a RouteRequest"):
-            await router.route(5)  # type: ignore[arg-type]
+async def test_what_is_no_task_or_no_catalogue_is_refused_with_what_would_do(router: Router) -> None:
+    with pytest.raises(InvalidInput, match="5 cannot be routed: give the task as a text, or a RouteRequest"):
+        await router.route(5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"catalogue is a list: give Catalogue\(tools\), a file or a folder"):
         Router([Tool(server="a", name="b")])  # type: ignore[arg-type]
