@@ -165,7 +165,8 @@ class _Hints(BaseModel):
 
 
 class _Record(BaseModel):
-    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`)."""
+    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`), also
+    where that stands under `function`."""
 
     model_config = ConfigDict(extra="ignore")
     server: str = ""
@@ -182,13 +183,16 @@ class _Record(BaseModel):
 
 def tool_from(record: Any) -> Tool:
     """A Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
-    if isinstance(record, Mapping):  # A field of null says nothing.
-        record = {name: _clean(value) for name, value in record.items() if value is not None}
+    if not isinstance(record, Mapping):
+        raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
+    if isinstance(function := record.get("function"), Mapping):
+        record = {**record, **function}
+    record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
         problem = error.errors()[0]
-        field = ".".join(map(str, problem["loc"])) or "the record"
+        field = ".".join(map(str, problem["loc"]))
         shown = repr(problem.get("input"))[:80]
         if problem["type"] == "missing":
             raise InvalidCatalogue(f"{field}: missing in {shown}: a tool has at least a name") from None

@@ -3,12 +3,13 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
 from orchestrator.errors import InvalidCatalogue, UnknownTool
+from orchestrator.exports import Provider, export
 from orchestrator.models import Annotations, Kind
 from tests.catalogues import sample, tool
 
@@ -73,8 +74,8 @@ def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path)
         ("1" * 5_000, "not JSON"),
         ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is no JSON number"),
         ('{"name": "a", "description": "x", "description": "y"}', "'description' stands twice in one object"),
-        ('"add"', "the record"),
-        ("[]", "the record"),
+        ('"add"', "the record is no JSON object: 'add'"),
+        ("[]", r"the record is no JSON object: \[\]"),
         ("{}", r"name: missing in \{\}"),
         ('{"name": ""}', "name: .*at least 1 character"),
         ('{"name": 7}', "name: .*but it is 7"),
@@ -95,6 +96,15 @@ def test_a_broken_line_is_named_with_its_file_its_number_and_the_reason(tmp_path
 def test_a_field_of_null_says_nothing() -> None:
     fields = ("server", "description", "input_schema", "kind", "keywords", "labels", "annotations")
     assert tool_from({"name": "a", **dict.fromkeys(fields)}) == tool(":a")
+
+
+def test_what_is_exported_for_any_provider_is_read_again() -> None:
+    given = tool(":send", "Send a mail", input_schema={"type": "object", "properties": {"to": {"type": "string"}}})
+    for provider in get_args(Provider):
+        read = [tool_from({"server": "mail", **shape}) for shape in export([given], provider)]
+        assert [(one.name, one.description, one.input_schema) for one in read] == [
+            ("send", "Send a mail", given.input_schema)
+        ]
 
 
 def test_a_name_may_hold_colons_since_a_server_may_not(tmp_path: Path) -> None:
