@@ -22,6 +22,10 @@ _COLOURS = {
 }
 
 
+_BESIDE = 30
+"""Columns that are left for the score, the kind and the reason beside the longest name."""
+
+
 class _Plain(Console):
     """A Console whose own signs are the only ones that reach the terminal, and which reads no markup in texts."""
 
@@ -44,10 +48,12 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
     out = to or console()
     out.print(_headline(decision))
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
+    longest = max((len(match.tool.key) for match in decision.matches[:matches]), default=0)
     table.add_column("", width=1)
-    table.add_column("score", justify="right")
-    table.add_column("tool", no_wrap=True, overflow="fold")
-    table.add_column("kind", style="dim")
+    table.add_column("score", justify="right", no_wrap=True)
+    # A narrow terminal would show names alone: there they are folded, and the reasons keep half of the line.
+    table.add_column("tool", no_wrap=longest + _BESIDE <= out.width, overflow="fold")
+    table.add_column("kind", style="dim", no_wrap=True)
     table.add_column("why")
     for match in decision.matches[:matches]:
         star = "*" if match.tool.key in decision.recommended else ""
