@@ -5,11 +5,8 @@ from contextlib import contextmanager
 
 from temporalio.exceptions import ApplicationError
 
-from orchestrator.errors import OutcomeUnknown, ToolrouteError
+from orchestrator.errors import FAULTS, OutcomeUnknown, ToolrouteError
 from orchestrator.runs.durable import MAX_MESSAGE, as_failure, brief
-
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""Faults of a program: the same input fails again, so they are told at once."""
 
 
 @contextmanager

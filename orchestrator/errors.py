@@ -124,3 +124,7 @@ class ModelUnavailable(Unavailable):
 
 class ServerUnavailable(Unavailable):
     """An MCP server cannot be connected; nothing was sent to it."""
+
+
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""Faults of a program: the same input fails again, so they are told at once."""

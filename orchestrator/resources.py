@@ -1,6 +1,7 @@
 """What the activities of a worker share: opened on first use, closed when the last worker that holds it ends."""
 
 import asyncio
+import inspect
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, Tool
@@ -45,7 +46,10 @@ class Resources:
     ) -> None:
         self._make_router, self._make_models = make_router, make_models
         self._models: Models | None = None
-        self._config_of = mcp_servers if callable(mcp_servers) else lambda _: mcp_servers
+        for name, given in (("mcp_servers", mcp_servers), ("models", make_models)):
+            if inspect.iscoroutinefunction(given):
+                raise InvalidConfig(f"{name}={given!r}: give a function that is not async")
+        self._mcp_servers = mcp_servers
         self._registered = dict(executors or {})
         Executors(self._registered)  # a wrong registration fails where the plugin is made
         self._holders = 0
@@ -76,11 +80,34 @@ class Resources:
     def models(self) -> "Models | None":
         """The language models, None where the worker has none. Each is asked once a time: Temporal tries again."""
         if self._models is None:
-            self._models = self._make_models()
-            if self._models is not None:
-                self._models.tries = 1
-                self._open.push_async_callback(self._models.aclose)
+            made = self._make_models()
+            if made is not None:
+                from orchestrator.llm import Models
+
+                if not isinstance(made, Models):
+                    raise InvalidConfig(f"models gave a {type(made).__name__}: return orchestrator.llm.Models or None")
+                made.tries = 1
+                self._models = made
+                self._open.push_async_callback(made.aclose)
         return self._models
+
+    def _config_of(self, tenant: str) -> ServerConfig | None:
+        """The tenant's configuration, or that the user's function failed: nothing was sent to any server then."""
+        if not callable(self._mcp_servers):
+            return self._mcp_servers
+        try:
+            given: Any = self._mcp_servers(tenant)
+        except ToolrouteError:
+            raise
+        except Exception as error:
+            told = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {error}"
+            if isinstance(error, FAULTS):
+                raise InvalidConfig(f"{told}; let it return None where a tenant has no servers") from error
+            raise ServerUnavailable(told) from error  # a vault or a database, say: it may answer again
+        if not isinstance(given, McpConfig | Mapping | str | Path | None):
+            kind = type(given).__name__
+            raise InvalidConfig(f"mcp_servers gave a {kind} for {tenant!r}: return an mcpServers mapping or its path")
+        return given
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""

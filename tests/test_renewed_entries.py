@@ -1,7 +1,8 @@
 """An entry of the configuration that changes while a worker runs is taken over, once its server cannot be had."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
-from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
 from orchestrator.plans import ToolCall
 from tests.running import TENANT
 from tests.servers.start import alive, config, entry, free_port, running, until
 
+SECRET = "sk-4711"
 PID = ToolCall(tenant=TENANT, tool=Tool(server="web", name="pid"))
 
 
@@ -77,3 +79,44 @@ async def test_a_changed_entry_ends_no_call_under_way_and_the_old_process_goes()
         assert (await waiting).text == "waited"
         await until(lambda: not alive(pid))
         assert (await servers.call("other:pid")).text == kept
+
+
+def _fails(error: Exception) -> Callable[[str], None]:
+    def servers_of(tenant: str) -> None:
+        raise error
+
+    return servers_of
+
+
+@pytest.mark.parametrize(
+    ("servers_of", "kind", "said"),
+    [
+        (lambda _: {}["org:1"], InvalidConfig, "mcp_servers failed for 'org:1': KeyError: 'org:1'; let it return None"),
+        (_fails(ConnectionError("the vault is shut")), ServerUnavailable, "ConnectionError: the vault is shut"),
+        (lambda _: [SECRET], InvalidConfig, "mcp_servers gave a list for 'org:1': return an mcpServers mapping"),
+    ],
+)
+async def test_a_function_that_names_no_servers_is_told_with_the_tenant(
+    servers_of: Any, kind: type[ToolrouteError], said: str
+) -> None:
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of)
+    with pytest.raises(kind, match=re.escape(said)) as failure:
+        await plugin.resources.execute(PID)
+    assert SECRET not in str(failure.value)
+
+
+async def _later(*_: str) -> Any:
+    return None
+
+
+@pytest.mark.parametrize("name", ["mcp_servers", "models"])
+def test_an_async_function_is_refused_where_the_plugin_is_made(name: str) -> None:
+    given: dict[str, Any] = {name: _later}
+    with pytest.raises(InvalidConfig, match=f"{name}=.*give a function that is not async"):
+        OrchestratorPlugin(catalogue="unused.jsonl", **given)
+
+
+def test_what_is_no_model_is_told() -> None:
+    models: Any = lambda: "gpt-5-mini"  # noqa: E731
+    with pytest.raises(InvalidConfig, match=r"models gave a str: return orchestrator\.llm\.Models"):
+        OrchestratorPlugin(catalogue="unused.jsonl", models=models).resources.models()
