@@ -14,7 +14,7 @@ from orchestrator.completions import NO_MODEL, CompleteRequest, Completion, Fill
 from orchestrator.held import compose
 from orchestrator.models import Tool
 from orchestrator.plans import Plan, Step, StepOutcome, StepStatus
-from orchestrator.runs.durable import why_failed
+from orchestrator.runs.durable import tokens_of, why_failed
 from orchestrator.runs.ending import was_cancelled
 
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
@@ -49,7 +49,7 @@ async def fill(
         if was_cancelled(error):
             raise
         wanted = ", ".join(f"{step.id}.{name}" for name in step.late)
-        return Filled(reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
+        return Filled(tokens=tokens_of(error), reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
     if got.missing:
         missing = ", ".join(f"{step.id}.{name}" for name in got.missing)
         return Filled(tokens=got.usage.total, reason=f"not in the earlier results, and never guessed: {missing}")
@@ -89,7 +89,8 @@ async def answer(plan: Plan, outcomes: Sequence[StepOutcome], reserve: int, comp
     except (FailureError, asyncio.CancelledError) as error:
         if was_cancelled(error):
             raise
-        return Answer(text=listed, warnings=(f"results as they came, no model wrote ({': '.join(why_failed(error))})",))
+        told = f"results as they came, no model wrote ({': '.join(why_failed(error))})"
+        return Answer(text=listed, tokens=tokens_of(error), warnings=(told,))
     return Answer(text=got.text, tokens=got.usage.total)
 
 

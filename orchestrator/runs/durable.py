@@ -23,7 +23,7 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors, names
-from orchestrator.errors import ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
+from orchestrator.errors import ModelFailed, ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
 from orchestrator.held import as_result, check_size, hold_roughly
 from orchestrator.models import Kind
 from orchestrator.payloads import read
@@ -50,8 +50,9 @@ def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> Applicati
     again = error.retry if retry is None else retry
     wait = error.retry_after_s if isinstance(error, ModelUnavailable) else None
     delay = None if wait is None else timedelta(seconds=wait)
+    used = [error.usage.total] if isinstance(error, ModelFailed) and error.usage else []
     return ApplicationError(
-        brief(str(error)), type=type(error).__name__, non_retryable=not again, next_retry_delay=delay
+        brief(str(error)), *used, type=type(error).__name__, non_retryable=not again, next_retry_delay=delay
     )
 
 
@@ -159,6 +160,14 @@ def why_failed(error: BaseException) -> tuple[str, str]:
     if isinstance(inner, ApplicationError):
         return inner.type or "ApplicationError", inner.message
     return type(inner).__name__, str(inner)
+
+
+def tokens_of(error: BaseException) -> int:
+    """The tokens that a model took although nothing of use came of it, as `as_failure` tells them."""
+    details = (
+        error.cause.details if isinstance(error, ActivityError) and isinstance(error.cause, ApplicationError) else ()
+    )
+    return next((found for found in details if isinstance(found, int)), 0)
 
 
 def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
