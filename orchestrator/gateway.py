@@ -112,7 +112,9 @@ class Gateway:
             raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
         tool = catalogue[key]
         if not self._callable(tool):
-            raise UnknownTool(f"{key!r} is of kind {tool.kind}, which is not called through MCP servers")
+            of_mcp = tool.kind is Kind.MCP
+            why = "it is not among the servers' tools here" if of_mcp else f"its kind is {tool.kind}"
+            raise UnknownTool(f"{key!r} is not called through MCP servers: {why}")
         chosen = self._offered.get((tenant, key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
         call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
@@ -130,7 +132,8 @@ class Gateway:
         return [state.to_json() for state in pool.states()]
 
     def _callable(self, tool: Tool) -> bool:
-        return tool.kind is Kind.MCP and tool.server in self.config.servers
+        spec = self.config.servers.get(tool.server)
+        return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
 
     def _remember(self, tenant: str, tool: Tool) -> None:
         """Keeps which definition a client was shown, so that a call of one that has changed since can say so."""

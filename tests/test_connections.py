@@ -217,13 +217,6 @@ async def test_a_child_gets_its_entrys_environment_and_no_more(monkeypatch: pyte
         assert "s3cret" not in f"{result}"
 
 
-async def test_a_server_is_listed_whatever_its_entry_holds_for_a_secret() -> None:
-    async with Connections(config(quick=entry("quick.py", AUTH_TOKEN="true", API_KEY="integer"))) as servers:
-        listed = {tool.name: tool for tool in await servers.tools("quick")}
-    assert listed["crash_once"].annotations.read_only is True
-    assert listed["add"].input_schema["properties"]["a"] == {"type": "***"}
-
-
 async def test_a_result_is_cut_to_what_the_caller_can_take() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         result = await servers.call("plain:large", {"megabytes": 1}, max_result_tokens=100)

@@ -39,6 +39,12 @@ class ServerSpec:
     call_timeout_s: float | None = None
     idle_ttl_s: float | None = None
     env_file: str = ""
+    only_tools: frozenset[str] | None = None
+    disabled_tools: frozenset[str] = frozenset()
+
+    def lists(self, tool: str) -> bool:
+        """Whether the entry leaves this tool of its server in."""
+        return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
     def transport(self) -> str:
@@ -131,6 +137,8 @@ class _Entry(BaseModel):
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: bool = False
     enabled: bool = True
+    disabledTools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))  # noqa: N815
+    includeTools: frozenset[str] | None = None  # noqa: N815
     toolroute: _Own = Field(default_factory=_Own)
 
     @model_validator(mode="before")
@@ -191,6 +199,8 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
         env_file=parsed.envFile,
         url=parsed.url,
         headers=parsed.headers,
+        only_tools=parsed.includeTools,
+        disabled_tools=parsed.disabledTools,
         source=source,
         **dict(parsed.toolroute),
     )

@@ -213,7 +213,7 @@ class Connection:
     async def list_again(self) -> tuple[Tool, ...]:
         """Asks the server for its tools now."""
         async with asyncio.timeout(self.limits.connect_timeout_s):
-            tools = await list_tools(self.client, self.spec.name, self.secrets)
+            tools = await list_tools(self.client, self.spec, self.secrets)
         self.tools = {tool.name: tool for tool in tools}
         return tools
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
+from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.scrub import Secrets
 from orchestrator.models import Tool
 from orchestrator.schemas import usable
@@ -30,10 +31,12 @@ class Inventory:
     protocol: str = ""
 
 
-async def list_tools(client: "Client", server: str, secrets: Secrets) -> tuple[Tool, ...]:
-    """All tools in the server's order; InvalidCatalogue for a listing that is broken, endless or repeats a name."""
+async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets) -> tuple[Tool, ...]:
+    """All tools that the entry leaves in, in the server's order; InvalidCatalogue for a listing that is broken, endless
+    or repeats a name."""
+    server = spec.name
     records = await _pages(partial(tools_page, client), "tools", server)
-    tools = tuple(_tool(server, record, secrets) for record in records)
+    tools = tuple(_tool(server, record, secrets) for record in records if spec.lists(record.name))
     seen: set[str] = set()
     for tool in tools:
         if tool.name in seen:

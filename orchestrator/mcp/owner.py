@@ -112,7 +112,7 @@ class Owner:
             # What changes between the listing and the first notice that can arrive would be told to nobody.
             with anyio.move_on_after(_HEARING_S):
                 await self._hearing.wait()
-            connection.opened(client, await list_tools(client, self._name, connection.secrets))
+            connection.opened(client, await list_tools(client, connection.spec, connection.secrets))
             await opening.aclose()
             tasks.start_soon(self._tell_listing)
             tasks.start_soon(self._follow_listing)
