@@ -21,6 +21,7 @@ from orchestrator.store import Changes, Store
 from orchestrator.testing import Asked, CutOff, Fault, Raw, ScriptedModel, Slow, Vectors, embedding
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, SHIPPED, shipped, smaller_model
+from tests.timing import seconds
 
 ASK = RouteRequest(query="send an email to a person", tenant="local", route_hint=RouteHint.SEMANTIC)
 
@@ -97,10 +98,8 @@ def test_more_texts_than_a_batch_come_back_in_order() -> None:
 
 
 def test_a_query_takes_no_time_worth_speaking_of() -> None:
-    begin = time.perf_counter()
-    for _ in range(100):
-        shipped().embed(["send an email to the whole team about the release"])
-    assert time.perf_counter() - begin < 0.5
+    query = ["send an email to the whole team about the release"]
+    assert seconds(lambda: [shipped().embed(query) for _ in range(100)]) < 0.5
 
 
 def test_another_folder_is_another_embedder(tmp_path: Path) -> None:

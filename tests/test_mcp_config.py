@@ -152,6 +152,7 @@ def test_what_other_programs_would_ask_for_is_refused() -> None:
         ({"url": "http://a", "type": "sse"}, "streamable HTTP"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio or http"),
         ({"command": "x", "type": "http"}, "needs url"),
+        ({"url": "http://a", "type": "stdio"}, "needs command"),
         ({"command": ["x"]}, "command: "),
         ({"command": "x", "args": "-v"}, "args: "),
         ({"command": "x", "env": ["A=b"]}, "env: "),
