@@ -197,7 +197,7 @@ async def test_every_filter_must_hold_and_only_tools_that_pass_are_answered(rout
 
 async def test_a_filter_holds_for_always_available_capabilities_too(router: Router) -> None:
     decision = await router.route(request("search my documents", filters={"kind": "integration"}))
-    assert all(match.tool.kind is Kind.INTEGRATION for match in decision.matches)
+    assert {match.tool.kind for match in decision.matches} == {Kind.INTEGRATION}
 
 
 @pytest.mark.parametrize("fusion", list(Fusion))
