@@ -136,6 +136,21 @@ async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
         assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
 
 
+@pytest.mark.parametrize("letter", ["x", "漢"])
+async def test_a_child_of_a_workflow_with_the_longest_id_starts_too(
+    temporal_address: str, task_queue: str, letter: str
+) -> None:
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    name = uuid4().hex + letter * ((1000 - 32) // len(letter.encode()))
+    async with working(client, task_queue, workflows=[Publish]):
+        request = RunRequest(task='Publish the report titled "May"', tenant=TENANT)
+        handle = await client.start_workflow(names.RUN, request, id=name, task_queue=task_queue, result_type=RunResult)
+        result = await asyncio.wait_for(handle.result(), 30)
+    assert [str(step.status) for step in result.steps] == ["done"]
+    assert json.loads(result.answer)["by"].startswith(name[:200])
+
+
 async def test_a_child_workflow_that_runs_out_of_time_may_have_taken_effect_and_is_named(
     temporal_address: str, task_queue: str
 ) -> None:

@@ -5,6 +5,7 @@ is given one attempt, and another only where the failure says that nothing was s
 """
 
 import asyncio
+import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -40,6 +41,9 @@ MODEL_RETRY = RetryPolicy(
 ONCE = RetryPolicy(maximum_attempts=1)
 TRIES = 5
 """How often a call is scheduled that provably sent nothing, or that may go again and lost its workers each time."""
+
+MAX_ID_BYTES = 1_000
+"""Of a workflow's id, as servers are set up by default."""
 
 MAX_MESSAGE = 4_000
 """Characters of an error's message."""
@@ -120,7 +124,7 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
         answer = await workflow.execute_child_workflow(
             name,
             call.arguments,
-            id=call.idempotency_key or None,
+            id=_child_id(call.idempotency_key),
             task_queue=call.tool.labels.get("task_queue"),
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -137,6 +141,15 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
         told = f"{call.tool.key}: its workflow {name!r}, id {error.workflow_id!r}, was {ended}"
         raise as_failure(OutcomeUnknown(told)) from error
     return hold_roughly(as_result(answer), call.max_result_tokens)
+
+
+def _child_id(key: str) -> str | None:
+    """The call's key, or what the server takes of it with a hash of all: a longer id would leave the workflow stuck."""
+    whole = key.encode()
+    if len(whole) <= MAX_ID_BYTES:
+        return key or None
+    digest = hashlib.sha256(whole).hexdigest()
+    return f"{whole[: MAX_ID_BYTES - len(digest) - 1].decode(errors='ignore')}:{digest}"
 
 
 def _ended_by_others(error: ChildWorkflowError) -> str:
