@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 10_000
 _MOST = 50
+_MOST_TOKENS = 8_000
+"""Of the definitions that a search shows, as of a call's result."""
 
 
 class Gateway:
@@ -73,7 +75,10 @@ class Gateway:
         catalogue = (await self._router.index(tenant)).whole
         # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
-        decision = await self._router.route(RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint))
+        request = RouteRequest(
+            query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=_MOST_TOKENS * width // limit
+        )
+        decision = await self._router.route(request)
         matches = [match for match in decision.matches if self._callable(match.tool)][:limit]
         shown = {match.tool.key for match in matches}
         for match in matches:

@@ -64,8 +64,8 @@ class SearchArguments(BaseModel):
 
 
 def _decoded(arguments: Any) -> Any:
-    """Models also write an object's JSON text where the object itself is wanted."""
-    return read_arguments("call_tool", arguments) if isinstance(arguments, str) else arguments
+    """Models also write an object's JSON text where the object itself is wanted, and null for none."""
+    return read_arguments("call_tool", arguments or "") if isinstance(arguments, str | None) else arguments
 
 
 class CallArguments(BaseModel):

@@ -1,6 +1,7 @@
 """The gateway: a tenant finds and calls what it has now, what can be called here, and is told what changed."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,8 @@ from orchestrator.options import Options
 from orchestrator.stages.always import Capability
 from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import Store
-from tests.catalogues import tool
+from orchestrator.tokens import count_tokens
+from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import config, entry, owners, text_of, until
 from tests.stores import shipped
@@ -47,6 +49,20 @@ async def test_tools_that_this_server_cannot_call_crowd_out_none_that_it_can(tmp
         await asyncio.to_thread(served._store.replace_servers, "org:1", {tool.server: [tool] for tool in agents})
         found = await served.search("org:1", "add two numbers", 2, RouteHint.SEMANTIC)
         assert [match["tool"] for match in found["matches"]] == ["quick:add"]
+
+
+async def test_a_search_shows_no_more_than_a_call_and_what_was_shortened_is_called_whole(tmp_path: Path) -> None:
+    words = "what stands in this field of the form " * 20
+    form = tool(
+        "quick:add", "Fill in the form", input_schema=taking("a", **{f"p{n}": words for n in range(100)}, a="A")
+    )
+    async with gateway(tmp_path) as served:
+        await asyncio.to_thread(served._store.replace_server, "org:1", "quick", [form])
+        found = await served.search("org:1", "fill in the form", 3, RouteHint.AUTO)
+        assert found["matches"][0]["tool"] == "quick:add"
+        assert count_tokens(json.dumps(found)) <= 8_500
+        with pytest.raises(InvalidArguments, match="p99: 5 is not of type 'string'"):
+            await served.call("org:1", "quick:add", {"a": "1", "p99": 5})
 
 
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
@@ -104,7 +120,7 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
                 assert "InvalidArguments" in text_of(refused)
 
 
-async def test_arguments_may_be_the_json_text_of_an_object(tmp_path: Path) -> None:
+async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
     from orchestrator.mcp_server import make_server
 
     async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
@@ -117,6 +133,8 @@ async def test_arguments_may_be_the_json_text_of_an_object(tmp_path: Path) -> No
             told = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": given})
             assert text_of(told).startswith(said)
             assert told.is_error is (said != "3")
+        told = await client.call_tool("call_tool", {"tool": "quick:key", "arguments": None})
+        assert (text_of(told), told.is_error) == ("None", False)
         [schema] = [tool.input_schema for tool in (await client.list_tools()).tools if tool.name == "call_tool"]
         assert schema["properties"]["arguments"]["type"] == "object"
 

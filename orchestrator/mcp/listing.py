@@ -113,7 +113,7 @@ def _tool(server: str, record: Any, secrets: Secrets) -> Tool:
     try:
         return tool_from({"server": server, **secrets.scrub_json(fields)})
     except InvalidCatalogue as error:
-        raise InvalidCatalogue(f"server {server!r}, tool {record.name!r}: {error}") from None
+        raise InvalidCatalogue(f"server {server!r}: its tool {record.name!r}: {error}") from None
 
 
 _READ = {"name", "description", "input_schema", "annotations"}
