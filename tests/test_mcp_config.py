@@ -24,6 +24,7 @@ def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
                     "gemini": {"httpUrl": "https://example.com/mcp", "trust": True, "autoApprove": ["x"]},
                     "windsurf": {"serverUrl": "http://localhost:1/mcp", "type": "streamable-http"},
                     "off": {"command": "x", "disabled": True},
+                    "away": {"command": "x", "enabled": False},
                     "slow": {"command": "x", "toolroute": {"call_timeout_s": 600}},
                 }
             }

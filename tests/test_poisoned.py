@@ -82,12 +82,6 @@ async def asked(router: Router, query: str, hint: RouteHint = RouteHint.AUTO) ->
 
 
 @pytest.fixture(scope="module")
-async def clean() -> AsyncIterator[Router]:
-    async with Router(sample()) as router:
-        yield router
-
-
-@pytest.fixture(scope="module")
 async def poisoned() -> AsyncIterator[Router]:
     async with Router(Catalogue([*sample(), *POISONED])) as router:
         yield router
@@ -168,7 +162,7 @@ def test_a_cleaned_tool_keeps_what_it_does_and_loses_what_it_says_to_the_model()
         assert cleaned(each) == each
 
 
-async def test_other_tools_keep_order_and_scores(clean: Router, poisoned: Router) -> None:
+async def test_other_tools_keep_order_and_scores(router: Router, poisoned: Router) -> None:
     evil = {each.key for each in POISONED}
     for query in (
         "weather in Rome",
@@ -178,7 +172,7 @@ async def test_other_tools_keep_order_and_scores(clean: Router, poisoned: Router
         "zzq",
     ):
         for hint in RouteHint:
-            before, after = await asked(clean, query, hint), await asked(poisoned, query, hint)
+            before, after = await asked(router, query, hint), await asked(poisoned, query, hint)
             others = [(m.tool.key, m.score) for m in after.matches if m.tool.key not in evil]
             assert others == [(m.tool.key, m.score) for m in before.matches][: len(others)], (query, hint)
             assert (after.confidence, after.recommended, after.stage) == (
@@ -203,8 +197,11 @@ async def test_in_a_real_catalogue_no_query_is_answered_otherwise(bench: Path) -
             assert len(others) >= len(alone.matches) - len(evil)
 
 
-async def test_a_flagged_tool_that_fits_is_shown_behind_the_first_without_its_poison(poisoned: Router) -> None:
-    found = await asked(poisoned, "get the weather of Rome")
+@pytest.mark.parametrize("query", ["get the weather of Rome", "use weather mcp to get the weather of Rome"])
+async def test_a_flagged_tool_that_fits_is_shown_behind_the_better_without_its_poison(
+    poisoned: Router, query: str
+) -> None:
+    found = await asked(poisoned, query)
     match = next(match for match in found.matches if match.tool.key == "evil:get_weather")
     assert match.why.startswith("flagged: instructions to the model")
     assert found.matches[0].tool.server == "weather"
