@@ -204,6 +204,7 @@ async def test_a_flagged_tool_that_fits_is_shown_behind_the_better_without_its_p
     found = await asked(poisoned, query)
     match = next(match for match in found.matches if match.tool.key == "evil:get_weather")
     assert match.why.startswith("flagged: instructions to the model")
+    assert match.score == min(0.65, found.matches[0].score)
     assert found.matches[0].tool.server == "weather"
     assert any(warning.startswith("evil:get_weather is flagged: instructions") for warning in found.warnings)
     assert "id_rsa" not in json.dumps([found.tools("openai"), found.tools("mcp")])
