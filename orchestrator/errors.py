@@ -8,7 +8,6 @@ ToolrouteError
 │   ├── UnknownTool         a key that this tenant's catalogue does not hold
 │   └── InvalidArguments    arguments that do not fit the tool's input schema
 ├── Unauthorised            a credential was refused; never retried
-├── BudgetExceeded          the token budget does not allow it; never retried
 ├── ToolFailed              the tool ran and reported an error; never retried
 ├── ModelFailed             the language model answered, and not with anything of use; never retried
 │   ├── ModelRefused        it declined
@@ -62,10 +61,6 @@ class InvalidArguments(InvalidInput):
 
 class Unauthorised(ToolrouteError):
     """A credential was refused."""
-
-
-class BudgetExceeded(ToolrouteError):
-    """The token budget does not allow this step."""
 
 
 class ToolFailed(ToolrouteError):
