@@ -61,7 +61,8 @@ class ScriptedModel:
 
     `replies` is the script of the language model, `embeddings` that of the embedding model: faults, or None for good
     vectors, which also follow when it has ended. A language model whose script has ended answers 400 and says so. With
-    `key`, any other API key is refused; `floats` is an endpoint that cannot send base64. `url` is the base URL.
+    `key`, any other API key is refused. What a script itself raises answers 400, and is raised where the context ends.
+    `floats` is an endpoint that cannot send base64. `url` is the base URL.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class ScriptedModel:
         self._embeddings = embeddings if callable(embeddings) else list(embeddings)
         self._dimension, self._floats, self._key = dimension, floats, key
         self._server: Any = None
+        self._mistake: Exception | None = None
         self._thread = threading.Thread(target=self._serve, name="toolroute scripted model", daemon=True)
         self._started = threading.Event()
 
@@ -98,6 +100,8 @@ class ScriptedModel:
     ) -> None:
         self._server.should_exit = True
         self._thread.join()
+        if self._mistake is not None and error is None:
+            raise self._mistake
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
@@ -139,8 +143,12 @@ class ScriptedModel:
             kind=request.url.path.removeprefix("/v1/"), body=await request.json(), headers=dict(request.headers)
         )
         self.asked.append(asked)
-        reply = await self._reply(asked)
-        return await respond(asked, reply, self._dimension, self._floats)
+        try:
+            return await respond(asked, await self._reply(asked), self._dimension, self._floats)
+        except Exception as error:  # of the test's own script, an assertion say: a 500 would be tried again and lost
+            self._mistake = self._mistake or error
+            told = Fault(400, f"the script failed: {type(error).__name__}: {error}")
+            return await respond(asked, told, self._dimension, self._floats)
 
     async def _reply(self, asked: Asked) -> Reply | None:
         if self._key is not None and asked.headers.get("authorization") != f"Bearer {self._key}":

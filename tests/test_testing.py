@@ -54,6 +54,27 @@ def test_both_apis_give_texts_structures_and_tool_calls(model: ScriptedModel) ->
     assert model.left == 0
 
 
+def _wrong(asked: Asked) -> str:
+    assert "rain" in asked.text
+    return "grey"
+
+
+def _asked_in_vain(then: Exception | None = None) -> None:
+    with ScriptedModel(_wrong) as model:
+        client = openai.OpenAI(base_url=model.url, api_key="k", max_retries=0)
+        with pytest.raises(openai.BadRequestError, match="the script failed: AssertionError"):
+            ask(client)
+        if then:
+            raise then
+
+
+def test_what_a_script_itself_raises_fails_the_test() -> None:
+    with pytest.raises(AssertionError, match="rain"):
+        _asked_in_vain()
+    with pytest.raises(KeyError):  # the test's own error comes first
+        _asked_in_vain(KeyError("x"))
+
+
 def test_it_records_what_it_was_asked(model: ScriptedModel) -> None:
     client = asking(model, "a", {"sky": "clear", "degrees": 1})
     ask(client, tools=[{"type": "function", "function": TOOL}])
