@@ -8,10 +8,12 @@ async def run(self, task: str) -> str:
     return (await router.run(task)).answer       # or all of it, behind the budget
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any, Unpack
+from weakref import WeakKeyDictionary
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -39,6 +41,7 @@ DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETR
 
 class ToolRouter:
     """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
+    Workflows may share one: each execution, which has an event loop of its own, has its own runs.
 
     `tenant` is used where a request names none. `route_options`, `plan_options` and `call_options` are Temporal's own
     activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name. No
@@ -60,7 +63,7 @@ class ToolRouter:
         self._plan: Config = {**MODEL_CALL, "retry_policy": RETRY, **(plan_options or {})}
         self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
-        self._run: Run | None = None
+        self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
     async def route(
         self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **options: Unpack[Config]
@@ -144,17 +147,18 @@ class ToolRouter:
             request.validate()  # here already: a Run reckons with the limits from its beginning
         except ToolrouteError as error:
             raise as_failure(error) from error
-        self._run = Run(request, self, {**self._call, **options})
-        return await self._run.to_the_end()
+        run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
+        return await run.to_the_end()
 
     def progress(self) -> Progress | None:
         """Where the latest `run` stands, for a query handler of the calling workflow; None before the first."""
-        return self._run.progress() if self._run else None
+        run = self._runs.get(asyncio.get_running_loop())
+        return run.progress() if run else None
 
     def approve(self, step: str, allowed: bool = True) -> None:
         """Lets a step that waits for approval go on, or not, from a signal handler of the calling workflow."""
-        if self._run:
-            self._run.approve(step, allowed)
+        if run := self._runs.get(asyncio.get_running_loop()):
+            run.approve(step, allowed)
 
 
 def _held(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:

@@ -8,7 +8,7 @@ from temporalio.common import RetryPolicy
 
 from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest, Turn
-from orchestrator.plans import Plan, RunRequest
+from orchestrator.plans import Plan, Progress, RunRequest
 from orchestrator.workflow import ToolRouter
 
 
@@ -71,6 +71,27 @@ class Apart:
         there: workflow.ActivityConfig = {"task_queue": queue, "schedule_to_start_timeout": timedelta(seconds=20)}
         router = ToolRouter("org:1", route_options=there, plan_options=there, call_options=there)
         return (await router.run(task)).answer
+
+
+SHARED = ToolRouter("org:1", route_options={"start_to_close_timeout": timedelta(seconds=30)})
+
+
+@workflow.defn
+class Sharing:
+    """Uses a ToolRouter of its module, which all executions share where the sandbox lets the module through."""
+
+    @workflow.run
+    async def run(self, task: str) -> list[str]:
+        request = RunRequest(task=task, tenant="org:1", approve_destructive=True)
+        return [str(step.status) for step in (await SHARED.run(request)).steps]
+
+    @workflow.signal
+    def approve(self, step: str) -> None:
+        SHARED.approve(step)
+
+    @workflow.query(name="toolroute.progress")
+    def progress(self) -> Progress | None:
+        return SHARED.progress()
 
 
 @workflow.defn

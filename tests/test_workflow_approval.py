@@ -6,10 +6,12 @@ from uuid import uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import UnsandboxedWorkflowRunner
 
 from orchestrator import names
 from orchestrator.plans import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
+from tests.my_workflow import Sharing
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, until, working
 from tests.test_workflow_model import CALL, COMPLETE, FILLED, PLAN, PLANNED, ROUTE, STEPS, assisted
@@ -150,3 +152,25 @@ async def test_a_no_after_the_yes_counts_until_the_step_starts(temporal_address:
     assert [str(step.status) for step in result.steps] == ["done", "refused"]
     assert [name for name, _ in desk.calls] == ["read_file"]
     assert result.budget.reserved == 0
+
+
+async def test_a_word_given_to_one_workflow_is_no_word_in_another_that_shares_its_router(
+    temporal_address: str, task_queue: str
+) -> None:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    kept = {"workflow_runner": UnsandboxedWorkflowRunner(), "max_cached_workflows": 10}
+    async with working(client, task_queue, workflows=[Sharing], **kept):
+        first, second = [
+            await client.start_workflow(
+                Sharing.run, f"Delete the file {name}.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+            )
+            for name in "ab"
+        ]
+        await until(first, "s1", ASKED)
+        await until(second, "s1", ASKED)
+        await first.signal(Sharing.approve, "s1")
+        assert await asyncio.wait_for(first.result(), 30) == ["done"]
+        assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
+        await second.cancel()
+    assert desk.calls == [("delete_file", {"path": "a.txt"})]
