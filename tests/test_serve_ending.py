@@ -12,7 +12,7 @@ from mcp import Client
 
 from orchestrator.mcp_server import SERVERS
 from tests.servers.start import alive, config, entry, text_of
-from tests.test_mcp_server import client_of, over_http
+from tests.test_mcp_server import COMMAND, client_of, over_http
 
 
 @pytest.fixture
@@ -27,6 +27,15 @@ async def _ended_quietly(process: asyncio.subprocess.Process) -> None:
     last_words = (await asyncio.wait_for(process.stderr.read(), 30)).decode()
     assert re.fullmatch(r"(quick: 8 tools stored in \S+ s\n)?", last_words)
     assert await asyncio.wait_for(process.wait(), 30) == 0
+
+
+_CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+_HELLO: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _CLIENT}
+
+
+def _call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
 def _token(told: str) -> str:
@@ -57,6 +66,32 @@ async def test_calls_under_way_are_answered(file: Path, tmp_path: Path, seconds:
             assert text_of(await asyncio.wait_for(waiting, 30)).startswith(said)
         await _ended_quietly(process)
     assert not alive(pid)
+
+
+async def test_over_stdio_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Path, tmp_path: Path) -> None:
+    command = [*COMMAND, "--config", str(file), "--store", str(tmp_path / "store")]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for line in _HELLO, _call(2, "search", query="process id"), _call(3, "call_tool", tool="quick:pid"):
+            process.stdin.write(f"{json.dumps(line)}\n".encode())
+            answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+        pid = answer["result"]["content"][0]["text"]
+        assert alive(pid)
+        waiting = _call(4, "call_tool", tool="quick:wait", arguments={"seconds": 60})
+        process.stdin.write(f"{json.dumps(waiting)}\n".encode())
+        await asyncio.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
+        assert answer["result"]["content"][0]["text"].startswith("OutcomeUnknown: quick:wait was sent")
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert not alive(pid)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
 async def test_a_client_that_listens_for_changes_is_let_go(file: Path, tmp_path: Path) -> None:

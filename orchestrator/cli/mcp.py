@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -241,28 +242,32 @@ async def serve(
 
     from orchestrator.gateway import Gateway
     from orchestrator.mcp.http_door import LOOPBACK, Tokens
-    from orchestrator.mcp_server import PATH, make_app, serve_http, serve_stdio
     from orchestrator.options import Options, default_store
     from orchestrator.router import Router
+    from orchestrator.serving import PATH, make_app, serve_http, serve_stdio
 
     if transport == "stdio":
         _refuse_http_options()
     tenant = tenant_from(organization, user)
     router = Router(store=store or default_store(), options=Options.from_env())
     async with Gateway(read_config(config), router_store(router), router, warm=warm, note=note) as gateway:
-        if transport == "stdio":
-            await serve_stdio(gateway, tenant)
+        if transport == "http":
+            token = secrets.token_urlsafe()
+            known = Tokens.read(tokens) if tokens else Tokens({token: tenant})
+            app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
+
+            def started(at: int) -> None:
+                note(f"serving http://{f'[{host}]' if ':' in host else host}:{at}{PATH}")
+                if not tokens:
+                    note(f"for {tenant}: Authorization: Bearer {token}")
+
+            await serve_http(app, host, port, started, gateway.stop)
             return 0
-        token = secrets.token_urlsafe()
-        known = Tokens.read(tokens) if tokens else Tokens({token: tenant})
-        app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
-
-        def started(at: int) -> None:
-            note(f"serving http://{f'[{host}]' if ':' in host else host}:{at}{PATH}")
-            if not tokens:
-                note(f"for {tenant}: Authorization: Bearer {token}")
-
-        await serve_http(app, host, port, started, gateway.stop)
+        told_to_end = await serve_stdio(gateway, tenant)
+    if told_to_end:
+        # Python would wait for the thread that reads standard input, which only the client can end.
+        await asyncio.get_running_loop().shutdown_default_executor()
+        os._exit(0)
     return 0
 
 
