@@ -222,9 +222,9 @@ def test_errors_hide_what_the_entry_brought_in_and_results_only_what_is_secret()
 
 def test_of_what_plain_names_hold_results_hide_only_random_texts_from_the_environment() -> None:
     env = {"REGION": "${R}", "CLUSTER": "${C}", "FOLDER": "${F}", "SHORT": "${S}", "WRITTEN": "q7mm2xw9z2"}
-    given = {"R": "q7mm2xw9z1", "C": "production-cluster", "F": "/srv/q7mm2xw9z3", "S": "b7m"}
+    given = {"R": "q7mm2xw9z1", "C": "production-cluster", "F": "/srv/q7mm2xw9z3", "S": "b7mx2"}
     secrets = one({"command": "x", "env": env}).servers["it"].launch(given).secrets
-    plain = "production-cluster /srv/q7mm2xw9z3 b7m q7mm2xw9z2"
+    plain = "production-cluster /srv/q7mm2xw9z3 b7mx2 q7mm2xw9z2"
     assert secrets.scrub_result(f"{plain} q7mm2xw9z1") == f"{plain} ***"
 
 
