@@ -191,7 +191,7 @@ class RunRequest:
 
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
     whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
-    their arguments to be seen in its progress: an approval that comes before a model filled them counts for nothing.
+    their arguments to be seen in its progress: an approval that comes before that counts for nothing.
     `steps_per_run` makes `toolroute.run` continue as new after so many steps (else when the server suggests it); within
     your own workflow (`ToolRouter.run`) nothing does.
     What RouteRequest has, too, means the same.

@@ -39,6 +39,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "refused": {"task": "Read the file a.txt", "limits": Limits(max_total_tokens=12_000)},
     "narrow": {"task": "Read the file a.txt and read the file b.txt", "parallel_steps": 1},
     "continued": {"task": "Read the file a.txt, then read the file b.txt", "steps_per_run": 1},
+    "early_yes": {"task": "Delete the file a.txt", "approve_destructive": True, "approval_timeout_s": 0.2},
     "unapproved": {"task": "Delete the file a.txt", "approve_destructive": True, "approval_timeout_s": 0.2},
 }
 
@@ -97,7 +98,8 @@ async def _runs(
 
 async def _record(version: str, name: str, client: Client, workflow: str, given: Any) -> None:
     """The histories of the first execution and of the last that it continued as, where they are not there yet."""
-    handle = await client.start_workflow(workflow, given, id=f"recorded-{name}", task_queue=QUEUE)
+    early: dict[str, Any] = {"start_signal": names.APPROVE, "start_signal_args": ["s1"]} if "early" in name else {}
+    handle = await client.start_workflow(workflow, given, id=f"recorded-{name}", task_queue=QUEUE, **early)
     if name.endswith("_approved"):
         await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
         await handle.signal(names.APPROVE, "s2")

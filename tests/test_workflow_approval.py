@@ -67,6 +67,32 @@ async def test_an_approval_before_there_was_anything_to_see_is_asked_for_again(
     assert result.steps[1].tokens > 0
 
 
+@pytest.mark.parametrize(("word", "ends"), [(names.APPROVE, "needs_approval"), (names.REJECT, "refused")])
+async def test_a_yes_before_there_was_a_plan_counts_for_nothing_and_a_no_stands(
+    temporal_address: str, task_queue: str, word: str, ends: str
+) -> None:
+    """As one has it that was meant for an earlier run of the same id."""
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    async with working(client, task_queue):
+        request = RunRequest(
+            task="Delete the file a.txt", tenant=TENANT, approve_destructive=True, approval_timeout_s=1.0
+        )
+        handle = await client.start_workflow(
+            names.RUN,
+            request,
+            id=f"run-{uuid4().hex[:8]}",
+            task_queue=task_queue,
+            result_type=RunResult,
+            start_signal=word,
+            start_signal_args=["s1"],
+        )
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    assert [str(step.status) for step in result.steps] == [ends]
+    assert desk.calls == []
+
+
 async def test_a_step_that_is_rejected_before_it_asks_is_not_filled(temporal_address: str, task_queue: str) -> None:
     async with assisted(temporal_address, task_queue, [PLANNED, STEPS, "Only read."]) as at:
         handle = await at.start(approve_destructive=True)

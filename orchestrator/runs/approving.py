@@ -37,6 +37,8 @@ class Approvals:
         The time counts from when it was first asked for, in an earlier execution too; a word that is there already is
         heard before the shortest timer.
         """
+        if step.id not in self.asked and self.words.get(step.id) and workflow.patched(names.ASKED_FIRST):
+            self.ask_anew(step)
         waited_s = workflow.time() - self.asked.setdefault(step.id, workflow.time())
         left_s = max(SHORTEST_S, self._request.approval_timeout_s - waited_s)
         try:
