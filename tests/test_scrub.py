@@ -20,10 +20,11 @@ def test_errors_hide_what_the_entry_brought_in_and_results_only_what_is_secret()
         "args": ["${OPAQUE}"],
         "env": {"NOTES": "/home/me/notes", "API_KEY": "s3cret-1", "LOG_LEVEL": "error", "ZONE": "Europe/Berlin"},
     }
+    entry["env"] |= {"TEAM": "web-7", "WORDS": "opensesameplease"}
     secrets = secrets_of(entry, OPAQUE="q7mm2xw9z1")
-    said = "error in /home/me/notes with s3cret-1 q7mm2xw9z1 in Europe/Berlin"
-    assert secrets.scrub(said) == "error in *** with *** *** in ***"
-    assert secrets.scrub_result(said) == "error in /home/me/notes with *** *** in Europe/Berlin"
+    said = "error in /home/me/notes with s3cret-1 q7mm2xw9z1 in Europe/Berlin: web-7 opensesameplease"
+    assert secrets.scrub(said) == "error in *** with *** *** in ***: *** ***"
+    assert secrets.scrub_result(said) == said.replace("s3cret-1 q7mm2xw9z1", "*** ***")
 
 
 def test_of_what_plain_names_hold_results_hide_only_random_texts_from_the_environment() -> None:
@@ -97,6 +98,11 @@ def test_secrets_among_the_arguments_are_hidden_and_the_rest_stays() -> None:
 def test_secrets_elsewhere_in_a_url_are_hidden(url: str, secret: str) -> None:
     secrets = secrets_of({"url": url})
     assert secrets.scrub_result(f"see {secret} here") == "see *** here"
+
+
+def test_a_readable_path_of_a_url_stays() -> None:
+    said = "no answer at https://h/organizations/our-own-department/mcp/v2"
+    assert secrets_of({"url": said.split()[-1]}).scrub_result(said) == said
 
 
 def test_each_line_of_a_long_key_is_hidden() -> None:
