@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from orchestrator.mcp_server import SERVERS
-from tests.servers.start import alive, config, entry, text_of
+from tests.servers.start import alive, config, entry, text_of, until
 from tests.test_mcp_server import COMMAND, client_of, over_http
 
 
@@ -92,6 +92,18 @@ async def test_over_stdio_a_signal_ends_it_though_its_client_keeps_the_input_ope
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {told}; exec sleep 60"]}
+    (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
+    process = await asyncio.create_subprocess_exec(*COMMAND[:-1], "servers", "--check", cwd=tmp_path)
+    await until(lambda: told.exists() and bool(told.read_text().strip()), 30)
+    assert alive(pid := told.read_text().strip())
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 20) == 143
+    assert not alive(pid)
 
 
 async def test_a_client_that_listens_for_changes_is_let_go(file: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the MCP commands share: which mcpServers file, and a coroutine as a command's body."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -51,6 +52,24 @@ def command_body(body: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, NoR
 
     @wraps(body)
     def run(*args: P.args, **kwargs: P.kwargs) -> NoReturn:
-        sys.exit(asyncio.run(body(*args, **kwargs)))
+        sys.exit(asyncio.run(_until_told(body(*args, **kwargs))))
 
     return run
+
+
+async def _until_told(body: Coroutine[Any, Any, int]) -> int:
+    """The body's exit code. SIGTERM cancels it, as Ctrl-C does, so that the servers which it started end with it."""
+    task, told = asyncio.current_task(), asyncio.Event()
+
+    def stop() -> None:
+        told.set()
+        if task is not None:
+            task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    try:
+        return await body
+    except asyncio.CancelledError:
+        if not told.is_set():
+            raise
+        return 128 + signal.SIGTERM
