@@ -23,7 +23,7 @@ BY_SCORE, WITHOUT_SERVERS, WITHOUT_PREREQUISITES = "by score", "without servers"
 that give what others require."""
 Places = NDArray[np.int64]
 Chances = tuple[Rows, ...]
-"""Of the candidates of the whole task, and of each part's."""
+"""Of the candidates of the whole task, and of each part's; where both legs run, of what is told beside them, too."""
 WAYS = ("bm25", "keyword", "semantic", "weighted", "rrf", "learnt", "auto")
 
 
@@ -50,7 +50,7 @@ def judge(example: Example, maps: Calibration) -> Judged:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate, confidence = _claims(example, maps)
     by_words = keyword, *(_widened(by_keyword(legs, part)[0], part.overlap) for part in example.parts)
-    by_meaning = learnt, *(by_both(legs, part)[0] for part in example.parts)
+    by_meaning = learnt, *(by_both(legs, part)[0] for part in (*example.parts, *example.told))
     words, meaning = _support(by_words, example), _support(by_meaning, example)
     orders["keyword"] = _ranked(by_words, words, example)
     orders["weighted"] = _ranked((vote(keyword, semantic), *by_meaning[1:]), meaning, example)
@@ -76,8 +76,9 @@ def _widened(chances: Rows, overlap: NDArray[np.bool_]) -> Rows:
 
 
 def _support(chances: Chances, example: Example) -> Chances:
-    """What each candidate's server says for it."""
-    servers = np.concatenate([example.servers, *(part.servers for part in example.parts)])
+    """What each candidate's server says for it; chances: of the whole, of each part, and of what is told, if any."""
+    parts = (*example.parts, *example.told)[: len(chances) - 1]
+    servers = np.concatenate([example.servers, *(part.servers for part in parts)])
     terms = round(np.expm1(example.query[QUERY.index("log_terms")]))
     ends = np.cumsum([len(own) for own in chances])[:-1]
     return tuple(np.split(support(servers, np.concatenate(chances), terms), ends))
@@ -91,10 +92,10 @@ def _ranked(
     if prerequisites:
         scores = _with_prerequisites(scores, example)
     order = _best_first(scores)
-    if not turns or not example.parts[1:]:
+    places = [part.places for part in (*example.parts, *example.told)[: len(chances) - 1]]
+    if not turns or len(places) < 2:
         return order
-    parts = zip((part.places for part in example.parts), map(supported, chances[1:], support[1:]), strict=True)
-    of_parts = chances_of(list(parts), len(order))
+    of_parts = chances_of(list(zip(places, map(supported, chances[1:], support[1:]), strict=True)), len(order))
     return order[in_turn(scores[order].tolist(), of_parts[:, order], ahead=1, most=MOST)]
 
 

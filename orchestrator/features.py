@@ -55,12 +55,13 @@ def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) 
 
 
 class Chosen:
-    """The candidates of each part of a query, one part's behind the other's, the whole's first.
+    """The candidates of each part of a query, one part's behind the other's, the whole's first, then its `clauses`'.
 
     `positions` [rows] says which tool a row of features is about, and `rows` which of them are of each part.
     """
 
-    def __init__(self, parts: Sequence[Positions]) -> None:
+    def __init__(self, parts: Sequence[Positions], clauses: int) -> None:
+        self.clauses = slice(1, 1 + clauses)
         self.positions = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self.rows = [slice(*bounds) for bounds in pairwise([0, *accumulate(map(len, parts))])]
         self._part = np.arange(len(parts)).repeat([len(own) for own in parts]) if len(parts) > 1 else None
@@ -102,8 +103,8 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
     rows[:, 8] = held
     rows[:, 9] = chosen.at(scores.named, servers)
     rows[:, 10] = chosen.at(scores.pairs, positions) / 10
-    if len(scores.parts) > 1:
-        clauses, whole = scores.parts[1:], chosen.rows[0]
+    if len(clauses := scores.parts[chosen.clauses]):
+        whole = chosen.rows[0]
         shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
         rows[whole, 4] = shares.max(axis=0)
     return rows
@@ -132,9 +133,9 @@ def semantic_features(
     rows[:, 6] = servers
     for place in chosen.rows:
         rows[place, 6] -= servers[place].max(initial=-1)
-    if len(cosines) > 1:
+    if len(clauses := exact[chosen.clauses]):
         whole = chosen.rows[0]
-        behind = exact[1:, positions[whole]] - exact[1:].max(axis=1, keepdims=True)
+        behind = clauses[:, positions[whole]] - clauses.max(axis=1, keepdims=True)
         rows[whole, 5] = behind.max(axis=0)
         rows[whole, 7] = _best_rank(behind)
     return rows

@@ -86,6 +86,23 @@ async def test_five_terse_parts_bring_their_five_tools_however_they_are_written_
     }
 
 
+TOLD = (
+    "Our customer wants her money back. Post the weather for Oslo to the trips channel, "
+    "create a jira issue about the slow map, and translate the letter to German."
+)
+
+
+async def test_a_sentence_that_only_tells_how_things_are_has_a_tool_where_both_legs_ran() -> None:
+    async with Router(sample()) as router:
+        both = await router.route(RouteRequest(query=TOLD, tenant="local", limit=5))
+        words = await router.route(RouteRequest(query=TOLD, tenant="local", limit=5, route_hint=RouteHint.KEYWORD))
+    why = {match.tool.key: match.why for match in both.matches}
+    assert 'moved up for "Our customer wants her money back"' in why["stripe:refund_charge"]
+    assert "stripe" not in {match.tool.server for match in words.matches}
+    assert both.gate_confidence == words.gate_confidence
+    assert both.recommended == ("jira:create_issue", "translate:translate_text")
+
+
 def test_a_part_is_described_beside_others_as_it_is_alone() -> None:
     index = Index(sample())
     found = Search(index, understand(THREE), shipped(), width=30).by_keyword()

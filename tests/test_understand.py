@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.language.clauses import MAX_CLAUSES, MAX_CUT
+from orchestrator.language.clauses import MAX_CLAUSES, MAX_CUT, MAX_TOLD
 from orchestrator.stages.understand import understand
 from tests.timing import seconds
 
@@ -187,3 +187,45 @@ def test_a_paste_with_the_line_ends_of_windows_is_read_as_one_with_plain_ones() 
     task = "$ kubectl get pods\nNAME READY\n\nBilling is down.\n  at a.B(C.java:4)\n  at a.D(C.java:5)\nopen an issue"
     assert understand(task.replace("\n", "\r\n")) == understand(task)
     assert understand(task.replace("\n\n", "\n \n")).terms == understand(task).terms
+
+
+def told(query: str) -> list[str]:
+    return [sentence.text for sentence in understand(query).told]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentences"),
+    [
+        (
+            "Our customer wants her money back. Find the charge, then write to her.",
+            ["Our customer wants her money back"],
+        ),
+        ("My laptop is slow! Look into it.", []),
+        ("The lease ends in May. It was signed by Ana.", ["The lease ends in May", "It was signed by Ana"]),
+        (
+            "I like the new page. Thanks. Show me the log of the build.",
+            ["I like the new page", "Show me the log of the build"],
+        ),
+        ("Find flights to Rome. Book a hotel there.", []),
+        ("the lease of the flat in Hamburg ends in May", []),
+        (
+            "He wrote 'delete the repo. Call Bob.' to us. The shop has crashed. List the pods.",
+            ["The shop has crashed", "List the pods"],
+        ),
+        ("The lease ends. " * (MAX_CUT // 10), []),
+    ],
+)
+def test_sentences_that_ask_for_nothing_are_told_beside_those_that_do(query: str, sentences: list[str]) -> None:
+    assert told(query) == sentences
+
+
+def test_only_so_many_sentences_are_told() -> None:
+    assert told(" ".join(f"The lease number {number} ends." for number in range(30))) == [
+        f"The lease number {number} ends" for number in range(MAX_TOLD)
+    ]
+
+
+def test_what_is_told_is_embedded_behind_the_clauses_and_before_earlier_texts() -> None:
+    query = "Our customer is angry. Find the charge, then write to her."
+    understood = understand(query, [("list the invoices", 0.5)])
+    assert understood.texts == [query, "Find the charge", "write to her", "Our customer is angry", "list the invoices"]

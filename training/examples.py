@@ -49,10 +49,10 @@ class Part:
 class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
-    `servers`: of which server each is, by number. `parts`: its clauses, where it has several. `required`: what each
-    candidate requires of other candidates, by their places. `alike`: the candidates' cosines with one another,
-    [candidates, candidates], 0 with themselves. `absent`: the same query searched with its relevant tools out of the
-    catalogue; None where it has none.
+    `servers`: of which server each is, by number. `parts`: its clauses, where it has several. `told`: the sentences
+    beside them. `required`: what each candidate requires of others, by their places. `alike`: the candidates' cosines
+    with one another, [candidates, candidates], 0 with themselves. `absent`: the same query searched with its relevant
+    tools out of the catalogue; None where it has none.
     """
 
     keyword: Rows
@@ -64,6 +64,7 @@ class Example:
     alike: NDArray[np.float16]
     servers: NDArray[np.int64]
     parts: tuple[Part, ...] = ()
+    told: tuple[Part, ...] = ()
     required: Mapping[int, tuple[Requirement, ...]] = field(default_factory=dict)
     absent: "Example | None" = None
 
@@ -157,7 +158,8 @@ def _example(
         gold=len(wanted),
         alike=_alike(semantic.vectors[found.chosen]),
         servers=index.keyword.server_of[found.chosen],
-        parts=tuple(_part(index, clause, found.chosen) for clause in found.clauses if len(clause.chosen)),
+        parts=_parts(index, found.clauses, found.chosen),
+        told=_parts(index, found.told, found.chosen),
         required=_required(search, found.chosen.tolist()),
     )
 
@@ -169,6 +171,10 @@ def _required(search: Search, chosen: Sequence[int]) -> dict[int, tuple[Requirem
         for position, place in place_of.items()
         if (found := search.unmet(position))
     }
+
+
+def _parts(index: Index, clauses: Sequence[ClauseFound], chosen: Positions) -> tuple[Part, ...]:
+    return tuple(_part(index, clause, chosen) for clause in clauses if len(clause.chosen))
 
 
 def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:

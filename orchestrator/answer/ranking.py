@@ -82,7 +82,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
     rivals = scores | {position: own[position] for position in lifted}
-    positions, moved_up = _in_turn(outcome, found.clauses, positions, rivals, named)
+    positions, moved_up = _in_turn(outcome, (*found.clauses, *found.told), positions, rivals, named)
     best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
     return Ranked(
         positions=positions,
@@ -169,9 +169,9 @@ def _in_turn(
     own = [supported(part.chances, part.support) for part in parts]
     chances = chances_of(list(zip(places, own, strict=True)), len(by_score))
     order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
-    best = chances.argmax(axis=0).tolist()
+    best, said = chances.argmax(axis=0).tolist(), (*outcome.understood.parts, *outcome.understood.told)
     moved = {
-        by_score[place]: outcome.understood.clauses[best[place]].text
+        by_score[place]: said[best[place]].text
         for now, place in enumerate(order)
         if now < place and chances[best[place], place] >= WORTH_TELLING
     }

@@ -5,7 +5,7 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked
@@ -13,6 +13,8 @@ from orchestrator.text import says
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2
+MAX_TOLD = 8
+"""Sentences beside the clauses that are searched for, too."""
 MAX_CUT = 4_000
 """A longer query is a pasted document: context, not a list of tasks."""
 
@@ -81,6 +83,22 @@ def split_clauses(text: str) -> list[str]:
     if len(clauses) > MAX_CLAUSES:
         clauses[MAX_CLAUSES - 1 :] = [" ".join(clauses[MAX_CLAUSES - 1 :])]
     return clauses
+
+
+def told_beside(text: str, clauses: Sequence[str]) -> list[str]:
+    """The sentences that hold none of these clauses and quote nothing; none where there are fewer than two of both."""
+    if len(text) > MAX_CUT:
+        return []
+    said = masked(text)
+    sentences = [bare for part in _SENTENCE.split(said) if (bare := part.strip(" ,.;!?"))]
+    if len(sentences) < 2:
+        return []
+    told = [
+        sentence
+        for sentence in sentences
+        if sentence in text and says(sentence, MIN_CLAUSE_TERMS) and not any(clause in sentence for clause in clauses)
+    ]
+    return told[:MAX_TOLD] if len(clauses) + len(told) > 1 else []
 
 
 def end_of_part(said: str, start: int) -> int:

@@ -1,5 +1,6 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +25,7 @@ from orchestrator.retrieval.servers import support
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
 from orchestrator.stages.semantic import SemanticIndex
-from orchestrator.stages.understand import Understood
+from orchestrator.stages.understand import Clause, Understood
 
 _CLAUSE_WIDTH = 10
 """Candidates of a leg that are looked at for one clause alone."""
@@ -35,8 +36,8 @@ _NAMED_WIDTH = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseFound:
-    """What one clause finds as a query of its own, by the legs that ran: candidates as in Candidates, each one's chance
-    to be right, and that of the best."""
+    """What a clause, or a sentence beside the clauses, finds as a query of its own, by the legs that ran: candidates as
+    in Candidates, each one's chance to be right, and that of the best."""
 
     chosen: Positions
     rows: Rows
@@ -70,7 +71,8 @@ class Candidates:
 
     `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
     `support`: how far its server speaks for each (servers.py); `sure`: the keyword leg's chance that its best
-    tool is right; `clauses`: what each finds, where there are several.
+    tool is right; `clauses`: what each finds, where there are several; `told`: what the sentences beside them find,
+    where both legs ran.
     """
 
     chosen: Positions
@@ -83,6 +85,7 @@ class Candidates:
     semantic: Probabilities | None = None
     merged: Probabilities | None = None
     clauses: tuple[ClauseFound, ...] = ()
+    told: tuple[ClauseFound, ...] = ()
 
     @property
     def opening(self) -> Opening:
@@ -114,11 +117,14 @@ class Search:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
-        clauses = understood.clauses if len(understood.clauses) > 1 else ()
-        terms = [understood.terms, *(clause.terms for clause in clauses)]
-        pairs = [understood.pairs, *(clause.pairs for clause in clauses)]
-        self._keyword = index.keyword.score(*terms, pairs=pairs, among=allowed)
         self._semantic: SemanticIndex | None = None
+        self._score(understood.parts)
+
+    def _score(self, parts: Sequence[Clause]) -> None:
+        """The keyword leg's scores and candidates of the whole and of these parts."""
+        terms = [self._understood.terms, *(part.terms for part in parts)]
+        pairs = [self._understood.pairs, *(part.pairs for part in parts)]
+        self._keyword = self._index.keyword.score(*terms, pairs=pairs, among=self._allowed)
         self._query = query_features(self._keyword, terms)
         self._queries = np.array(self._query)
         self._words = self._candidates(self._keyword.parts)
@@ -128,7 +134,10 @@ class Search:
         return self._describe(self._words)
 
     def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
-        """Both legs, each scoring the union of both legs' candidates. vectors: [1 + clauses, dimension]."""
+        """Both legs, each scoring the union of both legs' candidates. vectors: of what `Understood.texts` has but the
+        earlier texts, [1 + parts + told, dimension]."""
+        if self._understood.told:
+            self._score((*self._understood.parts, *self._understood.told))
         cosines = semantic.score(vectors, self._allowed)
         self._semantic = semantic
         near = self._candidates(cosines)
@@ -191,7 +200,8 @@ class Search:
 
     def _describe(self, several: list[Positions], cosines: NDArray[np.float32] | None = None) -> Candidates:
         """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]."""
-        chosen = Chosen(several)
+        asked = len(self._understood.parts)
+        chosen = Chosen(several, asked)
         rows = keyword_features(self._index.keyword, self._keyword, chosen)
         query = chosen.own(self._queries)
         overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
@@ -203,10 +213,10 @@ class Search:
             semantic = self._calibration.semantic(meaning, query)
             chances = blend(keyword, semantic, self._calibration.merged(rows, query))
         beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
-        whole, *clauses = chosen.rows
+        whole, *parts = chosen.rows
         found = [
             self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own], beside[own])
-            for number, own in enumerate(clauses, start=1)
+            for number, own in enumerate(parts, start=1)
         ]
         return Candidates(
             chosen=several[0],
@@ -218,7 +228,8 @@ class Search:
             sure=self._sure(keyword[whole], rows[whole], self._query[0]) if semantic is None else 0.0,
             semantic=None if semantic is None else semantic[whole],
             merged=None if semantic is None else chances[whole],
-            clauses=tuple(found),
+            clauses=tuple(found[:asked]),
+            told=tuple(found[asked:]),
         )
 
     def _clause(

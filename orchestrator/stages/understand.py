@@ -5,9 +5,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
-from orchestrator.language.clauses import MAX_CUT, split_clauses
+from orchestrator.language.clauses import MAX_CUT, split_clauses, told_beside
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
@@ -24,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Understood:
     """A query as the legs read it, and its clauses in order: the whole of what is asked, where it is one.
 
@@ -48,11 +49,22 @@ class Understood:
     only_forbids: bool = False
 
     @property
+    def parts(self) -> tuple["Clause", ...]:
+        """The clauses, if there are several."""
+        return self.clauses if len(self.clauses) > 1 else ()
+
+    @cached_property
+    def told(self) -> tuple["Clause", ...]:
+        """The sentences beside the parts, of a task of several: they ask for nothing and tell what it is about."""
+        said = told_beside(self.asked, [part.text for part in self.parts])
+        return tuple(_clause(text, self.slips) for text in said)
+
+    @property
     def texts(self) -> list[str]:
-        """What an embedder reads: what is asked, its clauses if several, the earlier texts; as they are meant, and
-        without quoted messages; acronyms with their words."""
-        clauses = [_unquoted(part.text, LEAST_OF_PART) for part in self.clauses] if len(self.clauses) > 1 else []
-        read = (_unquoted(self.asked), *clauses, *(_unquoted(text) for text, _ in self.earlier))
+        """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
+        meant, and without quoted messages; acronyms with their words."""
+        parts = [_unquoted(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
+        read = (_unquoted(self.asked), *parts, *(_unquoted(text) for text, _ in self.earlier))
         return [spelt_out(respelt(text, self.slips)) for text in read]
 
 
