@@ -89,6 +89,12 @@ async def test_a_corrected_name_is_told(router: Router) -> None:
     assert "'jiira' is read as the server 'jira'" in decision.warnings
 
 
+async def test_a_reason_says_by_which_word_its_own_server_is_named(router: Router) -> None:
+    decision = await router.route("use jira to create an issue, then use slakc to post a message")
+    named = {(match.tool.server, match.why.split(";")[0]) for match in decision.matches if "explicit" in match.evidence}
+    assert named == {("jira", 'server named by "jira"'), ("slack", 'server named by "slakc"')}
+
+
 async def test_tools_of_a_server_that_is_left_out_are_rejected_with_the_reason(router: Router) -> None:
     decision = await router.route("create an issue, but not in jira")
     assert all(match.tool.server != "jira" for match in decision.matches)
