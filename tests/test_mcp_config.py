@@ -106,7 +106,7 @@ def test_a_line_that_is_no_variable_is_told_without_its_text(tmp_path: Path, lin
     ("path", "said"),
     [
         ("nowhere.env", "envFile 'nowhere.env' cannot be read (No such file or directory): give"),
-        ("${workspaceFolder}/.env", "not set in the environment: workspaceFolder (in envFile); set it"),
+        ("${projectFolder}/.env", "not set in the environment: projectFolder (in envFile); set it"),
         ("${input:file}", "${input:file} (in envFile) is not understood"),
     ],
 )
@@ -128,6 +128,17 @@ def test_variables_are_replaced_everywhere() -> None:
     assert launch.command == "/opt/run"
     assert launch.args == ("--key=k1", "k1", "fallback", "", "$KEY", "a${{b")
     assert launch.env == {"A": "x-k1"}
+
+
+def test_the_folders_that_editors_put_in_are_the_working_folder_and_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    args = ["${workspaceFolder}/src", "${userHome}/notes", "${workspaceFolderBasename}", "${userHome:-none}"]
+    spec = one({"command": "x", "args": args}).servers["it"]
+    assert spec.launch({}).args == (f"{tmp_path}/src", "/home/me/notes", tmp_path.name, "none")
+    assert spec.launch({"userHome": "/else"}).args[1] == "/else/notes"
 
 
 def test_all_missing_variables_are_named_when_the_server_starts() -> None:

@@ -47,7 +47,7 @@ def without_name(server: str, error: str) -> str:
 
 def in_words(error: BaseException, secrets: Secrets) -> str:
     """One line for any exception, groups included; without secrets, which go before it is shortened."""
-    return secrets.scrub(_words(_leaf(error)))[:LONGEST]
+    return " ".join(secrets.scrub(_words(_leaf(error))).split())[:LONGEST]
 
 
 def _words(cause: BaseException) -> str:

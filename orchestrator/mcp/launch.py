@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import InvalidConfig
@@ -40,6 +41,13 @@ def expand(spec: "ServerSpec", environ: Mapping[str, str]) -> Launch:
     return _Expansion(spec, environ).launch()
 
 
+def _editors(name: str) -> str | None:
+    """What VS Code and Cursor put in themselves; what a person opened there is the working folder here."""
+    folder = Path.cwd()
+    known = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
+    return str(known[name]) if name in known else None
+
+
 class _Expansion:
     """Replaces variables over one entry; collects what is missing, so one error names all, and what is secret."""
 
@@ -70,6 +78,7 @@ class _Expansion:
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
             found = self._environ.get(name) or default if default is not None else self._environ.get(name)
+            found = _editors(name) if found is None else found
             if found is None:
                 self._missing[name] = where
                 return ""
