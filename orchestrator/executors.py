@@ -22,12 +22,12 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.exports import check_arguments
-from orchestrator.held import as_result, hold_bytes
+from orchestrator.held import MAX_RESULT_BYTES, as_result, hold_bytes
 from orchestrator.mcp.scrub import Secrets, header_secrets, url_secrets
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.threads import Threads
-from orchestrator.tokens import compact, count_tokens, cut
+from orchestrator.tokens import compact, count_tokens, cut, plain_size
 
 _FUNCTIONS = Threads(100, "toolroute function")
 """Temporal runs as many activities of a worker at a time."""
@@ -191,12 +191,17 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     """The result within its tokens and within what a history may hold; what is cut is marked."""
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
-    if structured is not None and count_tokens(compact(structured)) > max_tokens:
+    if structured is not None and _is_beyond(compact(structured), max_tokens):
         structured, truncated = None, True
     held = hold_bytes(
         replace(result, text=text, structured=structured, truncated=truncated or result.truncated, tokens=0)
     )
     return replace(held, tokens=count_tokens(held.text))
+
+
+def _is_beyond(written: str, max_tokens: int) -> bool:
+    """Whether it takes more; what no history holds is not counted first."""
+    return plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens
 
 
 def _executor(name: str, given: Registered) -> Executor:

@@ -124,15 +124,23 @@ def plain_size(text: str) -> int:
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:
-    """The text within a limit of estimated tokens, with a mark that tells how much was left out; and whether it was."""
+    """The text within a limit of estimated tokens, with a mark that tells how much was left out; and whether it was.
+
+    It is read only as far as the limit may reach: a tool's answer may be of many megabytes.
+    """
     import numpy as np
 
     if not text:
         return text, False
-    starts, tokens = _runs(text)
-    used = np.cumsum(tokens)
-    if used[-1] <= limit:
-        return text, False
+    read = 16 * max(limit, 64)
+    while True:
+        starts, tokens = _runs(text[:read])
+        used = np.cumsum(tokens)
+        if read >= len(text) and used[-1] <= limit:
+            return text, False
+        if read >= len(text) or (len(used) > 1 and used[-2] > limit):
+            break
+        read *= 4  # Long runs, or the last one goes on behind what was read.
     room = max(0, limit - count_tokens(_CUT_MARK) - 8)
     kept = int(np.searchsorted(used, room, side="right"))
     # A run may be longer than all the room (base64): three characters of it are never less than a token.

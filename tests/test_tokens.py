@@ -1,6 +1,7 @@
 """Token counts: an estimate that is never too low, and texts cut to a limit."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -66,3 +67,16 @@ def test_a_cut_text_stays_within_the_limit_and_says_what_was_left_out(text: str,
     assert text.startswith(kept)
     assert mark.startswith(f"{len(text) - len(kept):,} of {len(text):,} characters left out")
     assert count_tokens(kept) > limit / 3 - 30
+
+
+def test_a_long_text_is_read_only_as_far_as_it_may_be_kept() -> None:
+    text = "lorem ipsum ä " * 500_000
+    short, _ = cut(text[:10_000], 100)
+    tracemalloc.start()
+    kept, was_cut = cut(text, 100)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert was_cut
+    assert kept.partition("\n[cut")[0] == short.partition("\n[cut")[0]
+    assert f"of {len(text):,} characters" in kept
+    assert most < len(text) // 10
