@@ -23,7 +23,7 @@ from orchestrator.errors import (
 )
 from orchestrator.exports import check_arguments
 from orchestrator.held import MAX_RESULT_BYTES, as_result, hold_bytes
-from orchestrator.mcp.scrub import Secrets, header_secrets, url_secrets
+from orchestrator.mcp.scrub import LogFilter, Secrets, header_secrets, url_secrets
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.threads import Threads
@@ -88,8 +88,8 @@ class HttpExecutor(Executor):
     """Posts a call as JSON (`{"tool", "arguments", "tenant"}`) to one endpoint.
 
     The header `Idempotency-Key` carries the call's key. A JSON object or list in the reply becomes structured content.
-    Headers stay in this process: they enter no history, nor does a secret of the URL, even where the endpoint repeats
-    it. The client opens on the first call and lives with the executor.
+    Headers stay in this process: they enter no history and no log, nor does a secret of the URL, even where the
+    endpoint repeats it. The client opens on the first call and lives with the executor.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
@@ -112,7 +112,8 @@ class HttpExecutor(Executor):
         body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
         headers = {**self._headers, "Idempotency-Key": _as_header(call.idempotency_key)}
         try:
-            reply = await self._client.post(self.url, json=body, headers=headers)
+            with LogFilter(self._secrets):
+                reply = await self._client.post(self.url, json=body, headers=headers)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
         except httpx2.TransportError as error:

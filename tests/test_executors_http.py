@@ -1,6 +1,7 @@
 """Calls of an HTTP endpoint, over real HTTP: what it gets, and what its answers mean."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -98,8 +99,9 @@ async def test_a_key_of_any_letters_reaches_the_endpoint(endpoint: tuple[Endpoin
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_an_endpoint_that_repeats_its_credentials_tells_them_nobody(
-    endpoint: tuple[Endpoint, str], status: int
+    endpoint: tuple[Endpoint, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     server, url = endpoint
     server.reply = PlainTextResponse("you sent Bearer abc123 with key=4711x", status_code=status)
     http = HttpExecutor(f"{url}?key=4711x", headers={"Authorization": "Bearer abc123"})
@@ -109,8 +111,9 @@ async def test_an_endpoint_that_repeats_its_credentials_tells_them_nobody(
         said = str(error)
     await http.aclose()
     assert "you sent" in said
-    assert "abc123" not in said
-    assert "4711x" not in said
+    assert "HTTP Request" in caplog.text
+    assert "abc123" not in said + caplog.text
+    assert "4711x" not in said + caplog.text
 
 
 @pytest.mark.parametrize("value", ["Bearer abc\n", "Bearer abc ", "Bearer äbc"])
