@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.owner import OnChange
 from orchestrator.models import Tool
+from orchestrator.safety.suspicion import VOUCHED
 from orchestrator.store import Changes, Store
 
 AtHand = Callable[[], Catalogue | None]
@@ -173,7 +174,16 @@ def keep_current(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
 def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
     """The listed tools with what a catalogue added to those that are held."""
     by_name = {tool.name: tool for tool in held}
-    return [as_chosen(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
+    return [_with_additions(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
+
+
+def _with_additions(tool: Tool, held: Tool) -> Tool:
+    """The tool with the keywords and labels of the one that is held. Who vouched for that one has not read another."""
+    now = as_chosen(tool, held)
+    if now.hash == held.hash or VOUCHED not in now.labels:
+        return now
+    labels = {name: value for name, value in now.labels.items() if name != VOUCHED}
+    return replace(now, labels=labels, hash="")
 
 
 async def _is_own(store: Store, tenant: str, server: str) -> bool:

@@ -18,6 +18,8 @@ from orchestrator.safety.phrases import BLOCK, HINTS, ORDERS, PRAISE, first_of, 
 from orchestrator.text import STOP_WORDS, spaced
 from orchestrator.tokens import compact
 
+VOUCHED = "reviewed"
+"""The label that says, with `yes`, that somebody has read the tool."""
 MAX_KEYWORDS = 40
 LONG = 80
 """Words from which on a text can be stuffed: below, a list of what a tool covers is ordinary."""
@@ -43,7 +45,7 @@ def suspects(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
         said = _said(text, hinted.get(place, ()))
         if reasons := (*_hidden(text), *said, *_stuffed(tool)):
             found[tool.key] = reasons
-    return {tool.key: found[tool.key] for tool in tools if tool.key in found and tool.labels.get("reviewed") != "yes"}
+    return {tool.key: found[tool.key] for tool in tools if tool.key in found and tool.labels.get(VOUCHED) != "yes"}
 
 
 def _text_of(tool: Tool) -> str:
