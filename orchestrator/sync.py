@@ -14,7 +14,7 @@ from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.owner import OnChange
-from orchestrator.models import Tool
+from orchestrator.models import Kind, Tool
 from orchestrator.safety.suspicion import VOUCHED
 from orchestrator.store import Changes, Store
 
@@ -87,14 +87,16 @@ async def sync(
 ) -> SyncReport:
     """Connects each server once, bounded in parallel and with a deadline each, and makes the store's tools its own.
 
-    A server that fails keeps what is stored of it and takes no other one away. What the store or the embedder raises
-    is raised, once for all servers; the store is asked before any of them is connected.
+    A server that fails keeps what is stored of it and takes no other one away. The keywords and labels of a catalogue
+    stay. What the store or the embedder raises is raised, once for all servers; the store is asked before any of them
+    is connected.
     """
-    await asyncio.to_thread(store.servers, tenant)
+    known = (await asyncio.to_thread(store.load, tenant)).catalogue
     writing = asyncio.Lock()
 
     async def one(server: str) -> ServerReport:
-        report = await _sync_one(connections, store, tenant, server, writing)
+        held = [tool for tool in known.of_server(server) if tool.kind is Kind.MCP]
+        report = await _sync_one(connections, store, tenant, server, held, writing)
         if on_progress is not None:
             on_progress(report)
         return report
@@ -109,7 +111,7 @@ async def sync(
 
 
 async def _sync_one(
-    connections: Connections, store: Store, tenant: str, server: str, writing: asyncio.Lock
+    connections: Connections, store: Store, tenant: str, server: str, held: Sequence[Tool], writing: asyncio.Lock
 ) -> ServerReport:
     begin = time.monotonic()
     try:
@@ -117,7 +119,7 @@ async def _sync_one(
     except ToolrouteError as error:
         return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
     async with writing:
-        changes = await asyncio.to_thread(store.replace_server, tenant, server, inventory.tools)
+        changes = await asyncio.to_thread(store.replace_server, tenant, server, _as_held(inventory.tools, held))
     return ServerReport(
         server=server,
         tools=len(inventory.tools),

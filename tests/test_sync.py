@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.embed import OpenAIEmbedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.models import Tool
+from orchestrator.models import Kind, Tool
 from orchestrator.options import Options
 from orchestrator.store import SHARED, Changes, Store
 from orchestrator.sync import ServerReport, keep_stored, sync
@@ -60,6 +61,21 @@ async def test_a_second_sync_changes_nothing_and_a_change_is_told(store: Store) 
         await servers.call("library:change")
         changed = (await sync(servers, store, "org:1")).servers[0]
         assert changed.changes == Changes(changed=("add",), same=first.tools - 1)
+
+
+async def test_a_sync_keeps_the_keywords_and_labels_of_a_catalogue(store: Store) -> None:
+    added = Tool(server="library", name="add", keywords=("sum",), labels={"team": "sums"})
+    other = Tool(server="library", name="pid", labels={"team": "sums"}, kind=Kind.AGENT)
+    store.replace_server("org:1", "library", [added, other, replace(added, name="gone", hash="")])
+    async with Connections(config(library=LIBRARY)) as connections:
+        for changed in (2, 0):
+            (report,) = (await sync(connections, store, "org:1")).servers
+            assert len(report.changes.changed) == changed
+    now = {tool.name: tool for tool in store.load("org:1").tools}
+    assert (now["add"].keywords, now["add"].labels) == (("sum",), {"team": "sums"})
+    assert now["add"].description == "Add two numbers."
+    assert (now["pid"].kind, now["pid"].labels) == (Kind.MCP, {})
+    assert "gone" not in now
 
 
 async def test_a_server_that_fails_keeps_what_was_stored(store: Store) -> None:
