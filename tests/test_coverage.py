@@ -49,6 +49,22 @@ async def test_what_fifty_tools_cannot_hold_is_told_with_what_they_reach(router:
     assert f"coverage 0.999 cannot be had here: the 50 best tools reach {decision.coverage:g}" in decision.warnings
 
 
+@pytest.mark.parametrize(
+    ("most", "wanted", "count", "left_out"),
+    [(1, 0.9, 1, 0.25), (2, 0.9, 2, 0.1), (3, 0.999, 3, 0.0)],
+)
+def test_what_is_reached_is_the_highest_level_to_which_nothing_left_out_belongs(
+    most: int, wanted: float, count: int, left_out: float
+) -> None:
+    falling = tuple(1 - level for level in LEVELS)
+    found = Coverage(thresholds={"both": falling}).smallest(
+        [0.8, 0.4, 0.24], wanted, "both", most=most, everything=False
+    )
+    assert conformities([0.8, 0.4, 0.24]) == pytest.approx([1, 0.25, 0.1])
+    reached = max(level for level, least in zip(LEVELS, falling, strict=True) if least > left_out + 1e-9)
+    assert (found.count, found.coverage) == (count, reached)
+
+
 async def test_a_set_that_is_the_whole_catalogue_misses_nothing() -> None:
     async with Router(Catalogue([tool("bank:pay", "Pay a bill"), tool("bank:list", "List the bills")])) as router:
         decision = await covering(router, "pay the bill", 0.999)
