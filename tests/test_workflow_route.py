@@ -204,7 +204,20 @@ async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(temporal_
         told = await client.execute_workflow(
             Insistent.run, args=[task, f"{task_queue}-nobody"], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
         )
-    assert told == [["failed", "TimeoutError: activity ScheduleToStart timeout"]]
+    assert told == [["failed", "TimeoutError: no worker took it in time: see whether one serves its task queue"]]
+
+
+async def test_a_call_that_takes_too_long_says_whose_time_was_up(temporal_address: str, task_queue: str) -> None:
+    desk = Desk()
+    desk.release.clear()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    async with working(client, task_queue):
+        request = RunRequest(task="Delete the file a.txt", tenant=TENANT, call_timeout_s=1.0)
+        result = await client.execute_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        )
+    assert result.steps[0].status == "outcome_unknown"
+    assert "no answer within the time of one call: give more as call_timeout_s" in result.steps[0].reason
 
 
 @pytest.mark.parametrize("ended", ["terminated", "cancelled"])

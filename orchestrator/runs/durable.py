@@ -172,7 +172,17 @@ def why_failed(error: BaseException) -> tuple[str, str]:
         inner = inner.cause
     if isinstance(inner, ApplicationError):
         return inner.type or "ApplicationError", inner.message
+    if isinstance(inner, TimedOut) and inner.type in _LATE:
+        return type(inner).__name__, _LATE[inner.type]
     return type(inner).__name__, str(inner)
+
+
+_LATE = {
+    TimeoutType.START_TO_CLOSE: "no answer within the time of one call: give more as call_timeout_s",
+    TimeoutType.SCHEDULE_TO_START: "no worker took it in time: see whether one serves its task queue",
+    TimeoutType.HEARTBEAT: "its worker was lost, or too busy to say that it lives",
+}
+"""What Temporal's timeouts mean for a call, where it says `activity StartToClose timeout`."""
 
 
 def tokens_of(error: BaseException) -> int:
