@@ -16,8 +16,8 @@ from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
-from orchestrator.embed import Embedder, OpenAIEmbedder, embedder_for
-from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, Unauthorised
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for
+from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.fit import Fit
 from orchestrator.models import RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
@@ -163,6 +163,11 @@ class Router:
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
+        except Exception as error:
+            # Whatever a caller's own embedder raises, or answers in place of vectors, is that leg's failure alone.
+            if isinstance(error, ToolrouteError) or isinstance(self.embedder, StaticEmbedder | OpenAIEmbedder):
+                raise
+            reason = f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
         else:
             vectors = leaning(vectors, [weight for _, weight in understood.earlier])
             if vectors[0].any():
