@@ -207,6 +207,10 @@ def told(query: str) -> list[str]:
             ["I like the new page", "Show me the log of the build"],
         ),
         ("Find flights to Rome. Book a hotel there.", []),
+        (
+            "Can you find flights to Rome? Book a hotel there! The guests leave on Monday.",
+            ["The guests leave on Monday"],
+        ),
         ("the lease of the flat in Hamburg ends in May", []),
         (
             "He wrote 'delete the repo. Call Bob.' to us. The shop has crashed. List the pods.",
@@ -217,6 +221,11 @@ def told(query: str) -> list[str]:
 )
 def test_sentences_that_ask_for_nothing_are_told_beside_those_that_do(query: str, sentences: list[str]) -> None:
     assert told(query) == sentences
+
+
+def test_tasks_that_are_too_many_to_be_parts_of_their_own_are_not_told() -> None:
+    tasks = [f"Find the invoice number {number}." for number in range(MAX_CLAUSES + 3)]
+    assert told(" ".join([*tasks, "Our customer is angry."])) == ["Our customer is angry"]
 
 
 def test_only_so_many_sentences_are_told() -> None:

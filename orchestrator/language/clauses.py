@@ -86,17 +86,15 @@ def split_clauses(text: str) -> list[str]:
 
 
 def told_beside(text: str, clauses: Sequence[str]) -> list[str]:
-    """The sentences that hold none of these clauses and quote nothing; none where there are fewer than two of both."""
+    """The sentences that ask for nothing, or all of them where there are no clauses; none that quotes something, and
+    none where it would be the only part."""
     if len(text) > MAX_CUT:
         return []
-    said = masked(text)
-    sentences = [bare for part in _SENTENCE.split(said) if (bare := part.strip(" ,.;!?"))]
-    if len(sentences) < 2:
-        return []
+    sentences = [(part, part.strip(" ,.;!?")) for part in _SENTENCE.split(masked(text))]
     told = [
-        sentence
-        for sentence in sentences
-        if sentence in text and says(sentence, MIN_CLAUSE_TERMS) and not any(clause in sentence for clause in clauses)
+        bare
+        for part, bare in sentences
+        if bare in text and says(bare, MIN_CLAUSE_TERMS) and not (clauses and _asks(part))
     ]
     return told[:MAX_TOLD] if len(clauses) + len(told) > 1 else []
 

@@ -55,7 +55,8 @@ class Understood:
 
     @cached_property
     def told(self) -> tuple["Clause", ...]:
-        """The sentences beside the parts, of a task of several: they ask for nothing and tell what it is about."""
+        """The sentences beside the parts, which ask for nothing and tell what the task is about; of a task without
+        parts all sentences, if there are several."""
         said = told_beside(self.asked, [part.text for part in self.parts])
         return tuple(_clause(text, self.slips) for text in said)
 
