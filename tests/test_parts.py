@@ -1,5 +1,7 @@
 """A task of several parts: each part has its tools among the first matches."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Search
 from orchestrator.router import Router
+from orchestrator.stages import understand as understanding
 from orchestrator.stages.parts import in_turn
 from orchestrator.stages.understand import understand
 from tests.catalogues import sample, tool
@@ -52,6 +55,15 @@ async def test_named_servers_leave_room_for_the_other_parts_of_the_task(router: 
 async def test_the_second_recommendation_is_that_of_the_surest_part(router: Router) -> None:
     decision = await router.route("text Anna, refund the charge ch_3PqX, and translate the document to German")
     assert decision.recommended == ("translate:translate_document", "stripe:refund_charge")
+
+
+async def test_a_part_that_is_less_sure_of_a_tool_takes_nothing_from_one_that_is_surer_of_it(router: Router) -> None:
+    query = (
+        "refund the charge ch_3PqX of the customer, give the customer the money back, create a jira issue for the bug"
+    )
+    for task in (query, f"{query}, then raise a problem about the bug"):
+        decision = await router.route(RouteRequest(query=task, tenant="local", route_hint=RouteHint.KEYWORD))
+        assert decision.recommended == ("stripe:refund_charge", "jira:create_issue")
 
 
 @pytest.mark.parametrize("hint", list(RouteHint))
@@ -101,6 +113,22 @@ async def test_a_sentence_that_only_tells_how_things_are_has_a_tool_where_both_l
     assert "stripe" not in {match.tool.server for match in words.matches}
     assert both.gate_confidence == words.gate_confidence
     assert both.recommended == ("jira:create_issue", "translate:translate_text")
+
+
+async def test_the_keyword_leg_alone_spends_nothing_on_what_is_only_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    found = understanding.told_beside
+
+    def told_beside(text: str, clauses: Sequence[str]) -> list[str]:
+        asked.append(text)
+        return found(text, clauses)
+
+    monkeypatch.setattr(understanding, "told_beside", told_beside)
+    for hint in (RouteHint.SEMANTIC, RouteHint.KEYWORD):
+        async with Router(sample()) as router:
+            decision = await router.route(RouteRequest(query=TOLD, tenant="local", route_hint=hint))
+        assert decision.semantic_ran == bool(asked)
+        asked.clear()
 
 
 def test_a_part_is_described_beside_others_as_it_is_alone() -> None:

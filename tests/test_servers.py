@@ -58,6 +58,17 @@ async def test_a_tool_of_another_server_tells_why_it_scores_less() -> None:
         assert (LESS in match.why) == (match.tool.server != "stripe")
 
 
+async def test_what_stands_for_a_reason_of_its_own_is_not_told_to_score_less() -> None:
+    named = await routed(f"{STORY} with jira", limit=12)
+    raised = [match for match in named.matches if match.tool.server == "jira" and "explicit" in match.evidence]
+    assert len(raised) > 1
+    assert not any(LESS in match.why for match in raised)
+    assert any(LESS in match.why for match in named.matches)
+    led = await routed(f"{STORY}. Search the web for their company", limit=12)
+    assert led.matches[0].tool.key == "builtin:web_search"
+    assert LESS not in led.matches[0].why
+
+
 async def test_a_short_task_hears_every_server_alike() -> None:
     decision = await routed("send a message to Tom")
     assert len(set(servers(decision)[:3])) > 1

@@ -155,7 +155,7 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int, gives: Gives | None)
         notes.append(f'server named by "{said}"')
     if gives is not None:
         notes.append(str(gives))
-    if position in ranked.lowered and position != ranked.positions[0]:
+    if position in ranked.lowered:
         notes.append("its server has less of what is asked")
     if position in ranked.moved_up:
         notes.append(f'moved up for "{shorten(ranked.moved_up[position], 60, placeholder="…")}"')

@@ -26,8 +26,6 @@ WORTH_TELLING = 0.1
 """A tool that moved up for a part is told so when it is right for that part with at least this chance."""
 MOST_LIFTED = 5
 """So many tools of a named server are lifted: one with 80 tools that all fit a little must not fill the answer."""
-
-
 LITTLE = 0.5
 """A tool whose odds its server lowers to less than this share is told so."""
 
@@ -65,6 +63,7 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     """Merge the legs, put the floors under what was said outright, and order."""
     tools = outcome.index.catalogue.tools
     scores, evidence = _merged(outcome, found)
+    lowered = _lowered(outcome, found, best=next(iter(scores), -1))
     _lower_deprecated(outcome, scores)
     confidence = search.confidence(found)
     raised = _raise_prerequisites(outcome, search, scores, evidence)
@@ -82,13 +81,13 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
     rivals = scores | {position: own[position] for position in lifted}
-    positions, moved_up = _in_turn(outcome, (*found.clauses, *found.told), positions, rivals, named)
+    positions, moved_up = _in_turn(outcome, found, positions, rivals, named)
     best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
     return Ranked(
         positions=positions,
         moved_up=moved_up,
         raised=raised,
-        lowered=set() if outcome.request.fusion is Fusion.RRF else set(found.chosen[found.support < LITTLE].tolist()),
+        lowered=lowered - lifted - outcome.always.keys(),
         scores=scores,
         evidence=evidence,
         confidence=confidence,
@@ -110,6 +109,13 @@ def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict
     best_first = found.chosen[order].tolist()
     scores = dict(zip(best_first, probability[order].tolist(), strict=True))
     return scores, dict(zip(best_first, _evidence(found, order), strict=True))
+
+
+def _lowered(outcome: Outcome, found: Candidates, best: int) -> set[int]:
+    """The tools that score much lower for their server; the best keeps its score, and reciprocal ranks hear none."""
+    if outcome.request.fusion is Fusion.RRF:
+        return set()
+    return set(found.chosen[found.support < LITTLE].tolist()) - {best}
 
 
 def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> None:
@@ -143,22 +149,24 @@ def _raise_prerequisites(
 
 def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
     """The best tools of the parts that are surer of theirs than not, with what its server says, the surest first."""
-    sure = {}
+    sure: dict[int, float] = {}
     for part in parts:
         if len(part.chosen):
             best = int(np.argmax(part.chances))
-            sure[int(part.chosen[best])] = float(supported(np.array(part.sure), part.support[best]))
+            tool, own = int(part.chosen[best]), float(supported(np.array(part.sure), part.support[best]))
+            sure[tool] = max(own, sure.get(tool, 0.0))
     return sorted((p for p in sure if sure[p] >= SURE_OF_CLAUSE), key=lambda p: -sure[p])
 
 
 def _in_turn(
-    outcome: Outcome, parts: Sequence[ClauseFound], positions: list[int], rivals: dict[int, float], named: list[int]
+    outcome: Outcome, found: Candidates, positions: list[int], rivals: dict[int, float], named: list[int]
 ) -> tuple[list[int], dict[int, str]]:
     """The positions so that each part of the task has its tools among the first, and for which part each moved up.
 
     The best tool of each named server and what is settled, else the best of all, stays ahead; `rivals` are the scores
     by which the others compete.
     """
+    parts = (*found.clauses, *found.told)
     if not positions or len(parts) < 2 or outcome.request.coverage is not None or outcome.request.fusion is Fusion.RRF:
         return positions, {}
     first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
@@ -169,7 +177,9 @@ def _in_turn(
     own = [supported(part.chances, part.support) for part in parts]
     chances = chances_of(list(zip(places, own, strict=True)), len(by_score))
     order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
-    best, said = chances.argmax(axis=0).tolist(), (*outcome.understood.parts, *outcome.understood.told)
+    best, understood = chances.argmax(axis=0).tolist(), outcome.understood
+    # What is told is looked for where both legs ran alone.
+    said = (*understood.parts, *understood.told) if found.told else understood.parts
     moved = {
         by_score[place]: said[best[place]].text
         for now, place in enumerate(order)

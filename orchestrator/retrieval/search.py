@@ -47,10 +47,6 @@ class ClauseFound:
     support: Probabilities
     sure: float
 
-    @property
-    def best(self) -> int | None:
-        return int(self.chosen[np.argmax(self.chances)]) if len(self.chosen) else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
