@@ -106,6 +106,8 @@ def test_below_the_smallest_rung_the_tail_is_dropped() -> None:
     assert sum(tokens(match.tool) for match in kept) <= RUNGS[-1] // 2
     assert keys(kept) + keys(dropped) == keys(FOUND)
     assert fit(FOUND, 1, tokens) == ([], FOUND)
+    least = [LADDER[-1](match.tool) for match in FOUND]
+    assert keys(fit(FOUND, sum(map(tokens, least[:4])), tokens)[0]) == keys(FOUND)[:4]
 
 
 def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> None:
@@ -116,6 +118,13 @@ def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> N
     assert short.input_schema == taking("to", to="First sentence.", cc="First sentence.")
     assert bare.input_schema == {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     assert (short.key, short.hash) == (bare.key, bare.hash) == (long.key, long.hash)
+
+
+def test_short_descriptions_leave_out_other_prose_and_end_where_they_are_cut() -> None:
+    part = {"type": "string", "enum": ["a"], "title": "To", "default": "a", "examples": ["a"], "description": "x" * 90}
+    short = LADDER[1](tool("a:b", "y" * 200, input_schema={"properties": {"to": part}}))
+    cut = {"type": "string", "enum": ["a"], "description": "x" * 79 + "…"}
+    assert (short.description, short.input_schema) == ("y" * 159 + "…", {"properties": {"to": cut}})
 
 
 @pytest.mark.parametrize(
