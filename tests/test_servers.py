@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from orchestrator.answer.outcome import ASKED_LOOSELY
 from orchestrator.confidence import shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import embedder_for
@@ -64,9 +65,18 @@ async def test_what_stands_for_a_reason_of_its_own_is_not_told_to_score_less() -
     assert len(raised) > 1
     assert not any(LESS in match.why for match in raised)
     assert any(LESS in match.why for match in named.matches)
-    led = await routed(f"{STORY}. Search the web for their company", limit=12)
-    assert led.matches[0].tool.key == "builtin:web_search"
-    assert LESS not in led.matches[0].why
+    for capability, score in ((". Look it up.", 1.0), (", then google Bloom", ASKED_LOOSELY)):
+        led = await routed(f"{STORY}{capability}", limit=12)
+        search_web = next(match for match in led.matches if match.tool.key == "builtin:web_search")
+        assert search_web.score == score
+        assert LESS not in search_web.why
+
+
+async def test_servers_that_have_about_as_much_of_a_task_are_not_told_to_have_less() -> None:
+    tasks = "list overdue invoices, search flights, request time off, void envelope 17 and text him"
+    decision = await routed(tasks, route_hint=RouteHint.KEYWORD)
+    assert len({match.tool.server for match in decision.matches if match.score > 0.2}) == 4
+    assert not any(LESS in match.why for match in decision.matches)
 
 
 async def test_a_short_task_hears_every_server_alike() -> None:
@@ -81,8 +91,11 @@ async def test_a_part_that_another_server_alone_would_serve_recommends_nothing()
     assert {key.partition(":")[0] for key in decision.recommended} == {"stripe"}
 
 
-async def test_reciprocal_ranks_hear_no_server() -> None:
+async def test_reciprocal_ranks_hear_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     decision = await routed(STORY, fusion=Fusion.RRF, route_hint=RouteHint.SEMANTIC)
+    monkeypatch.setattr(search, "support", lambda servers, chances, terms: np.ones(len(chances)))
+    unheard = await routed(STORY, fusion=Fusion.RRF, route_hint=RouteHint.SEMANTIC)
+    assert decision.matches == unheard.matches
     assert not any(LESS in match.why for match in decision.matches)
 
 
