@@ -55,8 +55,9 @@ def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) 
 
 
 class Chosen:
-    """The candidates of each part of a query, one part's behind the other's, the whole's first, then its `clauses`'.
+    """The candidates of each part of a query, one part's behind the other's, the whole's first.
 
+    `clauses` are those parts, right behind the whole, by which its candidates are judged, too; given is how many.
     `positions` [rows] says which tool a row of features is about, and `rows` which of them are of each part.
     """
 

@@ -7,8 +7,10 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
-from orchestrator.features import KEYWORD
+from orchestrator.embed import embedder_for
+from orchestrator.features import KEYWORD, SEMANTIC
 from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Search
 from orchestrator.router import Router
@@ -113,6 +115,17 @@ async def test_a_sentence_that_only_tells_how_things_are_has_a_tool_where_both_l
     assert "stripe" not in {match.tool.server for match in words.matches}
     assert both.gate_confidence == words.gate_confidence
     assert both.recommended == ("jira:create_issue", "translate:translate_text")
+
+
+def test_what_is_only_told_is_no_clause_by_which_the_whole_is_judged() -> None:
+    index, embedder, understood = Index(sample()), embedder_for(Options()), understand(TOLD)
+    vectors = embedder.embed(understood.texts)
+    found = Search(index, understood, shipped(), width=30).by_both(index.semantic(embedder), vectors)
+    assert (len(found.clauses), len(found.told)) == (3, 1)
+    refund = index.catalogue.positions["stripe:refund_charge"]
+    best_clause = found.rows[found.chosen == refund][0, [*KEYWORD, *SEMANTIC].index("cos_clause_rank")]
+    assert found.told[0].chosen[found.told[0].chances.argmax()] == refund
+    assert best_clause > 0  # The best of any clause has 0.
 
 
 async def test_the_keyword_leg_alone_spends_nothing_on_what_is_only_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,14 @@ def test_only_so_many_sentences_are_told() -> None:
     ]
 
 
+def test_what_is_told_is_read_as_it_is_meant() -> None:
+    query = "Our custmer is angry. Find the charge, then write to her."
+    meant = understand(query.replace("custmer", "customer"))
+    slipped = understand(query, (), meant.terms)
+    assert slipped.slips == {"custmer": "customer"}
+    assert slipped.told[0].terms == meant.told[0].terms
+
+
 def test_what_is_told_is_embedded_behind_the_clauses_and_before_earlier_texts() -> None:
     query = "Our customer is angry. Find the charge, then write to her."
     understood = understand(query, [("list the invoices", 0.5)])

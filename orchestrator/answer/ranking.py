@@ -96,7 +96,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
 
 
 def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
-    """Each candidate's score and evidence, best first; reciprocal ranks are no chances that servers could speak for."""
+    """Each candidate's score and evidence, best first before servers spoke: reciprocal ranks are no chances that they
+    could speak for."""
     fusion = outcome.request.fusion or Fusion.LEARNT
     if found.merged is None or found.semantic is None:
         probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
@@ -104,8 +105,6 @@ def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict
         probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
     support = np.ones(len(order)) if fusion is Fusion.RRF else found.support
     probability = supported_behind_best(probability, support)
-    if fusion is not Fusion.RRF:
-        order = np.argsort(-probability, kind="stable")
     best_first = found.chosen[order].tolist()
     scores = dict(zip(best_first, probability[order].tolist(), strict=True))
     return scores, dict(zip(best_first, _evidence(found, order), strict=True))
