@@ -32,7 +32,7 @@ _REQUEST_CHARS = 250_000
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors that are compared by their dot product.
+    """Turns texts into vectors that are compared by their cosine.
 
     `id` changes whenever the vectors would; `remote` embedders are called in a thread, with a deadline.
     """
@@ -64,10 +64,25 @@ def unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
+def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """A row a text, of length 1; EmbedderUnavailable where a caller's own embedder answers something else."""
+    vectors = embedder.embed(texts)
+    if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
+        return vectors
+    rows = np.asarray(vectors, np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts):
+        raise EmbedderUnavailable(
+            f"embedder {embedder.id!r} answered {rows.shape} for {len(texts)} texts: one row each"
+        )
+    if not np.isfinite(rows).all():
+        raise EmbedderUnavailable(f"embedder {embedder.id!r} answered numbers that are not finite")
+    return unit(rows)
+
+
 def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     """A row a tool. A static model takes its facets one by one, so that a long description does not drown the name."""
     if not isinstance(embedder, StaticEmbedder):
-        return embedder.embed([card(tool) for tool in tools])
+        return vectors_of(embedder, [card(tool) for tool in tools])
     facets_of = [facets(tool) for tool in tools]
     total = np.zeros((len(tools), embedder.dimension), np.float32)
     for place in range(len(facets_of[0]) if facets_of else 0):

@@ -16,7 +16,7 @@ from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
-from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for, vectors_of
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.fit import Fit
 from orchestrator.models import RouteHint, RouteRequest, Turn
@@ -157,7 +157,7 @@ class Router:
         return request.coverage is not None or gate_confidence < self.options.gate
 
     async def _vectors(self, index: Index, understood: Understood, warnings: list[str]) -> NDArray[np.float32] | None:
-        """The query's vector and its clauses', [1 + clauses, dimension]; None, with a warning, when none can be had."""
+        """Vectors of the query, its parts and what is told, [1 + parts + told, dimension]; None, with a warning."""
         try:
             vectors = await self._embed(index, understood.texts)
             index.semantic(self.embedder).check(vectors)
@@ -178,10 +178,10 @@ class Router:
 
     async def _embed(self, index: Index, texts: list[str]) -> NDArray[np.float32]:
         if not self.embedder.remote and index.has_vectors:
-            return self.embedder.embed(texts)
+            return vectors_of(self.embedder, texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await self._threads.run(index.semantic, self.embedder)
-            return await self._threads.run(self.embedder.embed, texts)
+            return await self._threads.run(vectors_of, self.embedder, texts)
 
 
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> RouteRequest:

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from jsonschema import Draft202012Validator
 
 from orchestrator import Router, RouteRequest
 from orchestrator.catalogue import Catalogue
-from orchestrator.embed import OpenAIEmbedder
+from orchestrator.embed import OpenAIEmbedder, embedder_for
 from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.models import RouteHint, Tool
+from orchestrator.options import Options
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
 from tests.decisions import ALL, READ, decision, schema
@@ -138,3 +140,45 @@ async def test_whatever_a_callers_own_embedder_raises_leaves_the_keyword_answer(
     told = f"keyword leg alone: embedder 'broken' failed ({type(error).__name__}: {error})"
     assert decision.warnings == (told,)
     assert decision.matches[0].tool.key == "stripe:refund_charge"
+
+
+class OwnEmbedder:
+    """The shipped model's vectors, made into something else by a function."""
+
+    remote = False
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._model, self._make = embedder_for(Options()), make
+        self.id, self.dimension = "own", self._model.dimension
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self._make(self._model.embed(texts))
+
+
+HIRE = RouteRequest(query="a fresh hire joins our staff on Monday", tenant="local", route_hint=RouteHint.SEMANTIC)
+
+
+@pytest.mark.parametrize("make", [lambda rows: rows * 7, lambda rows: rows.tolist(), lambda rows: rows / 9])
+async def test_a_callers_own_embedder_may_answer_rows_of_any_length(make: Callable[[Any], Any]) -> None:
+    async with Router(sample(), embedder=OwnEmbedder(lambda rows: rows)) as router:
+        as_is = await router.route(HIRE)
+    async with Router(sample(), embedder=OwnEmbedder(make)) as router:
+        decision = await router.route(HIRE)
+    assert decision.confidence == pytest.approx(as_is.confidence, abs=1e-3)
+    assert [match.tool.key for match in decision.matches] == [match.tool.key for match in as_is.matches]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda rows: rows * float("nan"), "embedder 'own' answered numbers that are not finite"),
+        (lambda rows: rows[:1], "for 197 texts: one row each"),
+        (lambda rows: None, "embedder 'own'"),
+    ],
+)
+async def test_what_is_no_vector_for_each_text_leaves_the_keyword_answer(make: Callable[[Any], Any], told: str) -> None:
+    async with Router(sample(), embedder=OwnEmbedder(make)) as router:
+        decision = await router.route(HIRE)
+    (warning,) = [warning for warning in decision.warnings if warning.startswith("keyword leg alone")]
+    assert told in warning
+    assert decision.matches

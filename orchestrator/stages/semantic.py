@@ -46,7 +46,7 @@ class SemanticIndex:
             )
 
     def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:
-        """The leg: the query's vector in row 0 and its clauses' below, [parts, dimension], against every tool.
+        """The leg: the query's vector in row 0 and those of its parts below, [parts, dimension], against every tool.
 
         among: the tools that count [tools]; the others are as far as can be.
         """
