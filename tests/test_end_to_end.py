@@ -162,7 +162,9 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     history = await handle.fetch_history()
     called = [names.CALL_TOOL, names.CALL_TOOL, names.COMPLETE, names.CALL_TOOL, names.COMPLETE]
     assert scheduled(history) == [names.ROUTE, names.PLAN, *called]
-    assert _attempts(history) == [1, 1, 1, 1, 2, 1, 1]
+    attempts = _attempts(history)
+    assert attempts.pop(4) > 1  # Twice, and once more where a slow machine's new worker is late.
+    assert attempts == [1] * 6
     await replays(history, [RunWorkflow])
     _holds_no_key_prompt_or_catalogue(history, result)
 
