@@ -96,8 +96,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
 
 
 def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
-    """Each candidate's score and evidence, best first before servers spoke: reciprocal ranks are no chances that they
-    could speak for."""
+    """Each candidate's score and evidence, in the order of the fusion. Servers lower scores, but no reciprocal ranks,
+    which are no chances; `rank` orders by what is left."""
     fusion = outcome.request.fusion or Fusion.LEARNT
     if found.merged is None or found.semantic is None:
         probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
