@@ -122,8 +122,8 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     chances, rows = by_both(_legs(maps), example)
     if not len(chances):
         return gate, 0.0
-    sure = maps.confidence.chance(top_features(chances, rows, example.query, example.nearest(chances)))
-    return gate, min(sure, most_by_meaning(chances, rows, example.overlap))
+    sure = maps.confidence.chance(top_features(chances, rows, example.query))
+    return gate, min(sure, most_by_meaning(chances, rows, example.overlap, example.idle))
 
 
 def _sure(asked: Example | Part, maps: Calibration) -> tuple[float, float]:

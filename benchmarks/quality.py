@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from benchmarks import no_answer, peer_recall, pictures
+from benchmarks import no_answer, own_tasks, peer_recall, pictures
 from benchmarks.ablation import ablate, ablation_table
 from benchmarks.judging import WAYS, Judged, judge
 from benchmarks.page import write
@@ -23,7 +23,7 @@ from orchestrator.confidence import Calibration, from_json
 from orchestrator.embed import embedder_for
 from orchestrator.options import Options
 from training.confidence import fit_all
-from training.examples import Collected, collect, collect_small, sampled
+from training.examples import Collected, collect, collect_small, collect_tasks, sampled
 from training.sources import SETS
 
 T = TypeVar("T")
@@ -31,17 +31,19 @@ Means = dict[str, tuple[float, float]]
 """A way of ranking to its mean recall at 5 and at 10."""
 LEVER_TITLE = (
     "What each lever is worth: mean recall of the sets with both legs and the learnt merge, and the same with the\n"
-    "lever taken out and the maps fitted again. Both are fitted on the queries of this table alone, each set's\n"
+    "lever taken out and the maps fitted again. Both are fitted on the sets' queries of this table alone, each set's\n"
     "without its own; `worth` is what is lost without the lever, `pays on` counts the sets whose recall at 10 falls:"
 )
+TASKS_TITLE = "Tasks of our own over real servers, by kind, recall at 5 / at 10, each file with maps fitted without it:"
 FLOOR_TITLE = "What each floor does, on queries labelled `needs a tool` or not (the default is bold):"
 MOST_RANKED = 300
 """Queries of a set in the table of recall: some peers need a quarter of a second for each."""
 
 
-def fit_without(place: int, kinds: Sequence[Sequence[Collected]]) -> Calibration:
-    """Maps fitted on all sets but one. Each kind (whole, small) has the sets in the same order."""
-    return from_json(fit_all([one for sets in kinds for one in (*sets[:place], *sets[place + 1 :])]))
+def fit_without(place: int, kinds: Sequence[Sequence[Collected]], own: Sequence[Collected] = ()) -> Calibration:
+    """Maps fitted on all sets but one, and on these tasks of our own. Each kind (whole, small) has the sets in the same
+    order."""
+    return from_json(fit_all([*(one for sets in kinds for one in (*sets[:place], *sets[place + 1 :])), *own]))
 
 
 def spaced(of_a_set: Sequence[T]) -> Sequence[T]:
@@ -121,9 +123,11 @@ def main() -> None:
     asked = {folder.name: spaced(sampled(folder)) for folder in folders}
     peers = {folder.name: peer_recall.of_all(folder, asked[folder.name], arguments.keep) for folder in folders}
     kinds = [[way(folder, embedder) for folder in folders] for way in (collect, collect_small)]
-    maps = {folder.name: fit_without(place, kinds) for place, folder in enumerate(folders)}
+    own = collect_tasks(arguments.data, embedder)
+    maps = {folder.name: fit_without(place, kinds, own) for place, folder in enumerate(folders)}
     judged = {one.name: [judge(example, maps[one.name]) for example in one.examples] for one in kinds[0]}
-    parts = [tables(judged, peers)]
+    tasks = own_tasks.judge_all(arguments.data, [one for sets in kinds for one in sets], own)
+    parts = [tables(judged, peers), TASKS_TITLE, "\n".join(own_tasks.table(tasks))]
     if arguments.write:
         parts.append(pictures.draw_all(arguments.write, arguments.data, judged, maps, embedder))
     fewer = [[replace(one, examples=list(spaced(one.examples))) for one in kinds[0]], kinds[1]]

@@ -94,11 +94,11 @@ def from_json(record: dict[str, dict[str, object]]) -> Calibration:
 
 
 TOP = ("best", "lead", "mass", "second_share", "held")
-BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name", "query_in_tool", "kw_server")
-BEST_BOTH = ("kw_log_rank", "cos", "cos_z", "cos_best_clause", "cos_behind_best")
+BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name")
+BEST_BOTH = ("kw_log_rank", "cos_z", "cos_behind_best")
 GATE = (*TOP, *QUERY, *BEST_KEYWORD)
 """What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
-CONFIDENCE = (*GATE, *BEST_BOTH, "far", "nearest")
+CONFIDENCE = (*GATE, *BEST_BOTH, "far")
 """What the confidence reads."""
 FAR = 0.35
 """The cosine below which a tool that stands out of the others is still far from what was asked."""
@@ -110,15 +110,12 @@ _UNKNOWN = ASKED.index("unknown")
 _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
-def top_features(
-    probabilities: Probabilities, rows: Rows, query: Sequence[float], nearest: float | None = None
-) -> list[float]:
-    """GATE, or of CONFIDENCE with `nearest`, where the candidates' rows have the semantic features too.
+def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> list[float]:
+    """GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
     runner-up's share of the two, and how much of what the query says the best candidate holds. `far`: how much its
-    cosine lacks to FAR. `nearest`: its largest cosine with another candidate; a tool beside its like is less surely the
-    right one.
+    cosine lacks to FAR.
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
@@ -128,9 +125,9 @@ def top_features(
     mass = math.log(sum(clipped))
     held = own[_IN_TOOL] * query[_KNOWN]
     top = [odds, lead, mass, second / (best + second), held, *query[: len(QUERY)]]
-    if nearest is None:
+    if len(own) == len(KEYWORD):
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
-    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE]), nearest]
+    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE])]
 
 
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
@@ -145,14 +142,23 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
     return min(1.0, 2 * known * (1 - query[_UNKNOWN]))
 
 
-def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_]) -> float:
-    """The most confidence that the best candidate's cosine supports; less where it shares no word with the query.
+NOT_IDLE = -1.0
+"""The cosine of a query with what needs no tool, where the embedder was not taught any: as far as can be."""
+
+
+def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], idle: float) -> float:
+    """The most confidence that the best candidate's cosine supports; less where it shares no word with the query, and
+    where the query is about as near to what needs no tool (idle, a cosine).
 
     In a catalogue of five tools one is always far ahead of the others, also for a query that means nothing. On small
     catalogues drawn from the development sets 8 % of the best tools without a shared word were right at a cosine of
-    .25, 56 % at .45; and of those with one, none below .1 ("good morning", and a tool's "in good standing").
+    .25, 56 % at .45; and of those with one, none below .1. A query as near to what needs no tool as to its best tool
+    ("good morning", and a tool's "last good version") is claimed with .3 at most, and from .1 nearer with nothing: of a
+    thousand queries with an answer three are, and of seven of these one was right.
     """
     best = int(np.argmax(probabilities))
     cosine = float(rows[best, _COSINE])
     supported = 10 * (cosine - 0.16)
-    return min(1.0, max(0.0, supported if overlap[best] else min(supported, 2 * cosine - 0.2)))
+    if not overlap[best]:
+        supported = min(supported, 2 * cosine - 0.2)
+    return min(1.0, max(0.0, min(supported, 0.3 - 3 * (idle - cosine))))

@@ -91,23 +91,31 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     return unit(total)
 
 
+def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
+    """Where this embedder sets what needs no tool, [dimension]; None for one that was not taught it."""
+    return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
+
+
 class StaticEmbedder:
     """A static model in model2vec's folder format: a vector a token, weighted, summed, scaled to length 1.
 
-    Opened on first use; a query takes about 0.1 ms and no network.
+    Opened on first use; a query takes about 0.1 ms and no network. `no_tool`: the vector beside which the model was
+    taught to set what needs no tool [dimension]; None where its config.json names no such text.
     """
 
     remote = False
 
     def __init__(self, folder: Path) -> None:
         try:
-            json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             parts = [(folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
             self._load(*parts)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise InvalidConfig(
                 f"{folder} is no model2vec folder ({error}): it needs config.json, tokenizer.json and model.safetensors"
             ) from None
+        talk = config.get("no_tool") if isinstance(config, dict) else None
+        self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
         # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
         self.id = f"static-{hashlib.sha256(b''.join(parts)).hexdigest()[:12]}-facets"
 

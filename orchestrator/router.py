@@ -16,7 +16,7 @@ from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
-from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for, vectors_of
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for, no_tool_of, vectors_of
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.fit import Fit
 from orchestrator.models import RouteHint, RouteRequest, Turn
@@ -144,7 +144,7 @@ class Router:
         if len(index.catalogue) and self._wants_meaning(request, outcome.gate_confidence):
             vectors = await self._vectors(index, understood, warnings)
             if vectors is not None:
-                found = search.by_both(index.semantic(self.embedder), vectors)
+                found = search.by_both(index.semantic(self.embedder), vectors, no_tool_of(self.embedder))
                 outcome.semantic_ran, outcome.vector = True, vectors[0]
                 warnings += [index.note] if index.note else []
             clock.book("semantic")

@@ -1,14 +1,10 @@
 """The confidence: what its maps read, and how sure a tool beside its like may be."""
 
-import numpy as np
-import pytest
-
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, shipped
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.models import RouteHint, RouteRequest, Stage
-from orchestrator.stages.semantic import SemanticIndex
 from tests.catalogues import sample, tool
 
 
@@ -19,14 +15,6 @@ def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order
     assert maps.merged.features == (*KEYWORD, *SEMANTIC, *QUERY)
     assert maps.gate.features == GATE
     assert maps.confidence.features == CONFIDENCE
-
-
-def test_the_nearest_tool_is_another_one_and_never_below_zero() -> None:
-    vectors = np.array([[1, 0], [0.6, 0.8], [-1, 0]], np.float32)
-    index = SemanticIndex([tool("a:one"), tool("a:two"), tool("b:three")], vectors)
-    assert index.nearest(0, np.array([0, 1, 2])) == pytest.approx(0.6)
-    assert index.nearest(0, np.array([0, 2])) == 0
-    assert index.nearest(0, np.array([0])) == 0
 
 
 async def test_a_tool_beside_its_like_is_less_surely_the_right_one() -> None:

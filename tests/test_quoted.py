@@ -70,7 +70,7 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
     ("query", "tool"),
     [
         ("send Ana an email saying 'cancel the subscription'", "gmail:send_email"),
-        ('email Bo the text "roll back the release and restart the pods"', "gmail:send_email"),
+        ('send Bo an email with the text "roll back the release and restart the pods"', "gmail:send_email"),
         ("translate 'the invoice was refunded' into German", "translate:translate_text"),
         ('The user asked: "what is the weather in Oslo tomorrow?"', "weather:get_forecast"),
         ("My boss said: 'book a desk in the Berlin office for Monday'", "facilities:book_desk"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from orchestrator.answer import ranking
 from orchestrator.answer.outcome import ASKED_LOOSELY
 from orchestrator.confidence import shipped
 from orchestrator.decision import Decision
@@ -31,6 +32,10 @@ def servers(decision: Decision) -> list[str]:
     return [match.tool.server for match in decision.matches]
 
 
+def odds(chance: float) -> float:
+    return chance / (1 - chance)
+
+
 def strays(decision: Decision) -> float:
     """What the tools of other servers score in all."""
     return sum(match.score for match in decision.matches if match.tool.server != "stripe")
@@ -52,15 +57,19 @@ async def test_the_tools_of_a_long_task_come_from_fewer_servers(
 LESS = "its server has less of what is asked"
 
 
-async def test_a_tool_of_another_server_tells_why_it_scores_less() -> None:
-    decision = await routed(STORY, limit=30)
-    assert {match.tool.server == "stripe" for match in decision.matches} == {True, False}
-    for match in decision.matches:
-        assert (LESS in match.why) == (match.tool.server != "stripe")
+async def test_a_tool_whose_odds_its_server_halves_tells_why_it_scores_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = await routed(STORY, limit=30)
+    monkeypatch.setattr(search, "support", lambda servers, chances, terms: np.ones(len(chances)))
+    unheard = {match.tool.key: match.score for match in (await routed(STORY, limit=50)).matches}
+    told = {match.tool.key for match in heard.matches if LESS in match.why}
+    lowered = {m.tool.key for m in heard.matches if odds(m.score) < ranking.LITTLE * odds(unheard[m.tool.key])}
+    assert told == lowered
+    assert told
+    assert not any(key.startswith("stripe:") for key in told)
 
 
 async def test_what_stands_for_a_reason_of_its_own_is_not_told_to_score_less() -> None:
-    named = await routed(f"{STORY} with jira", limit=12)
+    named = await routed(f"{STORY} with jira, then close the issue", limit=12)
     raised = [match for match in named.matches if match.tool.server == "jira" and "explicit" in match.evidence]
     assert len(raised) > 1
     assert not any(LESS in match.why for match in raised)
@@ -75,7 +84,7 @@ async def test_what_stands_for_a_reason_of_its_own_is_not_told_to_score_less() -
 async def test_servers_that_have_about_as_much_of_a_task_are_not_told_to_have_less() -> None:
     tasks = "list overdue invoices, search flights, request time off, void envelope 17 and text him"
     decision = await routed(tasks, route_hint=RouteHint.KEYWORD)
-    assert len({match.tool.server for match in decision.matches if match.score > 0.2}) == 4
+    assert len({match.tool.server for match in decision.matches if match.score > 0.1}) == 4
     assert not any(LESS in match.why for match in decision.matches)
 
 

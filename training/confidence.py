@@ -1,7 +1,8 @@
 """Fits the maps of `orchestrator/data/calibration.json`: `python -m training.confidence --data ../shared`.
 
 Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries weighs the same,
-so that the largest does not decide. `--leave-out SET` fits on the others: what `benchmarks/quality.py` measures with.
+so that the largest does not decide; small catalogues and tasks of our own weigh less. `--leave-out SET` fits on the
+others: what `benchmarks/quality.py` measures with.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from orchestrator.embed import embedder_for
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
 from orchestrator.stages.merge import blend
-from training.examples import Collected, Example, Part, Rows, collect, collect_small
+from training.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
 from training.sources import SETS
 
 REMOVED = 0.02
@@ -127,12 +128,11 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
             if not len(probabilities) or not (example.gold or removed):
                 continue
             by_words = own.shape[1] == len(KEYWORD)
-            nearest = None if by_words else asked.nearest(probabilities)
-            rows.append(top_features(probabilities, own, asked.query, nearest))
+            rows.append(top_features(probabilities, own, asked.query))
             seen = asked.relevant[asked.overlap] if by_words else asked.relevant
             target.append(float(seen[int(np.argmax(probabilities))]))
             counts = REMOVED if removed and example.gold else 1.0
-            weight.append(counts * collected.weight / len(collected.examples))
+            weight.append(counts * collected.claims / len(collected.examples))
     return np.vstack(rows), np.array(target), np.array(weight)
 
 
@@ -150,6 +150,7 @@ def main() -> None:
     embedder = embedder_for(Options())
     folders = [arguments.data / "bench" / name for name in SETS if name != arguments.leave_out]
     sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
+    sets += collect_tasks(arguments.data, embedder)
     maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 

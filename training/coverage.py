@@ -19,7 +19,7 @@ from orchestrator.models import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.options import Options
 from orchestrator.router import Router
 from training.confidence import fit_all
-from training.examples import MOST_QUERIES, collect, collect_small
+from training.examples import MOST_QUERIES, collect, collect_small, collect_tasks
 from training.sources import SETS
 
 HINTS: dict[Legs, RouteHint] = {"keyword": RouteHint.KEYWORD, "both": RouteHint.SEMANTIC}
@@ -41,11 +41,12 @@ class Routed:
 
 
 def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
-    """For each set the maps that the others give."""
+    """For each set the maps that the others give, with the tasks of our own."""
     folders = [data / "bench" / name for name in SETS]
     sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
+    own = collect_tasks(data, embedder)
     return {
-        name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :]]))
+        name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :], *own]))
         for place, name in enumerate(SETS)
     }
 

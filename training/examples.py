@@ -12,19 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import CONFIDENCE, GATE, Calibration, from_json
-from orchestrator.embed import Embedder
+from orchestrator.confidence import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
+from orchestrator.embed import Embedder, no_tool_of
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement
 from orchestrator.retrieval.search import ClauseFound, Search
-from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
+from training.tasks import tasks
 
 WIDTH = 30
 SMALL = 0.3
 """How much a set's small catalogues weigh beside the set."""
+TASKS, TASKS_CLAIMS = 0.3, 0.08
+"""How much each file of tasks of our own weighs beside a set, where the tools' chances are fitted, and where the gate
+and the confidence are (docs/decisions.md)."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
 """Queries read of a set; the maps have 23 weights at most."""
@@ -50,9 +53,8 @@ class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
     `servers`: of which server each is, by number. `parts`: its clauses, where it has several. `told`: the sentences
-    beside them. `required`: what each candidate requires of others, by their places. `alike`: the candidates' cosines
-    with one another, [candidates, candidates], 0 with themselves. `absent`: the same query searched with its relevant
-    tools out of the catalogue; None where it has none.
+    beside them. `required`: what each candidate requires of others, by their places. `absent`: the same query searched
+    with its relevant tools out of the catalogue; None where it has none. `idle`: its cosine with what needs no tool.
     """
 
     keyword: Rows
@@ -61,25 +63,23 @@ class Example:
     overlap: NDArray[np.bool_]
     relevant: NDArray[np.bool_]
     gold: int
-    alike: NDArray[np.float16]
     servers: NDArray[np.int64]
     parts: tuple[Part, ...] = ()
     told: tuple[Part, ...] = ()
     required: Mapping[int, tuple[Requirement, ...]] = field(default_factory=dict)
     absent: "Example | None" = None
-
-    def nearest(self, chances: Rows) -> float:
-        """The largest cosine of the best candidate with another one."""
-        return float(self.alike[np.argmax(chances)].max(initial=0))
+    idle: float = NOT_IDLE
 
 
 @dataclass(slots=True)
 class Collected:
-    """All examples of one set."""
+    """All examples of one set, and what the set weighs where the tools' chances are fitted, and where the gate and the
+    confidence are."""
 
     name: str
     examples: list[Example] = field(default_factory=list)
     weight: float = 1.0
+    claims: float = 1.0
 
 
 def neutral() -> Calibration:
@@ -108,7 +108,7 @@ def collect_small(folder: Path, embedder: Embedder) -> Collected:
     """
     draw = random.Random(folder.name)
     records, tools = _records(folder), Catalogue.read(folder)
-    collected = Collected(f"{folder.name} (small)", weight=SMALL)
+    collected = Collected(f"{folder.name} (small)", weight=SMALL, claims=SMALL)
     for _ in range(SMALL_CATALOGUES):
         asked = draw.sample(records, 4)
         wanted = {key for record in asked for key in record["relevant"] if key in tools.positions}
@@ -117,6 +117,14 @@ def collect_small(folder: Path, embedder: Embedder) -> Collected:
         unanswerable = [{"query": stray(draw), "relevant": []} for _ in range(2)]
         collected.examples += _examples(index, [*asked, *unanswerable], embedder)
     return collected
+
+
+def collect_tasks(data: Path, embedder: Embedder) -> list[Collected]:
+    """The same of the tasks of our own, file by file."""
+    return [
+        Collected(one.name, _examples(Index(one.catalogue), one.records, embedder), TASKS, TASKS_CLAIMS)
+        for one in tasks(data)
+    ]
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
@@ -131,14 +139,14 @@ def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedde
         right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
         others = np.ones(len(index.catalogue), np.bool_)
         others[right] = False
-        search = partial(_example, index, index.semantic(embedder), understood, vectors, set(record["relevant"]))
+        search = partial(_example, index, embedder, understood, vectors, set(record["relevant"]))
         examples.append(replace(search(), absent=search(allowed=others) if right else None))
     return examples
 
 
 def _example(
     index: Index,
-    semantic: SemanticIndex,
+    embedder: Embedder,
     understood: Understood,
     vectors: NDArray[np.float32],
     wanted: set[str],
@@ -147,7 +155,7 @@ def _example(
 ) -> Example:
     """The candidates of one search, among all tools or among those allowed."""
     search = Search(index, understood, neutral(), width=WIDTH, allowed=allowed)
-    found = search.by_both(semantic, vectors)
+    found = search.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))
     keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
     return Example(
         keyword=found.rows[:, : len(KEYWORD)],
@@ -156,10 +164,10 @@ def _example(
         overlap=found.overlap,
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
-        alike=_alike(semantic.vectors[found.chosen]),
         servers=index.keyword.server_of[found.chosen],
         parts=_parts(index, found.clauses, found.chosen),
         told=_parts(index, found.told, found.chosen),
+        idle=found.idle,
         required=_required(search, found.chosen.tolist()),
     )
 
@@ -188,9 +196,3 @@ def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
         places=np.where(known, places, -1),
         servers=index.keyword.server_of[clause.chosen],
     )
-
-
-def _alike(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
-    cosines = (vectors @ vectors.T).astype(np.float16)
-    np.fill_diagonal(cosines, 0)
-    return cosines

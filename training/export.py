@@ -7,6 +7,8 @@ import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
+from training.sources import NO_TOOL
+
 CONFIG = {
     "model_type": "model2vec",
     "architectures": ["StaticModel"],
@@ -17,6 +19,7 @@ CONFIG = {
     "seq_length": 512,
     "max_length": 512,
     "embedding_dtype": "int8",
+    "no_tool": NO_TOOL,
 }
 
 

@@ -24,7 +24,7 @@ class Settings:
     scale: float = 20.0  # inverse temperature
     towards: float = 3.0
     similarities: float = 20.0
-    dropout: float = 0.1  # of tokens
+    dropout: float = 0.2  # of tokens
     seed: int = 17
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from training import sources, views
 from training.bags import TextTable
-from training.sources import Tool
+from training.sources import NO_TOOL, Tool
 from training.translations import Translation
 
+IDLE_TIMES = 8
 Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
 
 
@@ -24,7 +25,7 @@ class Family:
     left: np.ndarray
     right: np.ndarray
     key: np.ndarray
-    share: float  # of the training steps
+    share: float  # of the training steps, beside the others' shares
 
 
 def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:
@@ -70,6 +71,17 @@ def of_tasks(data: Path) -> Iterator[Pair]:
             for key in sorted(query.relevant):
                 if key in by_key:
                     yield query.text, views.card(by_key[key]), key
+
+
+def of_requests(data: Path) -> Iterator[Pair]:
+    """Requests in everyday words with each of their tools, whole and by name and first sentence; and what needs no
+    tool, often enough to weigh, with a text that is no tool's: so it is drawn away from the tools of the batch."""
+    for text, tools in sources.requests(data):
+        for tool in tools:
+            yield text, views.card(tool), tool.key
+            yield text, f"{views.name(tool)}. {views.first(tool)}", tool.key
+    for text in sources.idle() * IDLE_TIMES:
+        yield text, NO_TOOL, NO_TOOL
 
 
 def of_commands(data: Path) -> Iterator[Pair]:
@@ -126,6 +138,7 @@ def families(data: Path, catalogue: list[Tool], translated: list[Translation], t
         family("several", 0.1, of_several(catalogue), table),
         family("paraphrases", 0.03, of_paraphrases(data), table),
         family("tasks", 0.12, of_tasks(data), table),
+        family("requests", 0.6, of_requests(data), table),
         family("commands", 0.1, of_commands(data), table),
         family("translations", 0.12, of_translations(translated), table),
         family("words", 0.11, of_words(data), table),

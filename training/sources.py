@@ -19,6 +19,9 @@ SETS = (
 )
 """The development sets whose labels name tools."""
 
+WRITTEN = Path(__file__).parent / "written"
+"""What people say, written for toolroute and labelled with the tools that it takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -59,6 +62,25 @@ def tools(folder: Path) -> list[Tool]:
 
 def queries(folder: Path) -> list[Query]:
     return [Query(text=row["query"], relevant=frozenset(row["relevant"])) for row in rows(folder / "queries.jsonl")]
+
+
+def requests(data: Path) -> Iterator[tuple[str, list[Tool]]]:
+    """Each request of our own, with its tools: of the catalogue that its file is called after, or invented."""
+    invented = WRITTEN / "invented"
+    asked = [(path, data / "bench" / path.stem) for path in sorted((WRITTEN / "requests").glob("*.jsonl"))]
+    for path, folder in [*asked, (invented / "queries.jsonl", invented)]:
+        known = {tool.key: tool for tool in tools(folder)}
+        for row in rows(path):
+            yield row["query"], [known[key] for key in row["relevant"] if key in known]
+
+
+NO_TOOL = "smalltalk, chitchat"
+"""The text beside which what needs no tool is set; it goes with the model (`no_tool` in its config.json)."""
+
+
+def idle() -> list[str]:
+    """Messages of our own that need no tool."""
+    return (WRITTEN / "idle.txt").read_text(encoding="utf-8").splitlines()
 
 
 def catalogues(data: Path) -> list[Tool]:

@@ -19,6 +19,11 @@ def tasks(data: Path) -> list[str]:
     )
 
 
+def requests(data: Path) -> list[str]:
+    """What people say in everyday words, to tools and to nobody."""
+    return _unique([*(text for text, _ in sources.requests(data)), *sources.idle()])
+
+
 def commands(data: Path) -> list[str]:
     """English tldr tasks and page descriptions."""
     pages = [page for page in sources.rows(data / "train/tldr/pages.jsonl") if page["language"] == "en"]
@@ -36,6 +41,7 @@ def collections(data: Path, catalogue: list[Tool], translated: list[Translation]
     return {
         "first sentences": _unique(map(views.first, catalogue)),
         "tasks": tasks(data),
+        "requests": requests(data),
         "cards": _unique(map(views.card, catalogue)),
         "commands": commands(data),
         "apis": apis(data),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration
 from orchestrator.coverage import conformity
-from orchestrator.embed import Embedder
+from orchestrator.embed import Embedder, no_tool_of
 from orchestrator.models import MAX_LIMIT
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
@@ -71,7 +71,7 @@ def tried(
     def search(width: int, allowed: NDArray[np.bool_] | None) -> _Found:
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
-        both = found.by_both(index.semantic(embedder), vectors)
+        both = found.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))
         return _Found(words, both, found.confidence(both), found.unmet)
 
     there, away = search(WIDTH, None), search(WIDTH, others)

@@ -1,13 +1,20 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, Probabilities, most_by_meaning, most_by_words, top_features
+from orchestrator.confidence import (
+    NOT_IDLE,
+    Calibration,
+    Probabilities,
+    most_by_meaning,
+    most_by_words,
+    top_features,
+)
 from orchestrator.features import (
     Chosen,
     Positions,
@@ -68,7 +75,7 @@ class Candidates:
     `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
     `support`: how far its server speaks for each (servers.py); `sure`: the keyword leg's chance that its best
     tool is right; `clauses`: what each finds, where there are several; `told`: what the sentences beside them find,
-    where both legs ran.
+    where both legs ran; `idle`: the query's cosine with what needs no tool.
     """
 
     chosen: Positions
@@ -82,6 +89,7 @@ class Candidates:
     merged: Probabilities | None = None
     clauses: tuple[ClauseFound, ...] = ()
     told: tuple[ClauseFound, ...] = ()
+    idle: float = NOT_IDLE
 
     @property
     def opening(self) -> Opening:
@@ -129,9 +137,11 @@ class Search:
         """The keyword leg alone: candidates that share a term with the query, and what the best of them require."""
         return self._describe(self._words)
 
-    def by_both(self, semantic: SemanticIndex, vectors: NDArray[np.float32]) -> Candidates:
+    def by_both(
+        self, semantic: SemanticIndex, vectors: NDArray[np.float32], no_tool: NDArray[np.float32] | None = None
+    ) -> Candidates:
         """Both legs, each scoring the union of both legs' candidates. vectors: of what `Understood.texts` has but the
-        earlier texts, [1 + parts + told, dimension]."""
+        earlier texts, [1 + parts + told, dimension]. no_tool: where the embedder sets what needs none [dimension]."""
         if self._understood.told:
             self._score((*self._understood.parts, *self._understood.told))
         cosines = semantic.score(vectors, self._allowed)
@@ -140,7 +150,8 @@ class Search:
         chosen = [union(cosines.shape[1], *both) for both in zip(self._words, near, strict=True)]
         if self._allowed is not None:
             chosen = [positions[self._allowed[positions]] for positions in chosen]
-        return self._describe(chosen, cosines)
+        found = self._describe(chosen, cosines)
+        return found if no_tool is None else replace(found, idle=float(vectors[0] @ no_tool))
 
     def _candidates(self, parts: NDArray[np.float32]) -> list[Positions]:
         """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best, and
@@ -178,10 +189,8 @@ class Search:
             return self._sure(found.keyword[mask], found.rows[mask], self._query[0])
         if not len(found.merged[mask]):
             return 0.0
-        best, chosen = int(np.argmax(found.merged[mask])), found.chosen[mask]
-        nearest = self._semantic.nearest(int(chosen[best]), chosen)
-        top = top_features(found.merged[mask], found.rows[mask], self._query[0], nearest)
-        most = most_by_meaning(found.merged[mask], found.rows[mask], found.overlap[mask])
+        top = top_features(found.merged[mask], found.rows[mask], self._query[0])
+        most = most_by_meaning(found.merged[mask], found.rows[mask], found.overlap[mask], found.idle)
         return min(self._calibration.confidence.chance(top), most)
 
     def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:
@@ -238,8 +247,7 @@ class Search:
         support: Probabilities,
     ) -> ClauseFound:
         if len(chosen) and self._semantic is not None:
-            nearest = self._semantic.nearest(int(chosen[np.argmax(chances)]), chosen)
-            sure = self._calibration.confidence.chance(top_features(chances, rows, query, nearest))
+            sure = self._calibration.confidence.chance(top_features(chances, rows, query))
         else:
             sure = self._sure(chances, rows, query)
         return ClauseFound(

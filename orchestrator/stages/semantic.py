@@ -59,11 +59,6 @@ class SemanticIndex:
         found = np.ascontiguousarray(cosines.T[: len(queries)])
         return found if among is None else np.where(among, found, np.float32(-1))
 
-    def nearest(self, tool: int, among: NDArray[np.int64]) -> float:
-        """The largest cosine of a tool with another one of these; 0 where there is none, or none is positive."""
-        cosines = self.vectors[among] @ self.vectors[tool]
-        return float(cosines[among != tool].max(initial=0))
-
     def server_scores(
         self, cosines: NDArray[np.float64], among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:

@@ -1,0 +1,64 @@
+"""What needs no tool is nearer to that than to any tool, and is not claimed."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from orchestrator import Router
+from orchestrator.confidence import NOT_IDLE
+from orchestrator.confidence import shipped as shipped_maps
+from orchestrator.embed import StaticEmbedder, embedder_for, no_tool_of
+from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.options import Options
+from orchestrator.retrieval.index import Index
+from orchestrator.retrieval.search import Candidates, Search
+from orchestrator.stages.understand import understand
+from tests.catalogues import sample
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "good evening everybody",
+        "a limerick about a database that forgot its keys",
+        "cheers, you saved my morning",
+        "is a tomato a fruit?",
+        "do you believe in ghosts?",
+    ],
+)
+async def test_small_talk_ends_at_none_though_tools_share_its_words(router: Router, said: str) -> None:
+    decision = await router.route(RouteRequest(query=said, tenant="local", route_hint=RouteHint.SEMANTIC))
+    assert decision.stage is Stage.NONE
+    assert decision.recommended == ()
+
+
+@pytest.mark.parametrize("asked", ["my card got billed twice, give me one back", "do I need an umbrella on Friday?"])
+async def test_a_request_in_everyday_words_is_nearer_to_a_tool(router: Router, asked: str) -> None:
+    decision = await router.route(RouteRequest(query=asked, tenant="local", route_hint=RouteHint.SEMANTIC))
+    assert decision.stage is not Stage.NONE
+
+
+def test_the_shipped_model_sets_small_talk_nearer_to_no_tool_than_a_request() -> None:
+    embedder = embedder_for(Options())
+    no_tool = no_tool_of(embedder)
+    assert no_tool is not None
+    talk, request = embedder.embed(["hope you are having a lovely sunday", "refund the last charge of Ann"]) @ no_tool
+    assert talk > 2 * request
+
+
+def test_a_model_that_was_not_taught_what_needs_no_tool_claims_as_before(tmp_path: Path) -> None:
+    shipped = Path(str(files("orchestrator") / "data" / "embedder"))
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes((shipped / name).read_bytes())
+    (tmp_path / "config.json").write_text("{}")
+    assert no_tool_of(StaticEmbedder(tmp_path)) is None
+    found = [search("good morning", StaticEmbedder(folder)) for folder in (tmp_path, shipped)]
+    assert [one.idle == NOT_IDLE for one in found] == [True, False]
+
+
+def search(query: str, embedder: StaticEmbedder) -> Candidates:
+    index, understood = Index(sample()), understand(query)
+    vectors = embedder.embed(understood.texts)
+    found = Search(index, understood, shipped_maps(), width=30)
+    return found.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))

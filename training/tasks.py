@@ -1,0 +1,39 @@
+"""Tasks of our own over real servers, `training/written/tasks`: the maps are fitted to them, too.
+
+`CATALOGUE.NAME.jsonl` names tools of `bench/CATALOGUE`. The embedder is not trained on them.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue import Catalogue
+from training.sources import WRITTEN, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """One file: records with `query`, `relevant` and `category`, and all tools of the servers that they name."""
+
+    name: str
+    catalogue: Catalogue
+    records: list[dict[str, Any]]
+
+
+def tasks(data: Path) -> list[Tasks]:
+    """The files in the order of their names."""
+    files = sorted((WRITTEN / "tasks").glob("*.jsonl"))
+    return [_read(path, data / "bench" / path.name.partition(".")[0]) for path in files]
+
+
+def _read(path: Path, folder: Path) -> Tasks:
+    records = list(rows(path))
+    servers = {key.partition(":")[0] for record in records for key in record["relevant"]}
+    catalogue = Catalogue([tool for tool in _catalogue(folder).tools if tool.server in servers])
+    return Tasks(name=f"tasks {path.stem.partition('.')[2]}", catalogue=catalogue, records=records)
+
+
+@cache
+def _catalogue(folder: Path) -> Catalogue:
+    return Catalogue.read(folder)
