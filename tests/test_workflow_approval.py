@@ -40,6 +40,18 @@ async def test_a_step_asks_for_approval_with_the_arguments_that_a_model_filled(
     assert [step.arguments for step in over.steps] == [{}, {}]
 
 
+async def test_a_word_on_a_step_that_the_plan_does_not_have_is_told(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, REPLIES) as at:
+        handle = await at.start(approve_destructive=True)
+        await until(handle, "s2", ASKED)
+        await handle.signal(names.APPROVE, "s3")
+        await handle.signal(names.APPROVE, "s2")
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    (warning,) = result.warnings
+    assert warning == "approving or rejecting 's3' did nothing: the plan has no such step; its steps are s1, s2"
+
+
 async def test_what_was_used_to_fill_is_settled_once(temporal_address: str, task_queue: str) -> None:
     totals = []
     for ask in (False, True):

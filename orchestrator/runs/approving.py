@@ -1,6 +1,6 @@
 """A person's words on the steps whose tool may destroy something, and waiting for them. Deterministic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from temporalio import workflow
@@ -48,6 +48,15 @@ class Approvals:
         except TimeoutError:
             return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
         return _refused(step, tool) if self.rejected(step) else None
+
+    def unheard(self, steps: Sequence[Step]) -> list[str]:
+        """A warning, where there were words on steps that the plan does not have."""
+        known = [step.id for step in steps]
+        strangers = [repr(name[:80]) for name in self.words if name not in known]
+        if not strangers:
+            return []
+        those = f"its steps are {', '.join(known)}" if known else "it has no steps"
+        return [f"approving or rejecting {', '.join(strangers[:5])} did nothing: the plan has no such step; {those}"]
 
     def taken_back(self, step: Step, tool: Tool) -> StepOutcome | None:
         """How a step ends that was rejected after its approval, while it waited for its turn."""

@@ -115,7 +115,7 @@ class Run:
             budget=self._budget.report(),
             answer=said.text,
             extra_routes=tuple(self._extra),
-            warnings=(*plan.warnings, *said.warnings),
+            warnings=(*plan.warnings, *self._approvals.unheard(plan.steps), *said.warnings),
         )
 
     def approve(self, step: str, allowed: bool) -> None:
