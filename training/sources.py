@@ -64,23 +64,52 @@ def queries(folder: Path) -> list[Query]:
     return [Query(text=row["query"], relevant=frozenset(row["relevant"])) for row in rows(folder / "queries.jsonl")]
 
 
-def requests(data: Path) -> Iterator[tuple[str, list[Tool]]]:
-    """Each request of our own, with its tools: of the catalogue that its file is called after, or invented."""
+Request = tuple[str, list[Tool]]
+"""What people say, and its tools."""
+
+
+def requests(data: Path) -> Iterator[Request]:
+    """Each request of our own: of a catalogue's tools, or of invented ones."""
+    yield from _labelled("requests", data)
     invented = WRITTEN / "invented"
-    asked = [(path, data / "bench" / path.stem) for path in sorted((WRITTEN / "requests").glob("*.jsonl"))]
-    for path, folder in [*asked, (invented / "queries.jsonl", invented)]:
-        known = {tool.key: tool for tool in tools(folder)}
-        for row in rows(path):
-            yield row["query"], [known[key] for key in row["relevant"] if key in known]
+    yield from _asked(invented / "queries.jsonl", invented)
+
+
+def abroad(data: Path) -> Iterator[Request]:
+    """Requests of our own in other languages."""
+    yield from _labelled("languages", data)
+
+
+def _labelled(folder: str, data: Path) -> Iterator[Request]:
+    """Of the files of a folder; each is called after the catalogue whose tools it names."""
+    for path in sorted((WRITTEN / folder).glob("*.jsonl")):
+        yield from _asked(path, data / "bench" / path.stem)
+
+
+def _asked(path: Path, folder: Path) -> Iterator[Request]:
+    known = {tool.key: tool for tool in tools(folder)}
+    for row in rows(path):
+        yield row["query"], [known[key] for key in row["relevant"] if key in known]
+
+
+Story = list[Request]
+"""Its parts in their order, each with its tools; what only tells how things are has none."""
+
+
+def stories(data: Path) -> Iterator[Story]:
+    """Long tasks of our own."""
+    known = {f"{folder.name}/{tool.key}": tool for folder in (data / "bench").iterdir() for tool in tools(folder)}
+    for row in rows(WRITTEN / "stories.jsonl"):
+        yield [(part["text"], [known[key] for key in part["relevant"] if key in known]) for part in row["parts"]]
 
 
 NO_TOOL = "smalltalk, chitchat"
 """The text beside which what needs no tool is set; it goes with the model (`no_tool` in its config.json)."""
 
 
-def idle() -> list[str]:
-    """Messages of our own that need no tool."""
-    return (WRITTEN / "idle.txt").read_text(encoding="utf-8").splitlines()
+def idle(part: str = "taught") -> list[str]:
+    """Messages of our own that need no tool: those that the embedder is taught, or others (`unseen`)."""
+    return (WRITTEN / "idle" / f"{part}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def catalogues(data: Path) -> list[Tool]:

@@ -4,7 +4,8 @@ import random
 
 from training.sources import idle
 
-IDLE = idle()
+IDLE = idle("unseen")
+"""Not those that the embedder was taught: it is surer of them than of what a user says."""
 _SYLLABLES = ("zor", "blip", "qua", "vrr", "plo", "nk", "xil", "mur", "tav", "eef", "gro", "shu", "pim", "dal", "wex")
 
 

@@ -21,7 +21,14 @@ def tasks(data: Path) -> list[str]:
 
 def requests(data: Path) -> list[str]:
     """What people say in everyday words, to tools and to nobody."""
-    return _unique([*(text for text, _ in sources.requests(data)), *sources.idle()])
+    parts = (text for story in sources.stories(data) for text, _ in story)
+    said = [*(text for text, _ in sources.requests(data)), *parts, *sources.idle()]
+    return _unique(text for text in said if _latin(text))
+
+
+def _latin(text: str) -> bool:
+    """Whether the teacher, which reads English, knows its letters."""
+    return sum(letter > "\u024f" for letter in text if letter.isalpha()) * 4 <= len(text)
 
 
 def commands(data: Path) -> list[str]:
