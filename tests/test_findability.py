@@ -24,8 +24,8 @@ from tests.command_line import Run
 
 VAULT = "List everything that is kept in the vault of a subscription. Names come back, values do not."
 ALIKE = [
-    tool("vault:key_list", VAULT),
-    tool("vault:secret_list", VAULT),
+    tool("vault:north_list", VAULT),
+    tool("vault:south_list", VAULT),
     tool("mail:send", "Send a letter to a person by electronic mail, with files attached."),
     tool("weather:forecast", "Tell how warm and how wet the coming days will be in a city."),
     tool("music:play", "Play a song or a whole album on the speakers of a room."),
@@ -64,9 +64,9 @@ def test_a_tool_without_a_description_is_asked_for_by_its_name_and_parameters() 
 
 def test_two_tools_with_one_description_collide_and_the_words_of_their_names_mend_it() -> None:
     (pair,) = examined(ALIKE).collisions
-    assert pair.tools == ("vault:key_list", "vault:secret_list")
+    assert pair.tools == ("vault:north_list", "vault:south_list")
     assert min(pair.lost) > 0
-    for mend, word in zip(pair.mends, ("key", "secret"), strict=True):
+    for mend, word in zip(pair.mends, ("north", "south"), strict=True):
         assert mend is not None
         assert mend.words == (word,)
         assert mend.said == mend.queries

@@ -144,12 +144,12 @@ def test_a_schema_of_any_shape_can_shrink(schema: dict[str, object] | None) -> N
 
 async def test_a_deprecated_tool_scores_a_fifth_less_and_stands_behind_what_is_better_then() -> None:
     async def scores(maturity: str) -> dict[str, float]:
-        labels = {"notion:create-page": {"maturity": maturity}}
+        labels = {"jira:create_issue": {"maturity": maturity}}
         tools = [replace(known, labels=labels.get(known.key, known.labels)) for known in sample()]
         async with Router(Catalogue(tools)) as router:
-            decision = await router.route("create a ticket about the broken login page")
+            decision = await router.route("create an issue about the broken login")
         return {match.tool.key: match.score for match in decision.matches}
 
     kept, lowered = await scores("stable"), await scores("deprecated")
-    assert ([*kept][1:3], [*lowered][1:3]) == (["notion:create-page", "linear:createIssue"], [*kept][2:0:-1])
-    assert lowered["notion:create-page"] == pytest.approx(0.8 * kept["notion:create-page"])
+    assert ([*kept][1:3], [*lowered][1:3]) == (["jira:create_issue", "linear:createIssue"], [*kept][2:0:-1])
+    assert lowered["jira:create_issue"] == pytest.approx(0.8 * kept["jira:create_issue"])
