@@ -14,7 +14,7 @@ from training.sources import NO_TOOL, Tool
 from training.translations import Translation
 
 IDLE_TIMES = 16
-"""How often a message that needs no tool stands among the requests: at 8 it lost 2 of 18 cases (docs/decisions.md)."""
+"""How often a message that needs no tool stands among the requests (docs/decisions.md)."""
 Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
 
 
