@@ -50,7 +50,8 @@ def judge(example: Example, maps: Calibration) -> Judged:
         orders[str(fusion)] = merge(fusion, keyword, semantic, learnt)[1]
     gate, confidence = _claims(example, maps)
     by_words = keyword, *(_widened(by_keyword(legs, part)[0], part.overlap) for part in example.parts)
-    by_meaning = learnt, *(by_both(legs, part)[0] for part in (*example.parts, *example.told))
+    said = (*example.parts, *example.told)
+    by_meaning = learnt, *(supported(by_both(legs, part)[0], part.asking) for part in said)
     words, meaning = _support(by_words, example), _support(by_meaning, example)
     orders["keyword"] = _ranked(by_words, words, example)
     orders["weighted"] = _ranked((vote(keyword, semantic), *by_meaning[1:]), meaning, example)

@@ -8,7 +8,7 @@ import pytest
 from orchestrator import Router
 from orchestrator.confidence import NOT_IDLE
 from orchestrator.confidence import shipped as shipped_maps
-from orchestrator.embed import StaticEmbedder, embedder_for, no_tool_of
+from orchestrator.embed import Embedder, StaticEmbedder, embedder_for, no_tool_of
 from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
@@ -57,7 +57,34 @@ def test_a_model_that_was_not_taught_what_needs_no_tool_claims_as_before(tmp_pat
     assert [one.idle == NOT_IDLE for one in found] == [True, False]
 
 
-def search(query: str, embedder: StaticEmbedder) -> Candidates:
+REMARK = "She is strong but she hates needles."
+"""Without a doubt about it, `workflows:patient_referral` takes a place for this."""
+
+
+async def test_a_remark_that_asks_for_nothing_takes_no_place_from_what_is_asked(router: Router) -> None:
+    asked = "Refund the last charge of Ann, and open a jira issue about the slow map."
+    decision = await router.route(RouteRequest(query=f"{REMARK} {asked}", tenant="local", limit=5))
+    assert {match.tool.server for match in decision.matches} == {"stripe", "jira"}
+    assert not any(REMARK[:20] in match.why for match in decision.matches)
+
+
+async def test_a_part_that_begins_with_an_action_asks_however_near_to_small_talk_it_is(router: Router) -> None:
+    asked = "Search flights to Oslo, translate the letter to German, and text it to Ana."
+    decision = await router.route(RouteRequest(query=asked, tenant="local", limit=5))
+    assert {"amadeus", "translate", "twilio"} <= {match.tool.server for match in decision.matches}
+
+
+def test_a_remark_is_doubted_and_what_is_told_of_the_task_is_not() -> None:
+    told = "Our customer wants her money back."
+    found = search(
+        f"{told} {REMARK} Post the news to the trips channel, and create a jira issue.", embedder_for(Options())
+    )
+    customer, remark = found.told
+    assert customer.asking > 5 * remark.asking
+    assert [one.asking for one in found.clauses] == [1, 1]
+
+
+def search(query: str, embedder: Embedder) -> Candidates:
     index, understood = Index(sample()), understand(query)
     vectors = embedder.embed(understood.texts)
     found = Search(index, understood, shipped_maps(), width=30)

@@ -37,8 +37,8 @@ Rows = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Part:
-    """One clause's candidates: features by map, the places of those that are candidates of the query, too (-1), and
-    their servers by number."""
+    """One clause's candidates: features by map, the places of those that are candidates of the query, too (-1), their
+    servers by number, and what their odds are multiplied with, as it may ask for nothing."""
 
     keyword: Rows
     semantic: Rows
@@ -46,6 +46,7 @@ class Part:
     overlap: NDArray[np.bool_]
     places: NDArray[np.int64]
     servers: NDArray[np.int64]
+    asking: float
 
 
 @dataclass(slots=True)
@@ -195,4 +196,5 @@ def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
         overlap=clause.overlap,
         places=np.where(known, places, -1),
         servers=index.keyword.server_of[clause.chosen],
+        asking=clause.asking,
     )

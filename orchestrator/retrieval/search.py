@@ -1,7 +1,7 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -28,9 +28,10 @@ from orchestrator.features import (
 from orchestrator.language.identified import identified_in
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
-from orchestrator.retrieval.servers import support
+from orchestrator.retrieval.servers import support, supported
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
+from orchestrator.stages.parts import asking
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Clause, Understood
 
@@ -44,7 +45,8 @@ _NAMED_WIDTH = 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseFound:
     """What a clause, or a sentence beside the clauses, finds as a query of its own, by the legs that ran: candidates as
-    in Candidates, each one's chance to be right, and that of the best."""
+    in Candidates, each one's chance to be right, and that of the best. `asking`: what their odds were multiplied with,
+    as it may ask for nothing."""
 
     chosen: Positions
     rows: Rows
@@ -53,6 +55,7 @@ class ClauseFound:
     chances: Probabilities
     support: Probabilities
     sure: float
+    asking: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +153,7 @@ class Search:
         chosen = [union(cosines.shape[1], *both) for both in zip(self._words, near, strict=True)]
         if self._allowed is not None:
             chosen = [positions[self._allowed[positions]] for positions in chosen]
-        found = self._describe(chosen, cosines)
-        return found if no_tool is None else replace(found, idle=float(vectors[0] @ no_tool))
+        return self._describe(chosen, cosines, None if no_tool is None else vectors @ no_tool)
 
     def _candidates(self, parts: NDArray[np.float32]) -> list[Positions]:
         """The best of each part by one leg's scores [parts, tools]; of the whole also the named servers' best, and
@@ -203,24 +205,35 @@ class Search:
         """The postings of the query's words."""
         return self._keyword.columns
 
-    def _describe(self, several: list[Positions], cosines: NDArray[np.float32] | None = None) -> Candidates:
-        """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]."""
+    def _describe(
+        self,
+        several: list[Positions],
+        cosines: NDArray[np.float32] | None = None,
+        idle: NDArray[np.float32] | None = None,
+    ) -> Candidates:
+        """The candidates of the whole, with those of the clauses described beside them. cosines: [parts, tools]; idle:
+        each part's with what needs no tool [parts], where that is known."""
         asked = len(self._understood.parts)
         chosen = Chosen(several, asked)
         rows = keyword_features(self._index.keyword, self._keyword, chosen)
         query = chosen.own(self._queries)
         overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
         keyword = chances = self._calibration.keyword(rows, query) * overlap
-        semantic = None
+        semantic, asks = None, np.ones(len(several))
         if cosines is not None and self._semantic is not None:
             meaning = semantic_features(self._semantic, cosines, chosen, self._allowed)
             rows = np.concatenate([rows, meaning], axis=1)
             semantic = self._calibration.semantic(meaning, query)
             chances = blend(keyword, semantic, self._calibration.merged(rows, query))
+            if idle is not None:
+                asks[1:] = self._asking(idle[1:], cosines[1:])
+                chances = supported(chances, chosen.own(asks))
         beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
         whole, *parts = chosen.rows
         found = [
-            self._clause(several[number], rows[own], self._query[number], overlap[own], chances[own], beside[own])
+            self._clause(
+                several[number], rows[own], self._query[number], overlap[own], chances[own], beside[own], asks[number]
+            )
             for number, own in enumerate(parts, start=1)
         ]
         return Candidates(
@@ -235,7 +248,13 @@ class Search:
             merged=None if semantic is None else chances[whole],
             clauses=tuple(found[:asked]),
             told=tuple(found[asked:]),
+            idle=NOT_IDLE if idle is None else float(idle[0]),
         )
+
+    def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:
+        """What to multiply the odds of the tools of each part with [parts], as it may ask for nothing."""
+        acts = [part.acts for part in (*self._understood.parts, *self._understood.told)]
+        return asking(np.array(acts, np.bool_), idle, cosines.max(axis=1))
 
     def _clause(
         self,
@@ -245,11 +264,19 @@ class Search:
         overlap: NDArray[np.bool_],
         chances: Probabilities,
         support: Probabilities,
+        asking: float,
     ) -> ClauseFound:
         if len(chosen) and self._semantic is not None:
             sure = self._calibration.confidence.chance(top_features(chances, rows, query))
         else:
             sure = self._sure(chances, rows, query)
         return ClauseFound(
-            chosen=chosen, rows=rows, query=query, overlap=overlap, chances=chances, support=support, sure=sure
+            chosen=chosen,
+            rows=rows,
+            query=query,
+            overlap=overlap,
+            chances=chances,
+            support=support,
+            sure=sure,
+            asking=asking,
         )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from orchestrator.language.clauses import MAX_CUT, split_clauses, told_beside
+from orchestrator.language.clauses import MAX_CUT, first_word, split_clauses, told_beside
+from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
@@ -71,11 +72,12 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A part of the query that may be a task of its own."""
+    """A part of the query that may be a task of its own. `acts`: it begins with an action ("text him")."""
 
     text: str
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
+    acts: bool = True
 
 
 def understand(
@@ -136,7 +138,8 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     meant = respelt(text, wrong)
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
-    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted))
+    acts = may_act(first_word(text))
+    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts)
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
