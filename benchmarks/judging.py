@@ -11,7 +11,7 @@ from orchestrator.models import Fusion
 from orchestrator.retrieval.prerequisites import raised_among
 from orchestrator.retrieval.servers import support, supported, supported_behind_best
 from orchestrator.stages.merge import merge, vote
-from orchestrator.stages.parts import chances_of, in_turn
+from orchestrator.stages.parts import in_turn, raised_by_parts
 from training.confidence import by_both, by_keyword
 from training.examples import Example, Part, Rows
 
@@ -89,15 +89,23 @@ def _ranked(
     chances: Chances, support: Chances, example: Example, *, prerequisites: bool = True, turns: bool = True
 ) -> Places:
     """The order by these chances, as `route` has it."""
-    scores = supported_behind_best(chances[0], support[0])
+    of_parts = _of_parts(chances[1:], support[1:], example)
+    scores = raised_by_parts(supported_behind_best(chances[0], support[0]), of_parts)
     if prerequisites:
         scores = _with_prerequisites(scores, example)
     order = _best_first(scores)
-    places = [part.places for part in (*example.parts, *example.told)[: len(chances) - 1]]
-    if not turns or len(places) < 2:
+    if not turns or len(of_parts) < 2:
         return order
-    of_parts = chances_of(list(zip(places, map(supported, chances[1:], support[1:]), strict=True)), len(order))
     return order[in_turn(scores[order].tolist(), of_parts[:, order], ahead=1, most=MOST)]
+
+
+def _of_parts(chances: Chances, support: Chances, example: Example) -> Rows:
+    """Each candidate's chance for each part alone [parts, candidates]; 0 where the part has not found it."""
+    found = np.zeros((len(chances), len(example.relevant)))
+    parts = (*example.parts, *example.told)[: len(chances)]
+    for row, part, own in zip(found, parts, map(supported, chances, support), strict=True):
+        row[part.places[part.places >= 0]] = own[part.places >= 0]
+    return found
 
 
 def _with_prerequisites(scores: Rows, example: Example) -> Rows:

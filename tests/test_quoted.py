@@ -5,6 +5,7 @@ import pytest
 from orchestrator import Router
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, without_messages
+from orchestrator.language.sending import in_full
 from orchestrator.models import Stage
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
@@ -70,7 +71,7 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
     ("query", "tool"),
     [
         ("send Ana an email saying 'cancel the subscription'", "gmail:send_email"),
-        ('send Bo an email with the text "roll back the release and restart the pods"', "gmail:send_email"),
+        ('email Bo the text "roll back the release and restart the pods"', "gmail:send_email"),
         ("translate 'the invoice was refunded' into German", "translate:translate_text"),
         ('The user asked: "what is the weather in Oslo tomorrow?"', "weather:get_forecast"),
         ("My boss said: 'book a desk in the Berlin office for Monday'", "facilities:book_desk"),
@@ -116,7 +117,7 @@ def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(t
 
 @pytest.mark.parametrize("line", ["$ Email the log to Bo", "may 03 12:00:02 is when it ended, email Bo"])
 def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str) -> None:
-    assert line in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
+    assert in_full(line) in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
 
 
 @pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
@@ -136,4 +137,4 @@ def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) 
     ],
 )
 def test_prices_times_and_headings_are_no_console_and_no_log(query: str) -> None:
-    assert understand(query).texts[0] == query
+    assert understand(query).texts[0] == in_full(query)

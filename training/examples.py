@@ -17,7 +17,7 @@ from orchestrator.embed import Embedder, no_tool_of
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement
-from orchestrator.retrieval.search import ClauseFound, Search
+from orchestrator.retrieval.search import ClauseFound, Search, places_among
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
 from training.tasks import tasks
@@ -187,8 +187,7 @@ def _parts(index: Index, clauses: Sequence[ClauseFound], chosen: Positions) -> t
 
 
 def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
-    places = np.searchsorted(chosen, clause.chosen).clip(max=max(len(chosen) - 1, 0))
-    known = chosen[places] == clause.chosen if len(chosen) else np.zeros(len(places), np.bool_)
+    places, known = places_among(chosen, clause.chosen)
     return Part(
         keyword=clause.rows[:, : len(KEYWORD)],
         semantic=clause.rows[:, len(KEYWORD) :],

@@ -1,6 +1,6 @@
 """The order of the candidates: legs merged, floors under what was said outright, and what all of it is worth."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from orchestrator.retrieval.servers import supported, supported_behind_best
 from orchestrator.stages import select
 from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge
-from orchestrator.stages.parts import chances_of, in_turn
+from orchestrator.stages.parts import in_turn, raised_by_parts
 
 DEPRECATED = 0.8
 """What a deprecated tool's probability is multiplied with."""
@@ -62,8 +62,8 @@ def always_only(outcome: Outcome) -> Ranked:
 def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     """Merge the legs, put the floors under what was said outright, and order."""
     tools = outcome.index.catalogue.tools
-    scores, evidence = _merged(outcome, found)
-    lowered = _lowered(outcome, found, best=next(iter(scores), -1))
+    merged = _merged(outcome, found)
+    scores, evidence = merged.scores, merged.evidence
     _lower_deprecated(outcome, scores)
     confidence = search.confidence(found)
     raised = _raise_prerequisites(outcome, search, scores, evidence)
@@ -81,13 +81,13 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
     rivals = scores | {position: own[position] for position in lifted}
-    positions, moved_up = _in_turn(outcome, found, positions, rivals, named)
+    positions, moved_up = _in_turn(outcome, found, positions, rivals, named, merged.by_part)
     best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
     return Ranked(
         positions=positions,
         moved_up=moved_up,
         raised=raised,
-        lowered=lowered - lifted - outcome.always.keys(),
+        lowered=merged.lowered - lifted - outcome.always.keys(),
         scores=scores,
         evidence=evidence,
         confidence=confidence,
@@ -95,26 +95,38 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     )
 
 
-def _merged(outcome: Outcome, found: Candidates) -> tuple[dict[int, float], dict[int, dict[str, float]]]:
-    """Each candidate's score and evidence, in the order of the fusion. Servers lower scores, but no reciprocal ranks,
-    which are no chances; `rank` orders by what is left."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merged:
+    """Each candidate's score and evidence, in the order of the fusion; those that score much lower for their server,
+    and those that score higher for a part."""
+
+    scores: dict[int, float]
+    evidence: dict[int, dict[str, float]]
+    lowered: set[int]
+    by_part: set[int]
+
+
+def _merged(outcome: Outcome, found: Candidates) -> _Merged:
+    """Servers lower scores, and parts raise them, but no reciprocal ranks, which are no chances; `rank` orders by what
+    is left."""
     fusion = outcome.request.fusion or Fusion.LEARNT
     if found.merged is None or found.semantic is None:
-        probability, order = found.keyword, np.argsort(-found.keyword, kind="stable")
+        chances, order = found.keyword, np.argsort(-found.keyword, kind="stable")
     else:
-        probability, order = merge(fusion, found.keyword, found.semantic, found.merged)
-    support = np.ones(len(order)) if fusion is Fusion.RRF else found.support
-    probability = supported_behind_best(probability, support)
+        chances, order = merge(fusion, found.keyword, found.semantic, found.merged)
+    by_server = worth = unheard = chances
+    if fusion is not Fusion.RRF:
+        by_server = supported_behind_best(chances, found.support)
+        worth = raised_by_parts(by_server, found.of_parts(found.chosen))
+        unheard = raised_by_parts(chances, found.of_parts(found.chosen, heard=False))
+    lowered = worth * (1 - unheard) < LITTLE * unheard * (1 - worth)
     best_first = found.chosen[order].tolist()
-    scores = dict(zip(best_first, probability[order].tolist(), strict=True))
-    return scores, dict(zip(best_first, _evidence(found, order), strict=True))
-
-
-def _lowered(outcome: Outcome, found: Candidates, best: int) -> set[int]:
-    """The tools that score much lower for their server; the best keeps its score, and reciprocal ranks hear none."""
-    if outcome.request.fusion is Fusion.RRF:
-        return set()
-    return set(found.chosen[found.support < LITTLE].tolist()) - {best}
+    return _Merged(
+        scores=dict(zip(best_first, worth[order].tolist(), strict=True)),
+        evidence=dict(zip(best_first, _evidence(found, order), strict=True)),
+        lowered=set(found.chosen[lowered].tolist()),
+        by_part=set(found.chosen[worth > by_server].tolist()),
+    )
 
 
 def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> None:
@@ -158,12 +170,17 @@ def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
 
 
 def _in_turn(
-    outcome: Outcome, found: Candidates, positions: list[int], rivals: dict[int, float], named: list[int]
+    outcome: Outcome,
+    found: Candidates,
+    positions: list[int],
+    rivals: dict[int, float],
+    named: list[int],
+    by_part: Container[int],
 ) -> tuple[list[int], dict[int, str]]:
     """The positions so that each part of the task has its tools among the first, and for which part each moved up.
 
     The best tool of each named server and what is settled, else the best of all, stays ahead; `rivals` are the scores
-    by which the others compete.
+    by which the others compete, higher already for a part for those `by_part`.
     """
     parts = (*found.clauses, *found.told)
     if not positions or len(parts) < 2 or outcome.request.coverage is not None or outcome.request.fusion is Fusion.RRF:
@@ -171,10 +188,7 @@ def _in_turn(
     first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
     others = sorted((p for p in positions if p not in first), key=lambda p: -rivals[p])
     by_score = [*first, *others]
-    place_of = {position: place for place, position in enumerate(by_score)}
-    places = [np.array([place_of.get(position, -1) for position in part.chosen.tolist()], np.int64) for part in parts]
-    own = [supported(part.chances, part.support) for part in parts]
-    chances = chances_of(list(zip(places, own, strict=True)), len(by_score))
+    chances = found.of_parts(np.array(by_score))
     order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
     best, understood = chances.argmax(axis=0).tolist(), outcome.understood
     # What is told is looked for where both legs ran alone.
@@ -182,7 +196,7 @@ def _in_turn(
     moved = {
         by_score[place]: said[best[place]].text
         for now, place in enumerate(order)
-        if now < place and chances[best[place], place] >= WORTH_TELLING
+        if (now < place or by_score[place] in by_part) and chances[best[place], place] >= WORTH_TELLING
     }
     return [by_score[place] for place in order], moved
 

@@ -16,6 +16,7 @@ from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
 from orchestrator.retrieval.search import Candidates, Opening, Search
 from orchestrator.retrieval.servers import supported_behind_best
+from orchestrator.stages.parts import raised_by_parts
 from orchestrator.stages.understand import understand
 
 WIDTH = 30
@@ -99,8 +100,9 @@ class _Found(NamedTuple):
 
 
 def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:
-    """The scores of the best 50, best first, as `route` has them: servers heard, sources raised."""
-    chances = supported_behind_best(found.keyword if found.merged is None else found.merged, found.support)
+    """The scores of the best 50, best first, as `route` has them: servers and parts heard, sources raised."""
+    own = supported_behind_best(found.keyword if found.merged is None else found.merged, found.support)
+    chances = raised_by_parts(own, found.of_parts(found.chosen))
     scores = dict(zip(found.chosen.tolist(), chances.tolist(), strict=True))
     scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
     return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])

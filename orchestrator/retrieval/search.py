@@ -31,7 +31,7 @@ from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
 from orchestrator.retrieval.servers import support, supported
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
-from orchestrator.stages.parts import asking
+from orchestrator.stages.parts import Chances, asking
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Clause, Understood
 
@@ -94,6 +94,17 @@ class Candidates:
     told: tuple[ClauseFound, ...] = ()
     idle: float = NOT_IDLE
 
+    def of_parts(self, positions: Positions, *, heard: bool = True) -> Chances:
+        """The chance of each of these to be right for each part alone [parts, positions]; heard: with its server's
+        word."""
+        parts = (*self.clauses, *self.told)
+        chances = np.zeros((len(parts), len(positions)))
+        for row, part in zip(chances, parts, strict=True):
+            places, known = places_among(part.chosen, positions)
+            own = supported(part.chances, part.support) if heard else part.chances
+            row[known] = own[places[known]]
+        return chances
+
     @property
     def opening(self) -> Opening:
         """Of what the keyword leg found."""
@@ -102,6 +113,14 @@ class Candidates:
             least=min([self.sure, *(one.sure for one in self.clauses)]),
             most=min([most_by_words(self.keyword, self.rows, self.query), *words]),
         )
+
+
+def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where these positions stand among the chosen ones, which rise, and whether they do; both [positions]."""
+    if not len(chosen):
+        return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
+    places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
+    return places, chosen[places] == positions
 
 
 class Search:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 PART = 0.5
-"""What a part that nothing ahead serves adds to the score of a tool that surely serves it. Chosen on the development
-sets and on tasks joined from several of their queries (docs/decisions.md)."""
+"""What a tool that surely serves a part of a task scores at least, and what a part that nothing ahead serves adds to
+that in its turn. Chosen on the development sets and on tasks joined of several of their queries (docs/decisions.md)."""
 
 NEARER, STEEPER = 0.5, 6.0
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, and
@@ -22,15 +22,16 @@ def asking(acts: NDArray[np.bool_], idle: NDArray[np.float32], nearest: NDArray[
     than to what needs none, else less ("my printer is broken, too"). All [parts]; idle and nearest are its cosines
     with what needs no tool and with its best tool."""
     doubt = np.maximum(0.0, idle - nearest + NEARER)
-    return np.where(acts, 1.0, np.exp(-STEEPER * doubt))
+    return np.asarray(np.where(acts, 1.0, np.exp(-STEEPER * doubt)), np.float64)
 
 
-def chances_of(parts: Sequence[tuple[NDArray[np.int64], Chances]], tools: int) -> Chances:
-    """Each tool's chance for each part, which has found the tools at these places (-1: none of them); 0 for others."""
-    chances = np.zeros((len(parts), tools))
-    for row, (places, own) in zip(chances, parts, strict=True):
-        row[places[places >= 0]] = own[places >= 0]
-    return chances
+def raised_by_parts(scores: NDArray[np.float64], chances: Chances) -> NDArray[np.float64]:
+    """The scores [tools], at least PART of each one's chance for the part that it serves best, but below the best
+    score, as the confidence is about the best; as they are where there are no two parts."""
+    if len(chances) < 2 or not len(scores):
+        return scores
+    below_best = np.nextafter(scores.max(), 0)
+    return np.asarray(np.maximum(scores, np.minimum(PART * chances.max(axis=0), below_best)), np.float64)
 
 
 def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int) -> list[int]:

@@ -13,6 +13,7 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
+from orchestrator.language.sending import in_full
 from orchestrator.language.slips import may_be_slip, respelt, slips
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
@@ -67,7 +68,7 @@ class Understood:
         meant, and without quoted messages; acronyms with their words."""
         parts = [_unquoted(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
         read = (_unquoted(self.asked), *parts, *(_unquoted(text) for text, _ in self.earlier))
-        return [spelt_out(respelt(text, self.slips)) for text in read]
+        return [spelt_out(in_full(respelt(text, self.slips))) for text in read]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,8 @@ def understand(
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
-    meant = respelt(asked, wrong)
-    if wrong:
+    meant = in_full(respelt(asked, wrong))
+    if meant != asked:
         words = _words(meant)
     weighted = _weights(meant, words)
     pairs = _pairs(words, weighted)
@@ -135,7 +136,7 @@ def clean(query: str) -> str:
 
 
 def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
-    meant = respelt(text, wrong)
+    meant = in_full(respelt(text, wrong))
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text))

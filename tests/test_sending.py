@@ -1,0 +1,73 @@
+"""Verbs that are the name of what they send are read as what tools do: "text him" sends a text."""
+
+import pytest
+
+from orchestrator import Router
+from orchestrator.language.sending import in_full
+from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.stages.understand import understand
+
+
+@pytest.mark.parametrize(
+    ("task", "tool"),
+    [
+        ("text him", "twilio:send_sms"),
+        ("text Ana that I am late", "twilio:send_sms"),
+        ("email Bo", "gmail:send_email"),
+        ("Email Bo the minutes", "gmail:send_email"),
+        ("refund the charge, then email our accountant", "gmail:send_email"),
+    ],
+)
+@pytest.mark.parametrize("hint", [RouteHint.KEYWORD, RouteHint.SEMANTIC])
+async def test_a_verb_that_names_what_it_sends_finds_the_tool_that_sends_it(
+    router: Router, task: str, tool: str, hint: RouteHint
+) -> None:
+    decision = await router.route(RouteRequest(query=task, tenant="local", route_hint=hint, limit=3))
+    assert tool in {match.tool.key for match in decision.matches if match.score > 0.3}
+
+
+async def test_a_call_is_made_by_the_tool_that_calls_and_not_by_the_one_that_sends_texts(router: Router) -> None:
+    decision = await router.route("phone her")
+    assert decision.recommended == ("twilio:place_call",)
+
+
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ("text him", "send text him"),
+        ("1) text her 2) phone him", "1) send text her 2) make phone call phone him"),
+        ("could you please e-mail everybody", "could you please send e-mail everybody"),
+        ("fax the contract to Ana", "send fax the contract to Ana"),
+        ("Text Ana that I am late", "send Text Ana that I am late"),
+        ("text +44 20 7946 0000", "send text +44 20 7946 0000"),
+        ("dial +44 20 7946 0000", "make phone call dial +44 20 7946 0000"),
+    ],
+)
+def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
+    assert in_full(said) == full
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "check email Ana sent",
+        "reply to the text the landlord wrote",
+        "Email Marketing stats",
+        "SELECT id, email FROM users",
+        "add Demo Bakery as a customer, phone 555 0100 222",
+        "summarize the text",
+        "email",
+        "who phoned me",
+        "text summarization",
+    ],
+)
+def test_a_name_of_a_thing_is_left_alone(said: str) -> None:
+    assert in_full(said) == said
+
+
+def test_both_legs_read_it_in_the_whole_and_in_its_parts_and_people_see_their_own_words() -> None:
+    understood = understand("refund the charge of Ann, and text her about it")
+    assert "send" in understood.terms
+    assert "send" in understood.parts[1].terms
+    assert [text.count("send text") for text in understood.texts] == [1, 0, 1]
+    assert understood.parts[1].text == "text her about it"
