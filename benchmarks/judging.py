@@ -90,7 +90,8 @@ def _ranked(
 ) -> Places:
     """The order by these chances, as `route` has it."""
     of_parts = _of_parts(chances[1:], support[1:], example)
-    scores = raised_by_parts(supported_behind_best(chances[0], support[0]), of_parts)
+    scores = supported_behind_best(chances[0], support[0])
+    scores = raised_by_parts(scores, of_parts[: len(example.parts) or None])
     if prerequisites:
         scores = _with_prerequisites(scores, example)
     order = _best_first(scores)

@@ -13,6 +13,7 @@ from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Candidates, Search
+from orchestrator.stages.parts import LEAST
 from orchestrator.stages.understand import understand
 from tests.catalogues import sample
 
@@ -68,10 +69,22 @@ async def test_a_remark_that_asks_for_nothing_takes_no_place_from_what_is_asked(
     assert not any(REMARK[:20] in match.why for match in decision.matches)
 
 
+@pytest.mark.parametrize("part", ["text him", "What is the weather in Paris?", "who is on call"])
+def test_an_action_or_a_question_asks(part: str) -> None:
+    found = search(f"Refund the last charge of Ann. {part}", embedder_for(Options()))
+    assert [one.asking for one in found.clauses] == [1, 1]
+
+
+def test_what_is_said_in_words_unknown_here_keeps_a_fifth_of_its_odds() -> None:
+    found = search("Übersetze den Brief. Suche Flüge nach Oslo. Hier regnet es.", embedder_for(Options()))
+    assert min(one.asking for one in (*found.clauses, *found.told)) >= LEAST - 1e-6
+
+
 async def test_a_part_that_begins_with_an_action_asks_however_near_to_small_talk_it_is(router: Router) -> None:
     asked = "Search flights to Oslo, translate the letter to German, and text it to Ana."
     decision = await router.route(RouteRequest(query=asked, tenant="local", limit=5))
-    assert {"amadeus", "translate", "twilio"} <= {match.tool.server for match in decision.matches}
+    scores = {match.tool.server: match.score for match in decision.matches}
+    assert scores["twilio"] > 0.15  # Half of that where the part is doubted.
 
 
 def test_a_remark_is_doubted_and_what_is_told_of_the_task_is_not() -> None:
@@ -80,7 +93,7 @@ def test_a_remark_is_doubted_and_what_is_told_of_the_task_is_not() -> None:
         f"{told} {REMARK} Post the news to the trips channel, and create a jira issue.", embedder_for(Options())
     )
     customer, remark = found.told
-    assert customer.asking > 5 * remark.asking
+    assert customer.asking > 3 * remark.asking
     assert [one.asking for one in found.clauses] == [1, 1]
 
 

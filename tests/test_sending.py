@@ -41,6 +41,7 @@ async def test_a_call_is_made_by_the_tool_that_calls_and_not_by_the_one_that_sen
         ("Text Ana that I am late", "send Text Ana that I am late"),
         ("text +44 20 7946 0000", "send text +44 20 7946 0000"),
         ("dial +44 20 7946 0000", "make phone call dial +44 20 7946 0000"),
+        ("I'd like to email Bo about it", "I'd like to send email Bo about it"),
     ],
 )
 def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
@@ -51,6 +52,16 @@ def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
     "said",
     [
         "check email Ana sent",
+        "reply to email Ana sent",
+        "remind me to text her tomorrow",
+        "find the user who promised to text me",
+        "convert speech to text every morning",
+        "do not call or text him",
+        "why did you email us",
+        "import this list:\nname,email\nBo Smith",
+        "add Demo Bakery as a customer, fax 555 0100 222",
+        "translate 'Please email Bo the minutes' into German",
+        "Mail me nothing",
         "reply to the text the landlord wrote",
         "Email Marketing stats",
         "SELECT id, email FROM users",
@@ -65,9 +76,18 @@ def test_a_name_of_a_thing_is_left_alone(said: str) -> None:
     assert in_full(said) == said
 
 
-def test_both_legs_read_it_in_the_whole_and_in_its_parts_and_people_see_their_own_words() -> None:
-    understood = understand("refund the charge of Ann, and text her about it")
+def test_a_pasted_document_is_left_alone() -> None:
+    document = "text him\n" * 1000
+    assert in_full(document) == document
+
+
+def test_both_legs_read_it_in_the_whole_in_its_parts_and_in_earlier_turns_and_the_parts_stay_as_they_were_said() -> (
+    None
+):
+    understood = understand("refund the charge of Ann, and text her about it", [("email our accountant", 0.5)])
     assert "send" in understood.terms
     assert "send" in understood.parts[1].terms
-    assert [text.count("send text") for text in understood.texts] == [1, 0, 1]
+    assert [text.count("send text") for text in understood.texts] == [1, 0, 1, 0]
+    assert understood.texts[-1] == "send email our accountant"
     assert understood.parts[1].text == "text her about it"
+    assert understand("and the next one?", [("email our accountant", 0.5)]).terms["send"] == 0.5

@@ -1,6 +1,6 @@
 """The order of the candidates: legs merged, floors under what was said outright, and what all of it is worth."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +41,7 @@ class Ranked:
     best_of_parts: list[str]
     """Keys of the best tools of each named server and each clause, where there are several; some may be the same."""
     moved_up: dict[int, str] = field(default_factory=dict)
-    """The clause that a tool stands ahead of better scores for."""
+    """The part for which a tool stands higher than the whole task would set it."""
     raised: dict[int, Raised] = field(default_factory=dict)
     """The tools that score higher for what they give to others."""
     lowered: set[int] = field(default_factory=set)
@@ -64,11 +64,10 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     tools = outcome.index.catalogue.tools
     merged = _merged(outcome, found)
     scores, evidence = merged.scores, merged.evidence
-    _lower_deprecated(outcome, scores)
     confidence = search.confidence(found)
     raised = _raise_prerequisites(outcome, search, scores, evidence)
     own = dict(scores)
-    lifted = _lift_named(outcome, scores, evidence)
+    lifted = _lift_named(outcome, scores, evidence, merged.without_part)
     if lifted:
         confidence = _confidence_among(search, found, lifted, confidence)
     for position, (floor, _) in outcome.always.items():
@@ -80,8 +79,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
     if positions and scores[positions[0]] == 1.0:
         confidence = 1.0
     named = _best_named(outcome, scores, lifted)
-    rivals = scores | {position: own[position] for position in lifted}
-    positions, moved_up = _in_turn(outcome, found, positions, rivals, named, merged.by_part)
+    rivals = scores if outcome.request.coverage is not None else scores | {p: own[p] for p in lifted}
+    positions, moved_up = _in_turn(outcome, found, positions, rivals, named, merged.without_part)
     best_of_parts = [*(named if len(named) > 1 else ()), *_sure_of(found.clauses)]
     return Ranked(
         positions=positions,
@@ -97,13 +96,13 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Merged:
-    """Each candidate's score and evidence, in the order of the fusion; those that score much lower for their server,
-    and those that score higher for a part."""
+    """Each candidate's score and evidence, in the order of the fusion; those that score much lower for their server;
+    and what those that score higher for a part would score without it."""
 
     scores: dict[int, float]
     evidence: dict[int, dict[str, float]]
     lowered: set[int]
-    by_part: set[int]
+    without_part: dict[int, float]
 
 
 def _merged(outcome: Outcome, found: Candidates) -> _Merged:
@@ -114,26 +113,28 @@ def _merged(outcome: Outcome, found: Candidates) -> _Merged:
         chances, order = found.keyword, np.argsort(-found.keyword, kind="stable")
     else:
         chances, order = merge(fusion, found.keyword, found.semantic, found.merged)
-    by_server = worth = unheard = chances
+    kept = _kept_of(outcome, found)
+    by_server = worth = unheard = chances * kept
     if fusion is not Fusion.RRF:
-        by_server = supported_behind_best(chances, found.support)
-        worth = raised_by_parts(by_server, found.of_parts(found.chosen))
-        unheard = raised_by_parts(chances, found.of_parts(found.chosen, heard=False))
+        by_server = supported_behind_best(chances, found.support) * kept
+        worth = raised_by_parts(by_server, found.of_clauses() * kept)
+        unheard = raised_by_parts(unheard, found.of_clauses(heard=False) * kept)
     lowered = worth * (1 - unheard) < LITTLE * unheard * (1 - worth)
+    by_part = worth > by_server
     best_first = found.chosen[order].tolist()
     return _Merged(
         scores=dict(zip(best_first, worth[order].tolist(), strict=True)),
         evidence=dict(zip(best_first, _evidence(found, order), strict=True)),
         lowered=set(found.chosen[lowered].tolist()),
-        by_part=set(found.chosen[worth > by_server].tolist()),
+        without_part=dict(zip(found.chosen[by_part].tolist(), by_server[by_part].tolist(), strict=True)),
     )
 
 
-def _lower_deprecated(outcome: Outcome, scores: dict[int, float]) -> None:
+def _kept_of(outcome: Outcome, found: Candidates) -> NDArray[np.float64]:
+    """What each candidate keeps of its chance, as deprecated ones lose some of it; [candidates]."""
     tools = outcome.index.catalogue.tools
-    for position in scores:
-        if tools[position].labels.get("maturity") == "deprecated":
-            scores[position] *= DEPRECATED
+    old = [tools[position].labels.get("maturity") == "deprecated" for position in found.chosen.tolist()]
+    return np.where(old, DEPRECATED, 1.0)
 
 
 def _raise_prerequisites(
@@ -175,30 +176,34 @@ def _in_turn(
     positions: list[int],
     rivals: dict[int, float],
     named: list[int],
-    by_part: Container[int],
+    without_part: Mapping[int, float],
 ) -> tuple[list[int], dict[int, str]]:
     """The positions so that each part of the task has its tools among the first, and for which part each moved up.
 
     The best tool of each named server and what is settled, else the best of all, stays ahead; `rivals` are the scores
-    by which the others compete, higher already for a part for those `by_part`.
+    by which the others compete. A coverage set keeps its order, which parts have changed by the scores alone.
     """
     parts = (*found.clauses, *found.told)
-    if not positions or len(parts) < 2 or outcome.request.coverage is not None or outcome.request.fusion is Fusion.RRF:
+    if not positions or len(parts) < 2 or outcome.request.fusion is Fusion.RRF:
         return positions, {}
     first = [p for p in positions if p in named or rivals[p] == 1.0] or positions[:1]
     others = sorted((p for p in positions if p not in first), key=lambda p: -rivals[p])
     by_score = [*first, *others]
     chances = found.of_parts(np.array(by_score))
-    order = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
-    best, understood = chances.argmax(axis=0).tolist(), outcome.understood
+    order = positions
+    if outcome.request.coverage is None:
+        places = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
+        order = [by_score[place] for place in places]
+    by_whole = [*first, *sorted(others, key=lambda p: -without_part.get(p, rivals[p]))]
+    best = dict(
+        zip(by_score, zip(chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist(), strict=True), strict=True)
+    )
+    understood = outcome.understood
     # What is told is looked for where both legs ran alone.
     said = (*understood.parts, *understood.told) if found.told else understood.parts
-    moved = {
-        by_score[place]: said[best[place]].text
-        for now, place in enumerate(order)
-        if (now < place or by_score[place] in by_part) and chances[best[place], place] >= WORTH_TELLING
-    }
-    return [by_score[place] for place in order], moved
+    before = {position: place for place, position in enumerate(by_whole)}
+    moved = [p for now, p in enumerate(order) if now < before[p] and best[p][1] >= WORTH_TELLING]
+    return order, {position: said[best[position][0]].text for position in moved}
 
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
@@ -210,21 +215,28 @@ def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, flo
     return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
 
 
-def _lift_named(outcome: Outcome, scores: dict[int, float], evidence: dict[int, dict[str, float]]) -> set[int]:
-    """The floor for the best tools of a named server that have evidence of their own; which were lifted."""
+def _lift_named(
+    outcome: Outcome,
+    scores: dict[int, float],
+    evidence: dict[int, dict[str, float]],
+    without_part: Mapping[int, float],
+) -> set[int]:
+    """The floor for the best tools of a named server that have evidence of their own, the best by the whole task ahead,
+    as the confidence is about it; which were lifted."""
     tools = outcome.index.catalogue.tools
     floor = outcome.options.explicit_floor
     lifted: set[int] = set()
     for server in outcome.explicit.wanted:
         own = [position for position in scores if tools[position].server == server]
         own = [position for position in own if _has_own_evidence(outcome, position, evidence[position])]
-        own = sorted(own, key=lambda position: -scores[position])[:MOST_LIFTED]
-        best = max((scores[position] for position in own), default=0.0)
+        worth = {position: without_part.get(position, scores[position]) for position in own}
+        own = sorted(own, key=lambda position: -worth[position])[:MOST_LIFTED]
+        best = max((worth[position] for position in own), default=0.0)
         for position in own:
-            if scores[position] >= OWN_EVIDENCE * best:
+            if worth[position] >= OWN_EVIDENCE * best:
                 evidence[position]["explicit"] = floor
                 # Within the floor the order by evidence stays.
-                scores[position] = floor + (1 - floor) * scores[position]
+                scores[position] = floor + (1 - floor) * worth[position]
                 lifted.add(position)
     return lifted
 

@@ -166,12 +166,17 @@ def _bare(part: str) -> str:
     return part[filler.end() :] if filler else part
 
 
+def asks_something(part: str) -> bool:
+    """Whether it is a question."""
+    return part.rstrip().endswith("?") or _bare(part).partition(" ")[0].lower() in _QUESTIONS
+
+
 def _asks(sentence: str) -> bool:
     """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
     bare = _bare(sentence)
     if _ANNOUNCES.match(bare):
         return False
-    if sentence.rstrip().endswith("?") or bare.partition(" ")[0].lower() in _QUESTIONS:
+    if asks_something(sentence):
         return says(sentence, 1)
     return not _CONTEXT.match(bare) and _stands_alone(sentence)
 

@@ -102,7 +102,7 @@ class _Found(NamedTuple):
 def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:
     """The scores of the best 50, best first, as `route` has them: servers and parts heard, sources raised."""
     own = supported_behind_best(found.keyword if found.merged is None else found.merged, found.support)
-    chances = raised_by_parts(own, found.of_parts(found.chosen))
+    chances = raised_by_parts(own, found.of_clauses())
     scores = dict(zip(found.chosen.tolist(), chances.tolist(), strict=True))
     scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
     return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])

@@ -95,8 +95,8 @@ class Candidates:
     idle: float = NOT_IDLE
 
     def of_parts(self, positions: Positions, *, heard: bool = True) -> Chances:
-        """The chance of each of these to be right for each part alone [parts, positions]; heard: with its server's
-        word."""
+        """The chance of each of these to be right for each part alone [parts, positions], the clauses' first; heard:
+        with its server's word."""
         parts = (*self.clauses, *self.told)
         chances = np.zeros((len(parts), len(positions)))
         for row, part in zip(chances, parts, strict=True):
@@ -104,6 +104,10 @@ class Candidates:
             own = supported(part.chances, part.support) if heard else part.chances
             row[known] = own[places[known]]
         return chances
+
+    def of_clauses(self, *, heard: bool = True) -> Chances:
+        """The same of each candidate for the clauses, which ask, or where there are none for the sentences."""
+        return self.of_parts(self.chosen, heard=heard)[: len(self.clauses) or None]
 
     @property
     def opening(self) -> Opening:
@@ -250,8 +254,15 @@ class Search:
         beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
         whole, *parts = chosen.rows
         found = [
-            self._clause(
-                several[number], rows[own], self._query[number], overlap[own], chances[own], beside[own], asks[number]
+            ClauseFound(
+                chosen=several[number],
+                rows=rows[own],
+                query=self._query[number],
+                overlap=overlap[own],
+                chances=chances[own],
+                support=beside[own],
+                sure=self._sure_of_part(chances[own], rows[own], self._query[number]),
+                asking=float(asks[number]),
             )
             for number, own in enumerate(parts, start=1)
         ]
@@ -275,27 +286,7 @@ class Search:
         acts = [part.acts for part in (*self._understood.parts, *self._understood.told)]
         return asking(np.array(acts, np.bool_), idle, cosines.max(axis=1))
 
-    def _clause(
-        self,
-        chosen: Positions,
-        rows: Rows,
-        query: list[float],
-        overlap: NDArray[np.bool_],
-        chances: Probabilities,
-        support: Probabilities,
-        asking: float,
-    ) -> ClauseFound:
-        if len(chosen) and self._semantic is not None:
-            sure = self._calibration.confidence.chance(top_features(chances, rows, query))
-        else:
-            sure = self._sure(chances, rows, query)
-        return ClauseFound(
-            chosen=chosen,
-            rows=rows,
-            query=query,
-            overlap=overlap,
-            chances=chances,
-            support=support,
-            sure=sure,
-            asking=asking,
-        )
+    def _sure_of_part(self, chances: Probabilities, rows: Rows, query: list[float]) -> float:
+        if len(chances) and self._semantic is not None:
+            return self._calibration.confidence.chance(top_features(chances, rows, query))
+        return self._sure(chances, rows, query)

@@ -6,23 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 PART = 0.5
-"""What a tool that surely serves a part of a task scores at least, and what a part that nothing ahead serves adds to
-that in its turn. Chosen on the development sets and on tasks joined of several of their queries (docs/decisions.md)."""
+"""What a tool that surely serves a part of a task scores at least; and what it is given besides in its turn, where
+nothing ahead serves that part. Chosen on development sets and on tasks joined of their queries (docs/decisions.md)."""
 
-NEARER, STEEPER = 0.5, 6.0
-"""From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, and
-how fast. Chosen on tasks of our own and the development sets (docs/decisions.md)."""
+NEARER, STEEPER, LEAST = 0.5, 6.0, 0.2
+"""From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
+fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets (docs/decisions.md)."""
 
 Chances = NDArray[np.float64]
 """Each tool's chance to be right for each part alone; [parts, tools]."""
 
 
 def asking(acts: NDArray[np.bool_], idle: NDArray[np.float32], nearest: NDArray[np.float32]) -> NDArray[np.float64]:
-    """What to multiply the odds of each part's tools with: 1 where it begins with an action or is far nearer to a tool
-    than to what needs none, else less ("my printer is broken, too"). All [parts]; idle and nearest are its cosines
-    with what needs no tool and with its best tool."""
+    """What to multiply the odds of each part's tools with: 1 where it acts or is far nearer to a tool than to what
+    needs none, else less ("she is strong, but she hates needles"). All [parts]; idle and nearest are its cosines with
+    what needs no tool and with its best tool."""
     doubt = np.maximum(0.0, idle - nearest + NEARER)
-    return np.asarray(np.where(acts, 1.0, np.exp(-STEEPER * doubt)), np.float64)
+    return np.asarray(np.where(acts, 1.0, np.maximum(LEAST, np.exp(-STEEPER * doubt))), np.float64)
 
 
 def raised_by_parts(scores: NDArray[np.float64], chances: Chances) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from orchestrator.language.clauses import MAX_CUT, first_word, split_clauses, told_beside
+from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.negation import split_negated
@@ -73,7 +73,7 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A part of the query that may be a task of its own. `acts`: it begins with an action ("text him")."""
+    """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action."""
 
     text: str
     terms: Mapping[str, float]
@@ -103,8 +103,9 @@ def understand(
     pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
-        before = _words(said)
-        own = {term: weight * count for term, count in _weights(said, before).items()}
+        meant_before = in_full(said)
+        before = _words(meant_before)
+        own = {term: weight * count for term, count in _weights(meant_before, before).items()}
         words = [*words, *before]
         weighted = {**own, **weighted}
         pairs = {**_pairs(before, own), **pairs}
@@ -139,7 +140,7 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     meant = in_full(respelt(text, wrong))
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
-    acts = may_act(first_word(text))
+    acts = may_act(first_word(text)) or asks_something(text)
     return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts)
 
 
