@@ -185,6 +185,14 @@ def union(size: int, *several: Positions) -> Positions:
     return there.nonzero()[0]
 
 
+def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where these positions stand among the chosen ones, which rise, and whether they do; both [positions]."""
+    if not len(chosen):
+        return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
+    places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
+    return places, chosen[places] == positions
+
+
 def best_positions(whole: NDArray[np.float32], clauses: Iterable[NDArray[np.float32]], width: int) -> Positions:
     """The best `width` of the whole and the best third of that of each clause, in order, each once."""
     return union(len(whole), _best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses))

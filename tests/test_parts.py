@@ -15,6 +15,7 @@ from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Search
 from orchestrator.router import Router
+from orchestrator.stages import parts
 from orchestrator.stages import understand as understanding
 from orchestrator.stages.parts import in_turn, raised_by_parts
 from orchestrator.stages.understand import understand
@@ -71,14 +72,20 @@ async def test_a_part_that_is_less_sure_of_a_tool_takes_nothing_from_one_that_is
 
 @pytest.mark.parametrize("hint", list(RouteHint))
 async def test_each_part_of_a_task_has_a_tool_among_the_first_and_is_told_as_the_reason(
-    router: Router, hint: RouteHint
+    router: Router, hint: RouteHint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
     assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
     third = decision.matches[2]
     assert 'moved up for "tell the team in the channel"' in third.why
     assert third.tool.server == "slack"
-    assert "moved up" not in decision.matches[0].why
+    # Without parts all that is told to have moved up stands lower.
+    monkeypatch.setattr(parts, "PART", 0.0)
+    by_whole = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint, limit=50))
+    before = [match.tool.key for match in by_whole.matches]
+    for place, match in enumerate(decision.matches):
+        if "moved up" in match.why:
+            assert match.tool.key not in before[: place + 1]
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,15 @@ def test_a_line_behind_a_console_that_begins_like_a_task_or_a_sentence_is_read(t
     assert task in understand(f"{PODS}\n{task}\nopen a jira issue").texts[0]
 
 
-@pytest.mark.parametrize("line", ["$ Send the log to Bo", "may 03 12:00:02 is when it ended, tell Bo"])
-def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str) -> None:
-    assert line in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("$ Email the log to Bo", "$ Email the log to Bo"),
+        ("may 03 12:00:02 is when it ended, email Bo", "may 03 12:00:02 is when it ended, send email Bo"),
+    ],
+)
+def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str, read: str) -> None:
+    assert read in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
 
 
 @pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
@@ -131,9 +137,9 @@ def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) 
     [
         "$ 50 for lunch\nbook it as an expense",
         "12:30 lunch with Ana\n14:00 call Bo",
-        "# Tasks\nbook a desk\nwrite to Ana",
+        "# Tasks\nbook a desk\nemail Ana",
         "00:11:22:33:44:55 is the address of a guest\nbook a desk",
     ],
 )
 def test_prices_times_and_headings_are_no_console_and_no_log(query: str) -> None:
-    assert understand(query).texts[0] == query
+    assert understand(query).texts[0] == query.replace("email Ana", "send email Ana")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
 from orchestrator.embed import Embedder, no_tool_of
-from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions
+from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement
-from orchestrator.retrieval.search import ClauseFound, Search, places_among
+from orchestrator.retrieval.search import ClauseFound, Search
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
 from training.tasks import tasks

@@ -195,15 +195,17 @@ def _in_turn(
         places = in_turn([rivals[p] for p in by_score], chances, ahead=len(first), most=outcome.limit)
         order = [by_score[place] for place in places]
     by_whole = [*first, *sorted(others, key=lambda p: -without_part.get(p, rivals[p]))]
-    best = dict(
-        zip(by_score, zip(chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist(), strict=True), strict=True)
-    )
-    understood = outcome.understood
+    before = {position: place for place, position in enumerate(by_whole)}
+    best, surest, understood = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist(), outcome.understood
     # What is told is looked for where both legs ran alone.
     said = (*understood.parts, *understood.told) if found.told else understood.parts
-    before = {position: place for place, position in enumerate(by_whole)}
-    moved = [p for now, p in enumerate(order) if now < before[p] and best[p][1] >= WORTH_TELLING]
-    return order, {position: said[best[position][0]].text for position in moved}
+    now = {position: place for place, position in enumerate(order)}
+    moved = {
+        position: said[best[place]].text
+        for place, position in enumerate(by_score)
+        if now[position] < before[position] and surest[place] >= WORTH_TELLING
+    }
+    return order, moved
 
 
 def _evidence(found: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:

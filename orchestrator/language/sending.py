@@ -8,9 +8,10 @@ from orchestrator.language.quoted import masked
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"
 _NUMBER = r"\+?\(?\d[\d ()-]{6,}"
 _VERB = re.compile(
-    rf"(?i)\b(?:(?P<sent>e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w"
+    rf"(?i)\b(?:(?:e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w"
     rf"|(?P<name>(?-i:[A-Z][a-z])))|(?:phone|ring) (?={_PERSON})|(?:text|dial) (?={_NUMBER}))"
 )
+_CALLS = frozenset({"phone", "ring", "dial"})
 _BEGINS = re.compile(
     r"(?i)(?:\A|[.;!?:,](?=\s)|[\n()→•*]|(?<!\w)[-–]|[-=]>|&|\b(?:and|then|(?:can|could|would|will) you"
     r"|(?:i|we)(?:'d| would)?(?: also)? (?:want|need|like|have) to)\b)"
@@ -31,7 +32,7 @@ def in_full(text: str) -> str:
 
 
 def _in_full(found: re.Match[str]) -> str:
-    return f"{'send' if found['sent'] or found.group().lower() == 'text ' else 'make phone call'} {found.group()}"
+    return f"{'make phone call' if found.group().strip().lower() in _CALLS else 'send'} {found.group()}"
 
 
 def _is_other(found: re.Match[str], said: str) -> bool:
@@ -39,5 +40,5 @@ def _is_other(found: re.Match[str], said: str) -> bool:
     before = said[max(0, found.start() - _LONGEST_BEFORE) : found.start()]
     if not said.startswith(found.group(), found.start()) or not _BEGINS.search(before):
         return True
-    capitals = found["name"] is not None and found["sent"][0].isupper()
+    capitals = found["name"] is not None and found.group()[0].isupper()
     return capitals and not _TO_SOMEBODY.match(found.string, found.end())

@@ -21,6 +21,7 @@ from orchestrator.features import (
     Rows,
     best_positions,
     keyword_features,
+    places_among,
     query_features,
     semantic_features,
     union,
@@ -117,14 +118,6 @@ class Candidates:
             least=min([self.sure, *(one.sure for one in self.clauses)]),
             most=min([most_by_words(self.keyword, self.rows, self.query), *words]),
         )
-
-
-def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where these positions stand among the chosen ones, which rise, and whether they do; both [positions]."""
-    if not len(chosen):
-        return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
-    places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
-    return places, chosen[places] == positions
 
 
 class Search:
@@ -254,16 +247,7 @@ class Search:
         beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
         whole, *parts = chosen.rows
         found = [
-            ClauseFound(
-                chosen=several[number],
-                rows=rows[own],
-                query=self._query[number],
-                overlap=overlap[own],
-                chances=chances[own],
-                support=beside[own],
-                sure=self._sure_of_part(chances[own], rows[own], self._query[number]),
-                asking=float(asks[number]),
-            )
+            self._clause(several[number], rows[own], number, overlap[own], chances[own], beside[own], asks[number])
             for number, own in enumerate(parts, start=1)
         ]
         return Candidates(
@@ -286,7 +270,28 @@ class Search:
         acts = [part.acts for part in (*self._understood.parts, *self._understood.told)]
         return asking(np.array(acts, np.bool_), idle, cosines.max(axis=1))
 
-    def _sure_of_part(self, chances: Probabilities, rows: Rows, query: list[float]) -> float:
-        if len(chances) and self._semantic is not None:
-            return self._calibration.confidence.chance(top_features(chances, rows, query))
-        return self._sure(chances, rows, query)
+    def _clause(
+        self,
+        chosen: Positions,
+        rows: Rows,
+        number: int,
+        overlap: NDArray[np.bool_],
+        chances: Probabilities,
+        support: Probabilities,
+        asks: float,
+    ) -> ClauseFound:
+        query = self._query[number]
+        if len(chosen) and self._semantic is not None:
+            sure = self._calibration.confidence.chance(top_features(chances, rows, query))
+        else:
+            sure = self._sure(chances, rows, query)
+        return ClauseFound(
+            chosen=chosen,
+            rows=rows,
+            query=query,
+            overlap=overlap,
+            chances=chances,
+            support=support,
+            sure=sure,
+            asking=asks,
+        )
