@@ -90,6 +90,11 @@ class Tool:
         """`server:name`; the server never holds a colon."""
         return f"{self.server}:{self.name}"
 
+    @property
+    def filtered_by(self) -> dict[str, str]:
+        """What filters ask for: its kind, server and name, which hide labels called so, and its other labels."""
+        return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+
 
 def _definition_hash(tool: Tool) -> str:
     """64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
@@ -125,9 +130,9 @@ class Turn:
 class RouteRequest:
     """A task to route.
 
-    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server` or a label = value)
-    must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches are not
-    `limit` many but the fewest that hold all needed tools with that probability, at most 50.
+    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
+    value) must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches
+    are not `limit` many but the fewest that hold all needed tools with that probability, at most 50.
     """
 
     query: str

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.fit import Correction, Fit
@@ -110,6 +111,18 @@ async def test_a_trial_claims_what_a_router_answers() -> None:
             words = await router.route(RouteRequest(query=query, tenant="local", route_hint=RouteHint.KEYWORD))
             assert trial.keyword.confidence == pytest.approx(words.confidence)
             assert catalogue.tools[trial.both.order[0]].key == decision.matches[0].tool.key
+
+
+async def test_a_trial_reads_slips_and_lowers_deprecated_tools_as_a_router_does() -> None:
+    tools = [replace(tool, labels={"maturity": "deprecated"}, hash="") for tool in sample()]
+    catalogue = Catalogue(tools)
+    embedder, index = embedder_for(Options(embedder="static")), Index(catalogue)
+    request = RouteRequest(query="refnd the chrge", tenant="local", route_hint=RouteHint.SEMANTIC)
+    async with Router(catalogue, embedder=embedder) as router:
+        decision = await router.route(request)
+    trial = tried(index, shipped(), embedder, request.query, (0,))
+    assert trial.both.confidence == pytest.approx(decision.confidence)
+    assert trial.both.scores[:3] == pytest.approx([match.score for match in decision.matches[:3]])
 
 
 def test_with_its_tool_taken_away_a_query_is_answered_with_less_confidence(trials: list[Trial]) -> None:
@@ -239,6 +252,20 @@ def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Run) -> None
     ran = toolroute("eval", folder, "--fit")
     assert ran.exit_code == 2
     assert "12 queries are too few" in ran.stderr
+
+
+def test_twenty_queries_are_enough_to_fit_to(folder: Path, toolroute: Run) -> None:
+    lines = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
+    (folder / "queries.jsonl").write_text("".join(lines[:20]))
+    assert toolroute("eval", folder, "--fit").exit_code == 0
+
+
+def test_queries_whose_tools_the_catalogue_lacks_are_not_fitted_to(folder: Path, toolroute: Run) -> None:
+    queries = (folder / "queries.jsonl").read_text()
+    (folder / "queries.jsonl").write_text(queries.replace('"relevant": ["', '"relevant": ["no-'))
+    ran = toolroute("eval", folder, "--fit")
+    assert ran.exit_code == 2
+    assert "no query's tool is in the catalogue" in ran.stderr
 
 
 def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Run) -> None:

@@ -54,8 +54,7 @@ def _score(tool: Tool, cosine: float, asked: Container[str]) -> float:
 
 
 def _passes(tool: Tool, filters: Mapping[str, str]) -> bool:
-    labels = {**tool.labels, "kind": str(tool.kind), "server": tool.server, "name": tool.name}
-    return all(labels.get(name) == value for name, value in filters.items())
+    return filters.items() <= tool.filtered_by.items()
 
 
 def flag_warnings(index: Index, matches: Sequence[Match]) -> list[str]:

@@ -16,8 +16,6 @@ from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge
 from orchestrator.stages.parts import in_turn, raised_by_parts
 
-DEPRECATED = 0.8
-"""What a deprecated tool's probability is multiplied with."""
 SURE_OF_CLAUSE = 0.5
 """A part of the task recommends a tool of its own when that tool is more likely right than not."""
 OWN_EVIDENCE = 0.2
@@ -113,7 +111,7 @@ def _merged(outcome: Outcome, found: Candidates) -> _Merged:
         chances, order = found.keyword, np.argsort(-found.keyword, kind="stable")
     else:
         chances, order = merge(fusion, found.keyword, found.semantic, found.merged)
-    kept = _kept_of(outcome, found)
+    kept = select.kept_of(outcome.index.catalogue.tools, found.chosen.tolist())
     by_server = worth = unheard = chances * kept
     if fusion is not Fusion.RRF:
         by_server = supported_behind_best(chances, found.support) * kept
@@ -128,13 +126,6 @@ def _merged(outcome: Outcome, found: Candidates) -> _Merged:
         lowered=set(found.chosen[lowered].tolist()),
         without_part=dict(zip(found.chosen[by_part].tolist(), by_server[by_part].tolist(), strict=True)),
     )
-
-
-def _kept_of(outcome: Outcome, found: Candidates) -> NDArray[np.float64]:
-    """What each candidate keeps of its chance, as deprecated ones lose some of it; [candidates]."""
-    tools = outcome.index.catalogue.tools
-    old = [tools[position].labels.get("maturity") == "deprecated" for position in found.chosen.tolist()]
-    return np.where(old, DEPRECATED, 1.0)
 
 
 def _raise_prerequisites(

@@ -43,7 +43,7 @@ def routing_options(command: Any) -> Any:
             type=click.Choice([str(fusion) for fusion in Fusion]),
             help="How the legs are merged: a fitted blend, 0.6 max + 0.4 min, or reciprocal ranks. [default: learnt]",
         ),
-        click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server or a label."),
+        click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
         CONVERSATION,
         click.option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
     )

@@ -69,9 +69,18 @@ def fit_made(trials: Sequence[Trial], options: Options, *, maps: bool) -> Fit:
 
 
 def fit_labelled(trials: Sequence[Trial], options: Options) -> Fit:
-    """From labelled queries: corrections, floor, and from LEAST_FOR_COVERAGE on the thresholds of coverage sets."""
+    """From labelled queries: corrections, floor, and from LEAST_FOR_COVERAGE on the thresholds of coverage sets.
+
+    Raises InvalidInput for fewer than LEAST_QUERIES, and where the catalogue has no tool of any of them.
+    """
     if len(trials) < LEAST_QUERIES:
         raise InvalidInput(f"{len(trials)} queries are too few to fit anything to: give {LEAST_QUERIES} or more")
+    if not any(trial.answerable for trial in trials):
+        raise InvalidInput("no query's tool is in the catalogue: name them as tools.jsonl does, server:name")
+    return _fitted(trials, options)
+
+
+def _fitted(trials: Sequence[Trial], options: Options) -> Fit:
     fit = _with_corrections(Fit(), trials, PRIOR_LABELLED)
     own = [trial for trial in trials if trial.answerable]
     if len(own) >= LEAST_FOR_COVERAGE:
@@ -96,11 +105,10 @@ def _with_corrections(fit: Fit, trials: Sequence[Trial], prior: float) -> Fit:
 
 
 def cross_validated(trials: Sequence[Trial], options: Options) -> tuple[Worth, Worth]:
-    """The worth of the shipped numbers, and of fits to four fifths of the queries on the fifth that they don't see."""
+    """The worth of the shipped numbers, and of fits to four fifths of the queries on the fifth that they don't see;
+    of queries that `fit_labelled` takes."""
     folds = [trials[number::FOLDS] for number in range(FOLDS)]
-    parts = [
-        (fit_labelled([t for other in folds if other is not fold for t in other], options), fold) for fold in folds
-    ]
+    parts = [(_fitted([t for other in folds if other is not fold for t in other], options), fold) for fold in folds]
     return worth([(Fit(), fold) for fold in folds], options), worth(parts, options)
 
 

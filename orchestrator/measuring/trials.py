@@ -1,6 +1,6 @@
 """Trials: a query whose right tools are known, tried on an Index by each leg, with those tools there and taken away."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from orchestrator.confidence import Calibration
 from orchestrator.coverage import conformity
 from orchestrator.embed import Embedder, no_tool_of
-from orchestrator.models import MAX_LIMIT
+from orchestrator.models import MAX_LIMIT, Tool
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
 from orchestrator.retrieval.search import Candidates, Opening, Search
 from orchestrator.retrieval.servers import supported_behind_best
 from orchestrator.stages.parts import raised_by_parts
+from orchestrator.stages.select import kept_of
 from orchestrator.stages.understand import understand
 
 WIDTH = 30
@@ -64,7 +65,7 @@ def tried(
 
     `deep`: the orders are those of a coverage set, which looks at more candidates.
     """
-    understood = understand(query)
+    understood = understand(query, known=index.keyword.terms)
     vectors = embedder.embed(understood.texts)
     others = np.ones(len(index.catalogue), np.bool_)
     others[list(right)] = False
@@ -73,57 +74,53 @@ def tried(
         found = Search(index, understood, maps, width=width, allowed=allowed)
         words = found.by_keyword()
         both = found.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))
-        return _Found(words, both, found.confidence(both), found.unmet)
+        orders = [_ordered(one, index.catalogue.tools, found.unmet) for one in (words, both)]
+        return _Found(words.opening, words.sure, found.confidence(both), *orders)
 
     there, away = search(WIDTH, None), search(WIDTH, others)
     far = search(DEEP, None) if deep else there
     return Trial(
         query=query,
         answerable=bool(right),
-        opening=there.words.opening,
-        opening_absent=away.words.opening,
-        keyword=_claim(there.words, _ordered(far.words, far.unmet), there.words.sure, away.words.sure, right),
-        both=_claim(there.both, _ordered(far.both, far.unmet), there.sure, away.sure, right),
+        opening=there.opening,
+        opening_absent=away.opening,
+        keyword=_claim(next(iter(there.words), -1), far.words, there.sure_by_words, away.sure_by_words, right),
+        both=_claim(next(iter(there.both), -1), far.both, there.sure, away.sure, right),
     )
 
 
-_Unmet = Callable[[int], tuple[Requirement, ...]]
-
-
 class _Found(NamedTuple):
-    """The candidates of the keyword leg and of both, how sure both are of their best, and what each tool requires."""
+    """What opens the gate, how sure the keyword leg and both are of their best, and the scores of each, best first."""
 
-    words: Candidates
-    both: Candidates
+    opening: Opening
+    sure_by_words: float
     sure: float
-    unmet: _Unmet
+    words: dict[int, float]
+    both: dict[int, float]
 
 
-def _ordered(found: Candidates, unmet: _Unmet) -> dict[int, float]:
-    """The scores of the best 50, best first, as `route` has them: servers and parts heard, sources raised."""
-    own = supported_behind_best(found.keyword if found.merged is None else found.merged, found.support)
-    chances = raised_by_parts(own, found.of_clauses())
+def _ordered(
+    found: Candidates, tools: Sequence[Tool], unmet: Callable[[int], tuple[Requirement, ...]]
+) -> dict[int, float]:
+    """The scores of the best 50, best first, as `route` has them: servers and parts heard, sources raised, deprecated
+    tools lowered."""
+    kept = kept_of(tools, found.chosen.tolist())
+    own = supported_behind_best(found.keyword if found.merged is None else found.merged, found.support) * kept
+    chances = raised_by_parts(own, found.of_clauses() * kept)
     scores = dict(zip(found.chosen.tolist(), chances.tolist(), strict=True))
     scores |= {position: raised.score for position, raised in raised_among(scores, unmet).items()}
     return dict(sorted(scores.items(), key=lambda scored: -scored[1])[:MAX_LIMIT])
 
 
-def _claim(
-    found: Candidates, scores: Mapping[int, float], confidence: float, absent: float, right: Collection[int]
-) -> Claim:
+def _claim(best: int, scores: Mapping[int, float], confidence: float, absent: float, right: Collection[int]) -> Claim:
+    """best: the position of the tool that the confidence is about, -1 for none."""
     places = [place for place, position in enumerate(scores, start=1) if position in right]
     return Claim(
         confidence=confidence,
-        right=_best(found) in right,
+        right=best in right,
         absent=absent,
         order=tuple(scores),
         conformity=conformity(list(scores.values()), [position in right for position in scores], len(right)),
         needs=max(places, default=0) if len(places) == len(right) else inf,
         scores=tuple(scores.values()),
     )
-
-
-def _best(found: Candidates) -> int:
-    """The position of the best candidate, -1 where there is none."""
-    chances = found.keyword if found.merged is None else found.merged
-    return int(found.chosen[np.argmax(chances)]) if len(chances) else -1

@@ -130,8 +130,7 @@ class Index:
         """The positions of the tools with each label, kind, server and name: what filters ask for."""
         found: dict[tuple[str, str], list[int]] = {}
         for position, tool in enumerate(self.catalogue):
-            labels = {**tool.labels, "kind": str(tool.kind), "server": tool.server, "name": tool.name}
-            for label in labels.items():
+            for label in tool.filtered_by.items():
                 found.setdefault(label, []).append(position)
         return found
 

@@ -1,12 +1,17 @@
 """Select: near-duplicates give way, one or two tools are recommended, and the matches fit a token cap."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from orchestrator.models import Match, Tool
 
+DEPRECATED = 0.8
+"""What a deprecated tool's probability is multiplied with."""
 WITHIN = 0.8
 """A runner-up is recommended beside the best when its probability is at least this share of the best's."""
 ALIKE = 0.6
@@ -67,6 +72,12 @@ def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tu
     others = {match.tool.key for match in matches[1:]} if best_of_parts else ()
     other = next((key for key in best_of_parts if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
+
+
+def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
+    """What each of these tools keeps of its probability, as deprecated ones lose some of it; [positions]."""
+    old = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
+    return np.where(old, DEPRECATED, 1.0)
 
 
 def by_standing(tools: Sequence[Tool]) -> list[int]:
