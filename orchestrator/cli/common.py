@@ -29,7 +29,8 @@ def tenant_options(command: Command) -> Command:
 
 def store_option(command: Command) -> Command:
     """`--store`."""
-    text = "Where tools are kept: a folder, or the URL of a Qdrant server. [default: a folder among the user's data]"
+    default = "[default: TOOLROUTE_STORE, else a folder among the user's data]"
+    text = f"Where tools are kept: a folder, or the URL of a Qdrant server. {default}"
     return click.option("--store", metavar="FOLDER|URL", help=text)(command)
 
 
@@ -41,7 +42,8 @@ def model_option(command: Command) -> Command:
 
 def calibration_option(command: Command) -> Command:
     """`--calibration`."""
-    text = "A fit to your own catalogue, made by `doctor --write` or `eval --fit --write`."
+    made = "A fit to your own catalogue, made by `doctor --write` or `eval --fit --write`."
+    text = f"{made} [default: TOOLROUTE_CALIBRATION, if any]"
     return click.option("--calibration", metavar="FILE", type=click.Path(path_type=Path), help=text)(command)
 
 

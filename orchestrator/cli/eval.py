@@ -54,7 +54,8 @@ def evaluate(
 ) -> None:
     """Measure the routing of FOLDER's queries.
 
-    Its queries.jsonl is routed among its tools.jsonl.
+    The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
+    {"query": "...", "relevant": ["server:tool"]}. An empty list: no tool fits. "id" and "category" may be added.
     """
     found = read_set(folder, distractors)
     _note_unknown(found)

@@ -47,9 +47,11 @@ NEEDS_USER = 5
 @click.command()
 @click.argument("task")
 @temporal_options
-@click.option("--dev", is_flag=True, help="Start a local Temporal server for this run, unless TEMPORAL_ADDRESS is set.")
+@click.option(
+    "--dev", is_flag=True, help="Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
+)
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
-@click.option("--ask", is_flag=True, help="Ask before each tool that may destroy something.")
+@click.option("--ask", is_flag=True, help="Ask before each tool that may destroy something. [default: no]")
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 @model_option
 @ARGUMENT

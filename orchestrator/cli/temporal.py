@@ -31,10 +31,12 @@ DEFAULT_ADDRESS = "localhost:7233"
 
 def temporal_options(command: Command) -> Command:
     """Where the tools are, which MCP servers there are, and which Temporal server to use."""
+    address = f"The Temporal server. [default: TEMPORAL_ADDRESS, else {DEFAULT_ADDRESS}]"
+    namespace = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
     options = (
         config_option,
-        click.option("--address", metavar="HOST:PORT", help=f"The Temporal server. [default: {DEFAULT_ADDRESS}]"),
-        click.option("--namespace", metavar="NAME", help="The Temporal namespace. [default: default]"),
+        click.option("--address", metavar="HOST:PORT", help=address),
+        click.option("--namespace", metavar="NAME", help=namespace),
     )
     for option in reversed(options):
         command = option(command)

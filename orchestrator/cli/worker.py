@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 @click.command()
 @temporal_options
 @click.option("--task-queue", default=names.TASK_QUEUE, show_default=True, metavar="NAME", help="The queue to serve.")
-@click.option("--dev", is_flag=True, help="Start a local Temporal server too, unless TEMPORAL_ADDRESS is set.")
+@click.option(
+    "--dev", is_flag=True, help="Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
+)
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Activities at the same time."
 )
@@ -58,7 +60,8 @@ def worker(
 ) -> None:
     """Serve routing, planning and tool calls on a Temporal task queue.
 
-    With --organization or --user, the servers of the config that this tenant's store lacks are listed first.
+    With --organization or --user, the servers of the config that the store lacks for this tenant are listed first.
+    For other tenants list them with `toolroute tools sync`.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     named = tenant_from(organization, user) if organization or user else None
