@@ -1,14 +1,12 @@
 """Options fail where they are made, with the setting, the value and what would do; misspelt variables are told."""
 
 import math
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.options import _VARIABLES, Options, misspelt
+from orchestrator.options import Options, misspelt
 
 
 @pytest.mark.parametrize(
@@ -47,9 +45,3 @@ def test_a_misspelt_variable_is_told_with_the_one_that_is_meant() -> None:
         "OTHER": "",
     }
     assert misspelt(given) == {"TOOLROUTE_COLOUR": "", "TOOLROUTE_EMBEDER": "TOOLROUTE_EMBEDDER"}
-
-
-def test_the_page_of_settings_names_every_variable_and_field() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "settings.md").read_text(encoding="utf-8")
-    named = {*_VARIABLES.values(), "TOOLROUTE_TOKEN", "QDRANT_API_KEY", "OPENAI_API_KEY"}
-    assert all(f"`{name}`" in text for name in named | {setting.name for setting in fields(Options)})

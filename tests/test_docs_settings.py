@@ -1,0 +1,32 @@
+"""docs/settings.md names every setting; its Python and that of docs/catalogue.md runs, and the example tool is read."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from orchestrator.catalogue import tool_from
+from orchestrator.models import Kind
+from orchestrator.options import _VARIABLES, Options
+from tests.pages import ROOT, printed, python_of
+
+
+def test_the_page_names_every_variable_and_field() -> None:
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    named = {*_VARIABLES.values(), "TOOLROUTE_TOKEN", "QDRANT_API_KEY", "OPENAI_API_KEY"}
+    assert all(f"`{name}`" in text for name in named | {setting.name for setting in fields(Options)})
+
+
+def test_the_python_of_both_pages_runs(tmp_path: Path) -> None:
+    [settings], [catalogue] = python_of("docs/settings.md"), python_of("docs/catalogue.md")
+    assert printed(f"{settings}\nprint(router.options.gate)", tmp_path) == "0.8\n"
+    route = 'import asyncio\nprint(asyncio.run(router.route("review my code")).recommended)'
+    assert printed(f"{catalogue}\n{route}", tmp_path) == "('agents:code_review_agent',)\n"
+
+
+def test_the_example_tool_is_read() -> None:
+    [example] = re.findall(
+        r"```json\n(.*?)```", (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    tool = tool_from(json.loads(example))
+    assert (tool.key, tool.kind, tool.annotations.destructive) == ("stripe:refund_charge", Kind.INTEGRATION, True)
