@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator import context
 from orchestrator.completions import Action, Choice, Usage
 from orchestrator.decision import Decision
-from orchestrator.errors import ModelFailed, ModelRefused, ToolrouteError
+from orchestrator.errors import ModelRefused, ToolrouteError
 from orchestrator.llm import Models, Reply
 from orchestrator.models import Turn
 from orchestrator.planner import finish, plan
@@ -121,7 +121,7 @@ async def _steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
     decision, given = request.decision, request.arguments
     try:
         reply = await _ask(models, models.plan_model, PLAN, request, PlanShape, lambda p: faults_of_plan(decision, p))
-    except ModelFailed as error:
+    except ToolrouteError as error:
         error.usage = choice.usage + (error.usage or Usage())
         raise
     steps = steps_of(decision, reply.value, given)
@@ -181,7 +181,7 @@ def _without_model(decision: Decision, given: Mapping[str, Any], error: Toolrout
 
 
 def _usage_of(error: ToolrouteError | None) -> Usage:
-    return (error.usage if isinstance(error, ModelFailed) else None) or Usage()
+    return (error.usage if error else None) or Usage()
 
 
 def _why_without(error: ToolrouteError) -> str:

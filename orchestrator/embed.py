@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from orchestrator.endpoints import address, unanswered
+from orchestrator.endpoints import address, complaint, secrets_of, unanswered
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import Tool
 from orchestrator.options import Options, model_key
+from orchestrator.scrub import LogFilter
 from orchestrator.text import card, facets
 
 Vectors = NDArray[np.float32]
@@ -212,14 +213,18 @@ class OpenAIEmbedder:
                 max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none"
             )
         timeout = min(self._timeout_s, 2 + len(texts) / 2)
+        secrets = secrets_of(str(self._client.base_url), self._api_key)
         try:
-            answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
+            with LogFilter(secrets):
+                answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
             vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             told = f"{self._where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
             raise Unauthorised(told) from None
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
-            raise EmbedderUnavailable(f"{self._where} did not answer: {_reason(error)}") from None
+            status = getattr(error, "status_code", None)
+            reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
+            raise EmbedderUnavailable(f"{self._where} did not answer: {reason}") from None
         return self._checked(vectors, len(texts))
 
     @property
@@ -250,12 +255,3 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         batch.append(text)
         room -= len(text)
     yield batch
-
-
-def _reason(error: Exception) -> str:
-    """The error's status and what the endpoint said of it, or why it said nothing; no request and no key."""
-    status = getattr(error, "status_code", None)
-    body = getattr(error, "body", None)
-    said = body.get("message") if isinstance(body, dict) else None
-    told = f": {said[:200]}" if isinstance(said, str) else ""
-    return f"HTTP {status}{told}" if status else unanswered(error)

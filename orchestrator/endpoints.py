@@ -1,6 +1,8 @@
-"""Endpoints of models: how one is named to people, and why none of its answers came."""
+"""Endpoints of models: how one is named to people, what it said of an error, and why none of its answers came."""
 
 from urllib.parse import urlsplit
+
+from orchestrator.scrub import Secrets, url_secrets
 
 _UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
 
@@ -9,6 +11,18 @@ def address(url: str) -> str:
     """An endpoint's address for people: without a password or a key that stands in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+def secrets_of(url: str, key: str | None) -> Secrets:
+    """What no error and no log may show of an endpoint: its key, and the secrets of its address."""
+    return Secrets(strong=[*filter(None, [key]), *url_secrets(url)])
+
+
+def complaint(error: Exception, secrets: Secrets) -> str:
+    """What an endpoint said of its error, behind a colon, without the secrets that some repeat; "" for nothing."""
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    return f": {secrets.scrub(message)[:300]}" if isinstance(message, str) else ""
 
 
 def unanswered(error: Exception) -> str:

@@ -4,7 +4,7 @@ ToolrouteError
 ├── InvalidInput            the caller must change something; never retried
 │   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
 │   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
-│   ├── UnknownTenant       neither an organization nor a user, or one that may not be used here
+│   ├── UnknownTenant       neither an organization nor a user, or one whose ID is blank
 │   ├── UnknownTool         a key that this tenant's catalogue does not hold
 │   └── InvalidArguments    arguments that do not fit the tool's input schema
 ├── Unauthorised            a credential was refused; never retried
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 
 class ToolrouteError(Exception):
-    """Base of every error that toolroute raises on purpose. `retry` says whether trying again can help."""
+    """Base of every error that toolroute raises on purpose. `retry` says whether trying again can help.
+
+    `usage` is what a language model took all the same, where one was asked.
+    """
 
     retry: bool = False
+    usage: "Usage | None" = None
 
 
 class InvalidInput(ToolrouteError):
@@ -48,7 +52,7 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownTenant(InvalidInput):
-    """No tenant was named where one is needed, or it has no catalogue."""
+    """No tenant was named where one is needed, or one whose ID is blank."""
 
 
 class UnknownTool(InvalidInput):
@@ -68,9 +72,7 @@ class ToolFailed(ToolrouteError):
 
 
 class ModelFailed(ToolrouteError):
-    """The language model answered, and not with anything of use. `usage` is what it took all the same."""
-
-    usage: "Usage | None" = None
+    """The language model answered, and not with anything of use."""
 
 
 class ModelRefused(ModelFailed):

@@ -23,9 +23,9 @@ from orchestrator.errors import (
 )
 from orchestrator.exports import check_arguments
 from orchestrator.held import MAX_RESULT_BYTES, as_result, hold_bytes
-from orchestrator.mcp.scrub import LogFilter, Secrets, header_secrets, url_secrets
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
+from orchestrator.scrub import LogFilter, Secrets, header_secrets, url_secrets
 from orchestrator.threads import Threads
 from orchestrator.tokens import compact, count_tokens, cut, plain_size
 

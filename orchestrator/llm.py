@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from pydantic import BaseModel
 
 from orchestrator.completions import Usage
-from orchestrator.endpoints import address, unanswered
+from orchestrator.endpoints import address, complaint, secrets_of, unanswered
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -25,6 +25,7 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.options import Options, model_key
+from orchestrator.scrub import LogFilter, Secrets
 from orchestrator.structured import Message, Shape, asked_as_schema, asked_in_words, read, repair
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply(Generic[Shape]):
-    """A checked answer, what it took (a repair included), and the model's own name for itself."""
+    """A checked answer, what it took (a repair included), and the name by which the model was asked."""
 
     value: Shape
     usage: Usage
@@ -106,7 +107,11 @@ class Models:
         """
         said, usage, problems = list(messages), Usage(), [""]
         for _ in range(2):
-            answer, took = await self._complete(model, said, shape, max_output_tokens)
+            try:
+                answer, took = await self._complete(model, said, shape, max_output_tokens)
+            except ToolrouteError as error:
+                error.usage = usage
+                raise
             usage += took
             text = _text_of(answer, usage)
             value, problems = read(text, shape, cut=answer.finish_reason == "length")
@@ -140,31 +145,38 @@ class Models:
     async def _in_its_dialect(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> tuple[Any, Usage]:
-        """One request; where the endpoint says that it knows no JSON schema, or this limit's name, one more without."""
+        """One request; where the endpoint says that it knows no JSON schema, or this limit's name, one more without.
+
+        Only what was understood is kept: a limit may also be complained about as too large.
+        """
         import openai
 
-        for _ in range(3):
-            dialect = self._dialect
+        known = dialect = self._dialect
+        while True:
             try:
-                return await self._request(model, messages, shape, limit)
+                answered = await self._request(model, messages, shape, limit, dialect)
             except openai.BadRequestError as error:
-                self._dialect = _simpler(dialect, str(error), shape is not None)
-                if self._dialect == dialect:
+                simpler = _simpler(dialect, known, str(error), shape is not None)
+                if simpler == dialect:
                     raise self._told(error, model) from None
-        raise AssertionError("unreachable")
+                dialect = simpler
+            else:
+                self._dialect = dialect
+                return answered
 
     async def _request(
-        self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
+        self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, dialect: _Dialect
     ) -> tuple[Any, Usage]:
         import openai
 
-        body: dict[str, Any] = {"model": model, "messages": list(messages), self._dialect.limit: limit}
+        body: dict[str, Any] = {"model": model, "messages": list(messages), dialect.limit: limit}
         if shape is not None:
-            body |= asked_as_schema(shape) if self._dialect.structured else asked_in_words(shape, messages)
+            body |= asked_as_schema(shape) if dialect.structured else asked_in_words(shape, messages)
         try:
             # The client's own timeout begins anew with every byte that arrives.
             async with asyncio.timeout(self._timeout_s):
-                completion = await self._open().chat.completions.create(**body)
+                with LogFilter(self._secrets):
+                    completion = await self._open().chat.completions.create(**body)
             return completion.choices[0], _usage_of(completion.usage)
         except TimeoutError:
             told = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
@@ -192,10 +204,14 @@ class Models:
     def _key(self) -> str:
         return self._given_key or model_key() or ""
 
+    @property
+    def _secrets(self) -> Secrets:
+        return secrets_of(self.url, self._key())
+
     def _told(self, error: Exception, model: str) -> ToolrouteError:
         """The client's error as one of ours, by what the caller can do about it."""
         status = getattr(error, "status_code", None)
-        said = self._said(error)
+        said = complaint(error, self._secrets)
         where = f"model {model!r} at {self.where}"
         if status in (401, 403):
             return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it knows")
@@ -212,15 +228,6 @@ class Models:
             told.retry = False
         return told
 
-    def _said(self, error: Exception) -> str:
-        """What the endpoint said of its error, without the key that some repeat."""
-        body = getattr(error, "body", None)
-        said = body.get("message") if isinstance(body, dict) else None
-        if not isinstance(said, str):
-            return ""
-        key = self._key()
-        return f": {(said.replace(key, '***') if key else said)[:300]}"
-
 
 def models_for(options: Options) -> Models | None:
     """The models that the options name, or None."""
@@ -228,11 +235,11 @@ def models_for(options: Options) -> Models | None:
     return Models(options) if named else None
 
 
-def _simpler(dialect: _Dialect, said: str, structured: bool) -> _Dialect:
-    """The dialect without what the endpoint complained about."""
+def _simpler(dialect: _Dialect, known: _Dialect, said: str, structured: bool) -> _Dialect:
+    """The dialect without what the endpoint complained about; the limit has the other name once, not in turns."""
     if structured and dialect.structured and any(word in said for word in ("response_format", "json_schema")):
         return replace(dialect, structured=False)
-    if dialect.limit in said:
+    if dialect.limit == known.limit and dialect.limit in said:
         other = "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
         return replace(dialect, limit=other)
     return dialect

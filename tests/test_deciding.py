@@ -236,6 +236,12 @@ async def test_a_model_that_fails_leaves_the_deterministic_plan_with_the_reason(
     assert (choice.model, choice.answer, len(choice.warnings)) == ("none", "", 1)
 
 
+@pytest.mark.parametrize("fault", [Fault(503), Fault(404), Refusal(), "prose"])
+async def test_what_the_choice_took_is_counted_though_no_plan_came_of_it(fault: Any) -> None:
+    made, _ = await planned(Billed(chosen("plan"), input=5_000, output=100), fault, fault)
+    assert made.usage.total >= 5_100
+
+
 async def test_what_a_model_declines_is_not_done_without_it_either() -> None:
     made, _ = await planned(Refusal("that would harm someone"))
     assert (made.steps, made.model) == ((), "m")

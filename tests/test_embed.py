@@ -1,6 +1,7 @@
 """Embedders: the static model, and a real HTTP endpoint that answers well, badly, late or not at all."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -198,6 +199,21 @@ def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(EmbedderUnavailable) as told:
         OpenAIEmbedder("any", base_url="http://me:secret@127.0.0.1:9/v1").embed(["one"])
     assert str(told.value) == "embedding model 'any' at http://127.0.0.1:9/v1 did not answer: the connection failed"
+
+
+def test_a_key_that_the_endpoint_repeats_and_a_password_in_its_address_are_told_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with ScriptedModel(embeddings=[Fault(400, "wrong key sk-4711-secret"), None]) as model:
+        url = model.url.replace("//", "//me:pass4711@")
+        embedder = OpenAIEmbedder("any", base_url=url, api_key="sk-4711-secret")
+        with pytest.raises(EmbedderUnavailable, match=r"HTTP 400: wrong key \*\*\*$"):
+            embedder.embed(["one"])
+        embedder.embed(["one"])
+        embedder.close()
+    assert "HTTP Request: POST http://me:***@127.0.0.1" in caplog.text
+    assert "4711" not in caplog.text
 
 
 # --- an endpoint at work

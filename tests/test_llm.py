@@ -44,6 +44,8 @@ class Sky(BaseModel):
     notes: list[str] = []
 
 
+LIMITS = {"max_tokens", "max_completion_tokens"}
+
 GOOD = {"colour": "blue", "notes": []}
 
 
@@ -185,6 +187,47 @@ async def test_an_endpoint_that_knows_only_the_newer_name_of_the_limit_gets_it()
     assert server.asked[1].body["max_completion_tokens"] == 9
 
 
+async def test_a_limit_that_is_too_large_by_either_name_is_two_requests_and_the_endpoints_own_words() -> None:
+    """As vLLM tells it, whose words name both."""
+
+    def small(asked: Asked) -> Any:
+        if asked.body.get("max_tokens") == 10:
+            return "hello"
+        return Fault(400, "'max_tokens' or 'max_completion_tokens' is too large: 9000. The context has 4096 tokens.")
+
+    async with ScriptedModel(small) as server, models(server) as client:
+        with pytest.raises(InvalidInput, match=r"HTTP 400: .* is too large: 9000"):
+            await client.write("m", ASK, max_output_tokens=9_000)
+        assert [sorted(set(asked.body) & LIMITS) for asked in server.asked] == [
+            ["max_tokens"],
+            ["max_completion_tokens"],
+        ]
+        assert (await client.write("m", ASK, max_output_tokens=10))[0] == "hello"
+
+
+async def test_an_endpoint_that_knows_neither_a_schema_nor_the_limits_name_learns_both_in_one_question() -> None:
+    def odd(asked: Asked) -> Any:
+        if asked.wants == "Sky":
+            return Fault(400, "response_format: json_schema is not supported")
+        if "max_tokens" in asked.body:
+            return Fault(400, "max_tokens is not supported, use max_completion_tokens")
+        return '{"colour": "blue"}'
+
+    async with ScriptedModel(odd) as server, models(server) as client:
+        for _ in range(2):
+            assert (await client.ask("m", ASK, Sky)).value.colour == "blue"
+    assert len(server.asked) == 4
+
+
+async def test_what_was_spent_before_a_repair_that_finds_nobody_is_told_with_the_error() -> None:
+    wrong = Billed({"colour": "green"}, input=10, output=1)
+    for fault, error in ((Fault(503), ModelUnavailable), (Fault(400, "too long"), InvalidInput)):
+        async with ScriptedModel([wrong, fault]) as server, models(server) as client:
+            with pytest.raises(error) as raised:
+                await client.ask("m", ASK, Sky)
+        assert raised.value.usage == Usage(input=10, output=1)
+
+
 async def test_a_text_that_reached_its_limit_is_marked() -> None:
     async with ScriptedModel([Truncated("once upon"), ""]) as server, models(server) as client:
         assert (await client.write("m", ASK))[0].startswith("once upon\n[cut")
@@ -210,6 +253,20 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
         with pytest.raises(ModelUnavailable, match=r"at http://127\.0\.0\.1:9/v1 did not") as raised:
             await client.write("m", ASK)
     assert "secret" not in f"{raised.value} {client!r}"
+
+
+async def test_a_password_in_the_address_stands_in_no_log_nor_in_what_the_endpoint_repeats(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with ScriptedModel(["hello", Fault(400, "you are me:pass4711")]) as server:
+        url = server.url.replace("//", "//me:pass4711@")
+        async with Models(Options(model="m", model_url=url), api_key=KEY, tries=1) as client:
+            assert (await client.write("m", ASK))[0] == "hello"
+            with pytest.raises(InvalidInput, match=r"you are me:\*\*\*"):
+                await client.write("m", ASK)
+    assert "HTTP Request: POST http://me:***@127.0.0.1" in caplog.text
+    assert "pass4711" not in caplog.text
 
 
 def test_models_are_named_by_option_or_environment() -> None:

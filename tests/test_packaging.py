@@ -60,7 +60,7 @@ LAYERS = {
     "records": "digests errors forms reading names models completions schemas exports decision limits plans payloads "
     "held budget",
     "workflow side": "runs workflow workflows",
-    "words and settings": "options endpoints variants text language safety tokens catalogue embed sparse",
+    "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
     "connections sync planning planner structured llm deciding completing threads executors devserver",
     "router": "router measuring",

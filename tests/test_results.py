@@ -14,7 +14,7 @@ from mcp.types import (
 )
 
 from orchestrator.mcp.results import Answered, as_mcp_result
-from orchestrator.mcp.scrub import Secrets
+from orchestrator.scrub import Secrets
 from orchestrator.tokens import count_tokens
 
 SECRET = "sk-live-9a8b7c6d"

@@ -1,12 +1,13 @@
 """Secrets kept out: of errors all that an entry brought in, of results and listings what is or looks like a secret."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
 
 from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.scrub import Secrets
+from orchestrator.scrub import LogFilter, Secrets
 
 
 def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:
@@ -109,3 +110,17 @@ def test_each_line_of_a_long_key_is_hidden() -> None:
     key = "-----BEGIN KEY-----\nMIIabc123\nxyz789\n"
     secrets = secrets_of({"command": "x", "env": {"PRIVATE_KEY": "${K}"}}, K=key)
     assert secrets.scrub("it read MIIabc123 | xyz789") == "it read *** | ***"
+
+
+def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_masked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Ending(LogFilter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            self.__exit__()
+            return True
+
+    with Ending(Secrets()), LogFilter(Secrets(strong=["pass4711"])):
+        logging.getLogger("httpx2").warning("POST http://me:pass4711@host")
+    assert caplog.messages == ["POST http://me:***@host"]
+    assert not logging.getLogger("httpx2").filters

@@ -11,10 +11,10 @@ from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.faults import LONGEST, in_words
 from orchestrator.mcp.listing import Inventory, list_tools, take_inventory
-from orchestrator.mcp.scrub import Secrets
 from orchestrator.mcp.transports import Stderr
 from orchestrator.models import Tool
 from orchestrator.reading import first_problem
+from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError

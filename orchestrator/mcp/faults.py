@@ -7,8 +7,8 @@ from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteEr
 from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
-from orchestrator.mcp.scrub import Secrets
 from orchestrator.reading import first_problem
+from orchestrator.scrub import Secrets
 
 LONGEST = 500
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.env_file import read_env_file
-from orchestrator.mcp.scrub import Secrets, argument_secrets, header_secrets, is_plain_word, looks_secret, url_secrets
+from orchestrator.scrub import Secrets, argument_secrets, header_secrets, is_plain_word, looks_secret, url_secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.scrub import Secrets
 from orchestrator.models import Tool
 from orchestrator.schemas import usable
+from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
     from mcp import Client

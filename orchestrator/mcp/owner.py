@@ -17,9 +17,9 @@ from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.faults import connect_error, in_words
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import list_tools, tools_page
-from orchestrator.mcp.scrub import LogFilter
 from orchestrator.mcp.transports import http, stdio
 from orchestrator.models import Tool
+from orchestrator.scrub import LogFilter
 
 if TYPE_CHECKING:
     from mcp import Client

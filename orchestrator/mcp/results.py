@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.mcp.scrub import Secrets
 from orchestrator.plans import ToolResult
+from orchestrator.scrub import Secrets
 from orchestrator.tokens import compact, count_tokens, cut
 
 if TYPE_CHECKING:

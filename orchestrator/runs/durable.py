@@ -24,7 +24,7 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors, names
-from orchestrator.errors import ModelFailed, ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
+from orchestrator.errors import ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
 from orchestrator.held import as_result, check_size, hold_roughly
 from orchestrator.models import Kind
 from orchestrator.payloads import read
@@ -54,7 +54,7 @@ def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> Applicati
     again = error.retry if retry is None else retry
     wait = error.retry_after_s if isinstance(error, ModelUnavailable) else None
     delay = None if wait is None else timedelta(seconds=wait)
-    used = [error.usage.total] if isinstance(error, ModelFailed) and error.usage else []
+    used = [error.usage.total] if error.usage else []
     return ApplicationError(
         brief(str(error)), *used, type=type(error).__name__, non_retryable=not again, next_retry_delay=delay
     )

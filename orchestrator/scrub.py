@@ -1,9 +1,10 @@
-"""Secrets kept out of errors, logs, listings and results: what an `mcpServers` entry brought in is masked."""
+"""Secrets kept out of errors, logs, listings and results: what a server's or an endpoint's settings hold is masked."""
 
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
@@ -27,7 +28,7 @@ _SHORTEST_IN_PATH = 16
 
 
 class Secrets:
-    """Masks of one server's secrets.
+    """Masks of one server's, or one endpoint's, secrets.
 
     `scrub` is for errors and logs and masks every value that the entry's `env` and `headers` hold; `scrub_result` is
     for what a tool answers, where a folder's name has to stay readable: it masks only what is or looks like a secret.
@@ -130,7 +131,7 @@ def _pattern(values: set[str]) -> re.Pattern[str] | None:
 
 
 class LogFilter(logging.Filter):
-    """Masks secrets in what the MCP and HTTP libraries log while a connection is open."""
+    """Masks secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
 
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "stdio", "streamable_http")),
@@ -151,10 +152,18 @@ class LogFilter(logging.Filter):
         return True
 
     def __enter__(self) -> Self:
-        for name in self.LOGGERS:
-            logging.getLogger(name).addFilter(self)
+        self._replace(lambda filters: [*filters, self])
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self.LOGGERS:
-            logging.getLogger(name).removeFilter(self)
+        self._replace(lambda filters: [kept for kept in filters if kept is not self])
+
+    def _replace(self, change: Callable[[list[Any]], list[Any]]) -> None:
+        """Another list, not the same one changed: a thread that goes through it would pass over a filter."""
+        with _FILTERS:
+            for name in self.LOGGERS:
+                logger = logging.getLogger(name)
+                logger.filters = change(logger.filters)
+
+
+_FILTERS = threading.Lock()
