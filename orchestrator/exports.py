@@ -8,14 +8,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from orchestrator.digests import digest
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.models import Tool
 from orchestrator.reading import read_json
-from orchestrator.schemas import accepted, plain_names, usable, with_plain_names
+from orchestrator.schemas import UnusableSchema, accepted, faults, plain_names, with_plain_names
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
@@ -127,28 +126,8 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
 
 def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments."""
-    from jsonschema import SchemaError
-    from referencing.exceptions import Unresolvable
-
     try:
-        validator = _validator(json.dumps(usable(parameters(tool))))
-        found = sorted(validator.iter_errors(arguments), key=lambda problem: problem.json_path)
-    except SchemaError as error:
-        raise InvalidArguments(f"{tool.key}: its own input schema is broken ({error.message}); fix the tool") from None
-    except (Unresolvable, RecursionError) as error:
-        reason = "it refers to itself without end" if isinstance(error, RecursionError) else str(error)
-        raise InvalidArguments(f"{tool.key}: its own input schema cannot be used ({reason}); fix the tool") from None
+        found = faults(parameters(tool), arguments)
+    except UnusableSchema as error:
+        raise InvalidArguments(f"{tool.key}: its own input schema {error}; fix the tool") from None
     return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]
-
-
-@lru_cache(maxsize=1_000)
-def _validator(schema_text: str) -> Any:
-    """Checks arguments against a schema, which itself is checked here: that costs many times what one call's does."""
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-
-    schema = json.loads(schema_text)
-    validator = validator_for(schema)
-    validator.check_schema(schema)
-    # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
-    return validator(schema, registry=Registry())

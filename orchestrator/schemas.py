@@ -1,19 +1,87 @@
-"""A stranger's input schema as providers take it: one that they refuse sinks the whole request.
+"""A stranger's input schema as providers take it, and as values are held to it here.
 
-OpenAI and Anthropic hold schemas to draft 2020-12 and take no combinations at the top; OpenAI wants the `items` of each
-array, Anthropic plain names of parameters. Real catalogues hold tools that break each of these rules.
+One that providers refuse sinks the whole request. OpenAI and Anthropic hold schemas to draft 2020-12 and take no
+combinations at the top; OpenAI wants the `items` of each array, Anthropic plain names of parameters. Real catalogues
+hold tools that break each of these rules.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.digests import digest
+from orchestrator.errors import FAULTS
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const"))
 """What they refuse at the top of a schema; the arguments are held to it all the same."""
 _PLAIN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+_SIGN = r"(?:\\.|\[(?:\\.|[^\]\\])+\]|[^\\\[\](){}*+?|^$])"
+_QUICK = re.compile(rf"(?!(?:[^?]*\?){{4}})\^(?:{_SIGN}(?:\{{\d+\}}|\?)?)*(?:{_SIGN}(?:[*+]|\{{\d+,\d*\}}))?\$?")
+"""Patterns that are matched in one pass over any text: from its start, without groups and alternatives, at most three
+signs optional, and only the last one of any number. Others (`^(a+)+$`) may take Python longer than a process lives."""
+
+
+class UnusableSchema(ValueError):
+    """Nothing can be held to a schema; the message goes on behind "the schema"."""
+
+
+def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> "list[ValidationError]":
+    """What the schema, mended, finds wrong with a value: with all arguments, or with those of one parameter.
+
+    Nothing is fetched, and no pattern is tried that may take long. Raises UnusableSchema.
+    """
+    from jsonschema import SchemaError
+    from jsonschema.exceptions import UnknownType
+    from referencing.exceptions import Unresolvable
+
+    try:
+        validator = _validator(json.dumps(usable(schema)))
+        if parameter is not None:  # References in it still mean the whole schema's parts.
+            validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
+        return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
+    except SchemaError as error:
+        raise UnusableSchema(f"is broken ({error.message})") from None
+    except RecursionError:
+        raise UnusableSchema("cannot be used (it refers to itself without end)") from None
+    except (Unresolvable, UnknownType, re.error, *FAULTS) as error:
+        raise UnusableSchema(f"cannot be used ({' '.join(str(error).split())[:200]})") from None
+
+
+@lru_cache(maxsize=1_000)
+def _validator(schema_text: str) -> Any:
+    """Checks values against a schema, which itself is checked here: that costs many times what one value's does."""
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    schema = json.loads(schema_text, object_hook=_quick)
+    validator = validator_for(schema)
+    validator.check_schema(schema)
+    # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
+    return validator(schema, registry=Registry())
+
+
+def checkable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as `faults` reads it: usable, and without patterns that may take long."""
+    read: dict[str, Any] = json.loads(json.dumps(usable(schema)), object_hook=_quick)
+    return read
+
+
+def _quick(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema without slow patterns, wherever a reference may lead: they are left to the server to check."""
+    pattern, by_pattern = part.get("pattern"), part.get("patternProperties")
+    if isinstance(pattern, str) and not _QUICK.fullmatch(pattern):
+        del part["pattern"]
+    if isinstance(by_pattern, dict) and not all(map(_QUICK.fullmatch, by_pattern)):
+        part["patternProperties"] = {name: by_pattern[name] for name in by_pattern if _QUICK.fullmatch(name)}
+        part["patternProperties"][".*"] = {}
+    return part
 
 
 def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +168,7 @@ def _pattern(value: Any) -> Any:
     """A pattern that only JavaScript reads is left to the server to check."""
     try:
         return value if re.compile(value) else None
-    except (re.error, TypeError, RecursionError):
+    except (re.error, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -9,7 +9,7 @@ from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.models import Tool
-from orchestrator.schemas import usable
+from orchestrator.schemas import checkable
 from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
     page = await client.list_tools(**asked)
     for tool in page.tools:
         if (schema := tool.output_schema) is not None:
-            mended = usable(schema)
+            mended = checkable(schema)
             schema.clear()
             schema.update(mended)
     return page

@@ -13,6 +13,7 @@ from typing import Any
 
 from orchestrator.models import Tool
 from orchestrator.planning.pieces import Piece, pieces
+from orchestrator.schemas import UnusableSchema, faults, usable
 from orchestrator.text import split_words, stem
 
 _BY_FORMAT = {
@@ -51,10 +52,10 @@ class Extraction:
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
     """The arguments for a tool's input schema out of a text; values that were given by name come first."""
-    properties: dict[str, Any] = dict((schema or {}).get("properties") or {})
-    required = [name for name in (schema or {}).get("required") or () if isinstance(name, str)]
+    mended = usable(schema or {})
+    properties, required = mended.get("properties", {}), mended.get("required", [])
     order = [name for name in required if name in properties] + [name for name in properties if name not in required]
-    reader = _Reader(text, properties, required)
+    reader = _Reader(text, mended)
     for name, value in (given or {}).items():
         reader.take(name, coerce(value, _plain(properties.get(name))), "given")
     for rule in (reader.by_name, reader.by_kind, reader.by_choice, reader.by_being_the_only_one):
@@ -96,9 +97,10 @@ MAX_CHARS = 4_000
 class _Reader:
     """One reading of one text for one schema; every piece is used at most once."""
 
-    def __init__(self, text: str, properties: Mapping[str, Any], required: list[str]) -> None:
-        self.properties = {name: _plain(schema) for name, schema in properties.items()}
-        self.required = required
+    def __init__(self, text: str, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self.properties = {name: _plain(part) for name, part in schema.get("properties", {}).items()}
+        self.required: list[str] = schema.get("required", [])
         self.text = text = text[:MAX_CHARS]
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -106,7 +108,7 @@ class _Reader:
 
     def take(self, name: str, value: Any, note: str) -> bool:
         """Keeps a value that fits the parameter's schema."""
-        if not _fits(value, self.properties.get(name, {})):
+        if not self._fits(name, value):
             if note == "given":
                 self.values[name] = value  # the check before the call says what is wrong with it
             return False
@@ -176,6 +178,12 @@ class _Reader:
         elif left == [name] and len(found) == 1:
             self._take(name, found[0], f"the only {found[0].kind} value left in the text")
 
+    def _fits(self, name: str, value: Any) -> bool:
+        try:
+            return not faults(self._schema, value, parameter=name)
+        except UnusableSchema:
+            return False
+
     def _take(self, name: str, piece: Piece, note: str) -> None:
         if self.take(name, _typed(piece.value, self.properties[name]), note):
             self._pieces.remove(piece)
@@ -240,13 +248,3 @@ def _points_to(name: str, piece: Piece) -> bool:
 
 def _typed(value: str, schema: Mapping[str, Any]) -> Any:
     return value if schema.get("type") == "string" else coerce(value, schema)
-
-
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-
-    try:
-        return bool(validator_for(schema)(schema).is_valid(value))
-    except (SchemaError, LookupError, ValueError):
-        return False

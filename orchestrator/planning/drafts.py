@@ -14,6 +14,7 @@ from orchestrator.exports import check_arguments, read_arguments
 from orchestrator.models import Tool
 from orchestrator.planning.arguments import extract, given_for
 from orchestrator.plans import MAX_STEPS, Step
+from orchestrator.schemas import usable
 from orchestrator.tokens import compact, count_tokens
 
 LEAST_RESULT_TOKENS = 4_000
@@ -149,17 +150,16 @@ def bound(
     expected: int = 0,
 ) -> Step:
     """The step with its tool, and the user's arguments before the model's; what nobody gave is missing."""
-    schema = tool.input_schema or {}
+    schema = usable(tool.input_schema or {})
     arguments = {**values, **extract(schema, "", given_for(step.id, tool, given)).values}
     late = tuple(name for name in dict.fromkeys(later) if name not in arguments)
-    needed = [name for name in schema.get("required") or () if isinstance(name, str)]
     tokens = count_tokens(compact(arguments))
     return replace(
         step,
         tool=tool.key,
         arguments=arguments,
         late=late,
-        missing=tuple(name for name in needed if name not in arguments and name not in late),
+        missing=tuple(name for name in schema.get("required", ()) if name not in arguments and name not in late),
         expected_tokens=max(expected, LEAST_RESULT_TOKENS) + tokens + (FILLING_TOKENS if late else 0),
         argument_tokens=tokens,
     )

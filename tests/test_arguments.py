@@ -1,0 +1,61 @@
+"""Arguments out of a text, for whatever a server lists as its schema."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from orchestrator.planner import plan
+from orchestrator.planning.arguments import extract
+from orchestrator.planning.drafts import bound
+from orchestrator.plans import PlanRequest
+from tests.decisions import ADD_NOTE, decision, schema
+from tests.loopback import served
+
+UNIT = {"$defs": {"Unit": {"enum": ["celsius", "kelvin"], "type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values"),
+    [
+        ({"$ref": "#/$defs/Unit"}, {"unit": "kelvin"}),
+        ({"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}]}, {"unit": "kelvin"}),
+        ({"$ref": "#/$defs/Nowhere"}, {}),
+        ({"$ref": "http://127.0.0.1:9/unit.json"}, {}),
+        ({"type": "any"}, {"unit": "kelvin"}),
+        ({"type": ["string", "integer"]}, {"unit": "kelvin"}),
+        ({"type": "string", "pattern": r"^\p{L}+$"}, {"unit": "kelvin"}),
+        ({"type": "string", "minLength": "1"}, {"unit": "kelvin"}),
+        ({"type": "string", "enum": ["celsius"]}, {}),
+    ],
+)
+def test_any_schema_that_servers_list_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
+    """A reference, as pydantic writes an enumeration, and what is no JSON Schema broke the plan."""
+    given = {**schema("unit", unit=parameter), **UNIT}
+    assert extract(given, "convert with unit=kelvin").values == values
+    assert extract(given, "", {"unit": "kelvin"}).values == {"unit": "kelvin"}  # What is given is checked at the call.
+
+
+@pytest.mark.parametrize("odd", [{"required": True}, {"properties": [1]}, {"required": "unit"}])
+def test_an_input_schema_that_is_none_can_be_planned_with(odd: dict[str, Any]) -> None:
+    own = replace(ADD_NOTE, input_schema=odd)
+    made = plan(PlanRequest(decision=decision("Add a note", [own])))
+    assert [step.missing for step in made.steps] == [()]
+    assert bound(made.steps[0], own, {"title": "A"}, {}).arguments == {"title": "A"}  # as a model plans it
+
+
+def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
+    asked = []
+
+    async def answer(request: Request) -> JSONResponse:
+        asked.append(request.url.path)
+        return JSONResponse({"type": "string"})
+
+    with served(Starlette(routes=[Route("/{path}", answer)])) as url:
+        given = schema("unit", unit={"$ref": f"{url}/unit.json"})
+        assert extract(given, "unit=kelvin").missing == ("unit",)
+    assert asked == []
