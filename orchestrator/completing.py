@@ -14,7 +14,7 @@ from orchestrator.structured import Message
 from orchestrator.tokens import compact
 
 PROMPT_TOKENS = 400
-"""What the instructions take, beside the context; the longest has 250."""
+"""What the instructions (130 at most) and the answer's shape (120) take, beside the context."""
 
 
 class FilledShape(BaseModel):
@@ -28,7 +28,7 @@ class FilledShape(BaseModel):
 async def complete(models: Models, request: CompleteRequest) -> Completion:
     """The completion, within the request's tokens; arguments are checked against the schema and repaired once."""
     if request.purpose is Purpose.ANSWER:
-        messages = _messages(ANSWER, request, ())
+        messages = _messages(ANSWER, request, (), {})
         text, usage = await models.write(models.plan_model, messages, max_output_tokens=request.answer_tokens)
         return Completion(text=text, model=models.plan_model, usage=usage)
     if request.tool is None:
@@ -37,9 +37,8 @@ async def complete(models: Models, request: CompleteRequest) -> Completion:
 
 
 async def _fill(models: Models, request: CompleteRequest, tool: Tool) -> Completion:
-    messages = _messages(FILL, request, (tool,))
-    messages[1]["content"] += f"\n\n## Settled arguments\n\n{compact(request.known)}"
-    messages[1]["content"] += f"\n\n## Wanted parameters\n\n{', '.join(request.wanted)}"
+    sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
+    messages = _messages(FILL, request, (tool,), sections)
     reply = await models.ask(
         models.plan_model,
         messages,
@@ -79,12 +78,13 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
     return []
 
 
-def _messages(told: str, request: CompleteRequest, tools: tuple[Tool, ...]) -> list[Message]:
-    read = context.build(
+def _messages(told: str, request: CompleteRequest, tools: tuple[Tool, ...], sections: dict[str, str]) -> list[Message]:
+    content = context.written(
         request.task,
         tools,
+        sections,
         results=request.results,
         max_tokens=max(PROMPT_TOKENS, request.max_tokens - PROMPT_TOKENS),
         answer_tokens=request.answer_tokens,
     )
-    return [{"role": "system", "content": told}, {"role": "user", "content": read.markdown}]
+    return [{"role": "system", "content": told}, {"role": "user", "content": content}]

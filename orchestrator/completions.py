@@ -8,6 +8,8 @@ from orchestrator.models import Tool
 
 NO_MODEL = "none"
 """What stands as the model of whatever was made without one."""
+FILLING_TOKENS = 8_000
+"""What a step reserves, besides, for the model call that fills its late arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

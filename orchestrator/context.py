@@ -6,7 +6,7 @@ Definitions stand as JSON and results in fences that they cannot close: they are
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, groupby
@@ -18,7 +18,7 @@ from orchestrator.exports import Provider, export
 from orchestrator.models import Tool
 from orchestrator.plans import Plan, Step, StepOutcome
 from orchestrator.stages.select import LADDER
-from orchestrator.tokens import ESTIMATE, EXACT, Counter, compact, counter_named, cut
+from orchestrator.tokens import ESTIMATE, EXACT, Counter, compact, count_tokens, counter_named, cut
 
 MAX_TOKENS = 8_000
 ANSWER_TOKENS = 2_000
@@ -26,6 +26,7 @@ RELATED_SHARE = 0.3
 GRAPH_SHARE = 0.1
 RESULTS_SHARE = 1 / 3
 TASK_SHARE = 0.5
+SECTION_SHARE = 0.2
 
 
 class Part(StrEnum):
@@ -118,6 +119,24 @@ def build(
     filling.add_tools(Part.PRIMARY, primary, for_tools - (before - filling.left))
     filling.add_results(results)
     return filling.context(room, counted_by)
+
+
+def written(
+    task: str,
+    tools: Sequence[Tool],
+    sections: Mapping[str, str],
+    *,
+    graph: Sequence[str] = (),
+    results: Sequence[tuple[str, str]] = (),
+    max_tokens: int = MAX_TOKENS,
+    answer_tokens: int = ANSWER_TOKENS,
+) -> str:
+    """A context's Markdown, and sections behind it (texts by heading, each cut to its share), within the room."""
+    most = int(SECTION_SHARE * (max_tokens - answer_tokens))
+    told = "".join(f"\n\n## {heading}\n\n{cut(text, most)[0]}" for heading, text in sections.items())
+    max_tokens -= count_tokens(told)
+    read = build(task, tools, graph=graph, results=results, max_tokens=max_tokens, answer_tokens=answer_tokens)
+    return read.markdown + told
 
 
 def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS, exact: bool = False) -> Context:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator import context
-from orchestrator.completions import Action, Choice, Usage
+from orchestrator.completions import FILLING_TOKENS, Action, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import ModelRefused, ToolrouteError
 from orchestrator.llm import Models, Reply
@@ -140,8 +140,12 @@ async def _ask(
 ) -> Reply[Shape]:
     given, decision = request.arguments, request.decision
     task = _after(request.conversation, decision.query)
-    read = context.build(task, [match.tool for match in decision.matches], graph=context.relations(decision))
-    content = f"{read.markdown}\n\n## Given arguments\n\n{compact(given)}" if given else read.markdown
+    content = context.written(
+        task,
+        [match.tool for match in decision.matches],
+        {"Given arguments": compact(given)} if given else {},
+        graph=context.relations(decision),
+    )
     messages: list[Message] = [{"role": "system", "content": told}, {"role": "user", "content": content}]
     return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
 
@@ -158,11 +162,12 @@ def _after(turns: Sequence[Turn], query: str) -> str:
 def _filled_later(made: Plan, first: Plan) -> Plan:
     """Steps that a further route gave a tool: what their text does not hold, the run's model fills."""
     unbound = {step.id for step in first.unbound}
-    steps = tuple(
-        replace(step, late=step.missing, missing=()) if step.id in unbound and step.missing else step
-        for step in made.steps
-    )
-    return replace(made, steps=steps)
+    steps = (_late(step) if step.id in unbound and step.missing else step for step in made.steps)
+    return replace(made, steps=tuple(steps))
+
+
+def _late(step: Step) -> Step:
+    return replace(step, late=step.missing, missing=(), expected_tokens=step.expected_tokens + FILLING_TOKENS)
 
 
 def _without_model(decision: Decision, given: Mapping[str, Any], error: ToolrouteError | None) -> Choice:

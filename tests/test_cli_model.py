@@ -22,10 +22,10 @@ def _said(asked: Asked) -> Any:
     return {"action": "plan", "reasons": ["A refund, then a message."], "confidence": 0.93}
 
 
-def toolroute(model: ScriptedModel, *arguments: str) -> tuple[int, str, str]:
+def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "orchestrator", *arguments, "--catalogue", "examples/tools.jsonl"],
-        env={**os.environ, **environment(model)},
+        env={**os.environ, **environment(model), **variables},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -57,6 +57,17 @@ def test_a_plan_is_the_models_and_says_so() -> None:
         _, shown, _ = toolroute(model, "plan", TASK)
     assert "text from s1" in shown
     assert "model scripted: plan" in shown
+
+
+def test_the_model_that_is_named_does_all_whatever_the_environment_names() -> None:
+    others = {"TOOLROUTE_MODEL": "a", "TOOLROUTE_MODEL_ROUTE": "b", "TOOLROUTE_MODEL_PLAN": "c"}
+    with ScriptedModel(_said) as model:
+        assert toolroute(model, "plan", TASK, "--model", "mine", **others)[0] == 0
+        assert toolroute(model, "route", TASK, "--model", "mine", **others)[0] == 0
+        assert {asked.model for asked in model.asked} == {"mine"}
+        model.asked.clear()
+        assert toolroute(model, "plan", TASK, **others)[0] == 0
+        assert [asked.model for asked in model.asked] == ["b", "c"]
 
 
 def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completing import complete
+from orchestrator.completing import PROMPT_TOKENS, complete
 from orchestrator.completions import CompleteRequest, Purpose, Usage
 from orchestrator.errors import AnswerInvalid
 from orchestrator.llm import Models
 from orchestrator.options import Options
 from orchestrator.testing import ScriptedModel
 from orchestrator.testing import Usage as Billed
+from orchestrator.tokens import count_tokens
 from tests.decisions import ADD_NOTE
 
 
@@ -51,6 +52,21 @@ async def test_arguments_against_the_schema_are_mended_once_and_then_an_error(wr
 async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
     found, _ = await completed(filling(), {"arguments": "{}", "missing": ["body"], "why": "the file is empty"})
     assert (found.arguments, found.missing) == ({}, ("body",))
+
+
+@pytest.mark.parametrize("max_tokens", [100, 800, 8_000])
+async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens: int) -> None:
+    request = filling(
+        known={"title": "long title " * 27_000},
+        results=(("s1 files:read_file", "word " * 20_000),),
+        max_tokens=max_tokens,
+        answer_tokens=max_tokens // 4,
+    )
+    found, server = await completed(request, {"arguments": '{"body": "hello"}'})
+    assert found.arguments == {"body": "hello"}
+    sent = sum(count_tokens(message["content"]) for message in server.asked[0].body["messages"])
+    assert sent <= max(PROMPT_TOKENS + 130, max_tokens - max_tokens // 4)
+    assert "## Wanted parameters\n\nbody" in server.asked[0].text
 
 
 async def test_an_answer_is_written_from_the_results_within_its_tokens() -> None:

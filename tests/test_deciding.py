@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completions import Action, Usage
+from orchestrator.completions import FILLING_TOKENS, Action, Usage
+from orchestrator.context import ANSWER_TOKENS, MAX_TOKENS
 from orchestrator.deciding import choose, make_plan
 from orchestrator.errors import ModelUnavailable
 from orchestrator.llm import Models
@@ -14,6 +15,7 @@ from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.testing import Fault, Refusal, ScriptedModel
 from orchestrator.testing import Usage as Billed
+from orchestrator.tokens import count_tokens
 from tests.decisions import ALL, CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"
@@ -147,6 +149,16 @@ async def test_a_given_argument_that_no_step_takes_is_told_whoever_planned(repli
     assert made.warnings[-1] == "no step takes the given pth"
 
 
+async def test_a_given_argument_of_any_length_keeps_within_the_tokens_and_goes_to_its_step_whole() -> None:
+    body = "pasted text " * 25_000
+    made, server = await planned(chosen("plan"), {"steps": [READ_STEP, NOTE_STEP]}, arguments={"body": body})
+    assert made.steps[1].arguments["body"] == body
+    for asked in server.asked:
+        assert count_tokens(asked.body["messages"][1]["content"]) <= MAX_TOKENS - ANSWER_TOKENS
+        assert "### files:read_file" in asked.text
+        assert "[cut: " in asked.text
+
+
 async def test_ids_of_the_models_own_are_numbered_anew() -> None:
     steps = [{**READ_STEP, "id": "read"}, {**NOTE_STEP, "id": "note", "depends_on": ["read", "read"]}]
     made, _ = await planned(chosen("plan"), {"steps": steps})
@@ -186,6 +198,7 @@ async def test_a_step_without_a_tool_asks_for_a_further_route_and_its_gaps_are_f
     async with models(server) as client:
         again = await make_plan(client, PlanRequest(decision=decision("delete the file", [DELETE]), first=first))
     assert (again.steps[1].tool, again.steps[1].late, again.steps[1].missing) == ("files:delete_file", ("path",), ())
+    assert again.steps[1].expected_tokens > FILLING_TOKENS + 4_000  # the model's call, and then the tool's result
     assert again.model == "m"
 
 

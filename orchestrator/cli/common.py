@@ -40,6 +40,12 @@ def model_option(command: Command) -> Command:
     return click.option("--model", metavar="NAME", help=text)(command)
 
 
+def options_with(model: str | None, **given: Any) -> Options:
+    """The environment's settings, then those given; the model that `--model` names does all that a model does."""
+    models = {"model": model, "model_route": "", "model_plan": ""} if model else {}
+    return Options.from_env(**models, **given)
+
+
 def calibration_option(command: Command) -> Command:
     """`--calibration`."""
     made = "A fit to your own catalogue, made by `doctor --write` or `eval --fit --write`."

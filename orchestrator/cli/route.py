@@ -2,13 +2,20 @@
 
 import asyncio
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.common import calibration_option, echo_json, open_router, source_options, tenant_from
+from orchestrator.cli.common import (
+    calibration_option,
+    echo_json,
+    open_router,
+    options_with,
+    source_options,
+    tenant_from,
+)
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.plain import echo_text, note, one_line
 from orchestrator.completions import Choice
@@ -144,7 +151,7 @@ async def _choose(decision: Decision, model: str, turns: tuple[Turn, ...]) -> Ch
     from orchestrator.deciding import choose
     from orchestrator.llm import Models
 
-    async with Models(replace(Options.from_env(model=model), model_route="")) as models:
+    async with Models(options_with(model)) as models:
         return await choose(models, decision, conversation=turns)
 
 

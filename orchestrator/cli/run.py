@@ -12,7 +12,15 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.common import echo_json, model_option, open_router, output_option, source_options, tenant_from
+from orchestrator.cli.common import (
+    echo_json,
+    model_option,
+    open_router,
+    options_with,
+    output_option,
+    source_options,
+    tenant_from,
+)
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import read_servers
@@ -29,7 +37,6 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest
-from orchestrator.options import Options
 from orchestrator.plans import Plan, PlanRequest, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
@@ -109,7 +116,7 @@ def plan(task: str, output: str, **given: Any) -> None:
     from orchestrator.deciding import make_plan
     from orchestrator.llm import models_for
 
-    options = Options.from_env(model=given["model"])
+    options = options_with(given["model"])
     tenant = tenant_from(given["organization"], given["user"])
     turns = read_conversation(given["conversation"])
     request = RouteRequest(query=task, tenant=tenant, limit=given["limit"], conversation=turns)
@@ -156,7 +163,7 @@ async def _run(
     if task_queue:
         _tell_unused(task_queue, {"--catalogue": catalogue, "--store": store, "--config": config})
     quiet()
-    options = Options.from_env(temporal_address=address, temporal_namespace=namespace, model=model)
+    options = options_with(model, temporal_address=address, temporal_namespace=namespace)
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
     try:
         async with AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator import names
-from orchestrator.cli.common import model_option, tenant_from
+from orchestrator.cli.common import model_option, options_with, tenant_from
 from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, temporal_options
@@ -65,9 +65,7 @@ def worker(
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     named = tenant_from(organization, user) if organization or user else None
-    options = Options.from_env(
-        temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants, model=model
-    )
+    options = options_with(model, temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants)
 
     if check:
         sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)

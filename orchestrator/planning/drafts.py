@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from orchestrator.completions import FILLING_TOKENS
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidArguments
 from orchestrator.exports import check_arguments, read_arguments
@@ -19,8 +20,6 @@ from orchestrator.tokens import compact, count_tokens
 
 LEAST_RESULT_TOKENS = 4_000
 """Models guess results too short, and a step's result is cut to what it reserved."""
-FILLING_TOKENS = 8_000
-"""What a step reserves, besides, for the model call that fills its late arguments."""
 
 _WHOLE = ("required", "anyOf", "oneOf", "allOf", "not", "dependentRequired", "minProperties")
 """What a schema says of all arguments together, which those known so far need not fulfil."""

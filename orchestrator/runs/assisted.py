@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.completions import NO_MODEL, CompleteRequest, Completion, Filled, Purpose
+from orchestrator.completions import FILLING_TOKENS, NO_MODEL, CompleteRequest, Completion, Filled, Purpose
 from orchestrator.held import compose
 from orchestrator.models import Tool
 from orchestrator.plans import Plan, Step, StepOutcome, StepStatus
@@ -19,7 +19,6 @@ from orchestrator.runs.ending import was_cancelled
 
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
 
-FILLING_TOKENS = 8_000
 ANSWER_SHARE = 4
 """One part in so many of a completion's tokens is for what it writes."""
 LEAST_FOR_ANSWER = 1_000
