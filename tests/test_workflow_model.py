@@ -177,13 +177,18 @@ async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_the
     assert len(at.model.asked) == 2 + 3 + 3
 
 
-async def test_what_a_model_took_in_vain_is_settled_too(temporal_address: str, task_queue: str) -> None:
-    wrong = Billed({"arguments": '{"body": 3}', "why": ""}, input=100, output=11)
-    script = [PLANNED, STEPS, wrong, wrong, Billed("", input=50, output=5)]
+WRONG = Billed({"arguments": '{"body": 3}', "why": ""}, input=100, output=11)
+
+
+@pytest.mark.parametrize(("repair", "took"), [(WRONG, 222), (Fault(404), 111)])
+async def test_what_a_model_took_in_vain_is_settled_too(
+    temporal_address: str, task_queue: str, repair: Any, took: int
+) -> None:
+    script = [PLANNED, STEPS, WRONG, repair, Billed("", input=50, output=5)]
     async with assisted(temporal_address, task_queue, script) as at:
         result, _ = await at.run()
     assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
-    assert result.steps[1].tokens == 222
+    assert result.steps[1].tokens == took
     assert result.budget.settled == result.plan.usage.total + sum(step.tokens for step in result.steps) + 55
 
 

@@ -42,8 +42,8 @@ def model_option(command: Command) -> Command:
 
 def options_with(model: str | None, **given: Any) -> Options:
     """The environment's settings, then those given; the model that `--model` names does all that a model does."""
-    models = {"model": model, "model_route": "", "model_plan": ""} if model else {}
-    return Options.from_env(**models, **given)
+    alone = {"model_route": "", "model_plan": ""} if model else {}
+    return Options.from_env(**{**given, "model": model, **alone})
 
 
 def calibration_option(command: Command) -> Command:
