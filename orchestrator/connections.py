@@ -264,7 +264,8 @@ class Connections:
             server.failures += 1
             server.last_error = connection.error
             # A broken entry costs nothing to look at again, and it may just have been mended.
-            pause = 0.0 if isinstance(connection.error, InvalidConfig) else self._backoff_s * 2 ** (server.failures - 1)
+            doubled = 2.0 ** min(server.failures - 1, 1_000)  # A float holds no more, and this must not fail.
+            pause = 0.0 if isinstance(connection.error, InvalidConfig) else self._backoff_s * doubled
             server.retry_at = asyncio.get_running_loop().time() + min(pause, self._max_backoff_s)
 
     def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:

@@ -79,6 +79,15 @@ async def test_failures_back_off_and_fail_fast_meanwhile() -> None:
             await asyncio.sleep(retry_in + 0.01)
 
 
+async def test_a_server_that_fails_without_end_is_told_each_time_and_keeps_nobody_waiting() -> None:
+    """Its pause doubles with each failure: beyond a thousand, no float holds what that comes to."""
+    missing = {"command": "no-such-program"}
+    async with Connections(config(bad=missing), backoff_s=1e-9, max_backoff_s=1e-9) as servers, asyncio.timeout(50):
+        for _ in range(1_100):
+            with pytest.raises(ServerUnavailable, match="is not found"):
+                await servers.call("bad:it")
+
+
 async def test_all_who_wait_for_a_failing_server_get_the_same_error_from_one_try(tmp_path: Path) -> None:
     tries = tmp_path / "tries"
     script = {"command": "sh", "args": ["-c", f"echo x >> {tries}; sleep 0.3; exit 1"]}
