@@ -200,11 +200,18 @@ class Connections:
         """Takes in the servers that this configuration names: new ones, and entries that differ from those so far,
         whose connections close as soon as nobody uses them. What it does not name stays."""
         found = McpConfig.of(config)
-        known = self.config.servers
-        changed = {name: spec for name, spec in found.servers.items() if known.get(name) != spec}
-        self.let_go(changed.keys() & known.keys())
-        self._servers.update((name, Server(spec, self._limits)) for name, spec in changed.items())
-        self.config = McpConfig({**known, **changed}, found.source)
+        self.renew(McpConfig({**self.config.servers, **found.servers}, found.source))
+
+    def renew(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
+        """As `add`, and the servers that it does not name go: they take no new calls, those in flight end first."""
+        now, before = McpConfig.of(config), self.config.servers
+        same = {name for name, spec in now.servers.items() if before.get(name) == spec}
+        self.let_go(before.keys() - same)
+        self._servers = {
+            name: self._servers[name] if name in same else Server(spec, self._limits)
+            for name, spec in now.servers.items()
+        }
+        self.config = now
 
     def states(self) -> tuple[ServerState, ...]:
         """Every configured server, in the file's order."""

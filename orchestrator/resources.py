@@ -14,6 +14,7 @@ from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import SyncRequest, ToolCall, ToolResult
+from orchestrator.threads import Threads
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
@@ -28,13 +29,17 @@ ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 MAX_TENANTS = 64
 """Tenants whose MCP connections a worker keeps; the least recently used one's are closed."""
 
+_ANSWERS_IN_S = 30.0
+_NONE_NOW = McpConfig({}, "mcp_servers, which gives None now")
+
 
 class Resources:
     """Router, executors and models of one plugin. Nothing is opened before it is asked for.
 
     Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
     of, or a function from the tenant to its configuration (None: that tenant has no servers). It is asked again when a
-    call names a server that it did not name before, and when a server cannot be had.
+    call names a server that it did not name before, when a server cannot be had, and by a sync; what it names no more
+    is closed as soon as no call is in flight. A function is called in a thread, and may wait there for a vault.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class Resources:
         self._router: Router | None = None
         self._tenants: OrderedDict[str, tuple[Executors, Connections | None]] = OrderedDict()
         self._in_flight: Counter[str] = Counter()
+        self._threads = Threads(MAX_TENANTS, "toolroute configuration")
+        self._asking: dict[str, asyncio.Task[Any]] = {}
         self._open = AsyncExitStack()
 
     @asynccontextmanager
@@ -91,12 +98,12 @@ class Resources:
                 self._open.push_async_callback(made.aclose)
         return self._models
 
-    def _config_of(self, tenant: str) -> ServerConfig | None:
+    async def _config_of(self, tenant: str) -> ServerConfig | None:
         """The tenant's configuration, or that the user's function failed: nothing was sent to any server then."""
         if not callable(self._mcp_servers):
             return self._mcp_servers
         try:
-            given: Any = self._mcp_servers(tenant)
+            given: Any = await self._ask(self._mcp_servers, tenant)
         except ToolrouteError:
             raise
         except Exception as error:
@@ -109,9 +116,26 @@ class Resources:
             raise InvalidConfig(f"mcp_servers gave a {kind} for {tenant!r}: return an mcpServers mapping or its path")
         return given
 
+    async def _ask(self, servers_of: "Callable[[str], ServerConfig | None]", tenant: str) -> Any:
+        """The function's answer. All who ask for a tenant at the same time share one, and one who is cancelled leaves
+        it to the others."""
+        asking = self._asking.get(tenant)
+        if asking is None:
+            asking = self._asking[tenant] = asyncio.create_task(self._threads.run(servers_of, tenant))
+            asking.add_done_callback(partial(self._answered, tenant))
+        await asyncio.wait([asking], timeout=_ANSWERS_IN_S)
+        if not asking.done():
+            raise TimeoutError(f"no answer within {_ANSWERS_IN_S:g} s")
+        return asking.result()
+
+    def _answered(self, tenant: str, asking: "asyncio.Task[Any]") -> None:
+        self._asking.pop(tenant, None)
+        if not asking.cancelled():
+            asking.exception()  # Whoever still waits gets it; it is no news to asyncio if nobody does.
+
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""
-        executors, connections = self._executors(call)
+        executors, connections = await self._executors(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
         self._in_flight[call.tenant] += 1
         try:
@@ -119,35 +143,39 @@ class Resources:
             return await executors.execute(call)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was done. The entry may be another one by now: credentials expire, addresses change.
-            if call.tool.kind is not Kind.MCP or connections is None or not self._has_changed(connections, call, entry):
-                raise
-            return await executors.execute(call)
+            if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
+                return await executors.execute(call)
+            raise
         finally:
             self._in_flight[call.tenant] -= 1
             if not self._in_flight[call.tenant]:
                 del self._in_flight[call.tenant]
 
-    def _executors(self, call: ToolCall) -> "tuple[Executors, Connections | None]":
+    async def _executors(self, call: ToolCall) -> "tuple[Executors, Connections | None]":
         """The tenant's. A server that its configuration did not name so far is looked for in it again."""
-        executors, connections = self._tenants.get(call.tenant, (None, None))
-        if executors is None or (connections is None and call.tool.kind is Kind.MCP):
-            executors, connections = self._tenants[call.tenant] = self._make_executors(call.tenant)
-        elif connections and call.tool.kind is Kind.MCP and call.tool.server not in connections.config.servers:
-            self._look_again(connections, call.tenant)
-        self._tenants.move_to_end(call.tenant)
-        return executors, connections
+        tenant, of_mcp = call.tenant, call.tool.kind is Kind.MCP
+        _, connections = self._tenants.get(tenant, (None, None))
+        named = connections is not None and call.tool.server in connections.config.servers
+        if tenant not in self._tenants or (of_mcp and not named):
+            self._take_over(tenant, await self._config_of(tenant))
+        self._tenants.move_to_end(tenant)
+        return self._tenants[tenant]
 
-    def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
+    def _take_over(self, tenant: str, config: ServerConfig | None) -> None:
+        """Makes this the tenant's configuration, of connections that there are already as well."""
+        executors, connections = self._tenants.get(tenant, (None, None))
+        if connections is not None:
+            _follow(connections, config)
+        elif executors is None or config is not None:
+            self._tenants[tenant] = self._make_executors(tenant, config)
+
+    async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
         """Whether the configuration, looked at again, has another entry for the call's server."""
         try:
-            self._look_again(connections, call.tenant)
+            _follow(connections, await self._config_of(call.tenant))
         except ToolrouteError:
             return False  # It is broken, or being written: the call's own error says more.
         return connections.config.servers.get(call.tool.server) != entry
-
-    def _look_again(self, connections: "Connections", tenant: str) -> None:
-        if config := self._config_of(tenant):
-            connections.add(config)
 
     async def _evict(self) -> None:
         """Closes the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
@@ -160,8 +188,7 @@ class Resources:
         """The tenant's connections, for showing how they stand; None before its first call."""
         return self._tenants[tenant][1] if tenant in self._tenants else None
 
-    def _make_executors(self, tenant: str) -> "tuple[Executors, Connections | None]":
-        config = self._config_of(tenant)
+    def _make_executors(self, tenant: str, config: ServerConfig | None) -> "tuple[Executors, Connections | None]":
         if config is None:
             return Executors(self._registered), None
         from orchestrator.connections import Connections
@@ -192,7 +219,9 @@ class Resources:
         from orchestrator.connections import Connections
         from orchestrator.sync import sync
 
-        config, store = self._config_of(request.tenant), (await self.router()).store
+        config, store = await self._config_of(request.tenant), (await self.router()).store
+        if request.tenant in self._tenants:
+            self._take_over(request.tenant, config)
         if config is None or store is None:
             lacks = "store: give the plugin store=..." if store is None else "servers: give the plugin mcp_servers=..."
             raise InvalidConfig(f"nothing can be listed for {request.tenant!r}: this worker has no {lacks}")
@@ -206,6 +235,9 @@ class Resources:
         """Closes router, connections and HTTP clients; a later call opens them again."""
         tenants, self._tenants = self._tenants, OrderedDict()
         stack, self._open, self._router, self._models = self._open, AsyncExitStack(), None, None
+        for asking in self._asking.values():
+            asking.cancel()
+        self._threads.close()
         async with stack:
             for _, connections in tenants.values():
                 if connections is not None:
@@ -213,3 +245,7 @@ class Resources:
             for executor in self._registered.values():
                 if isinstance(executor, HttpExecutor):
                     stack.push_async_callback(executor.aclose)
+
+
+def _follow(connections: "Connections", config: ServerConfig | None) -> None:
+    connections.renew(_NONE_NOW if config is None else config)

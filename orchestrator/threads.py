@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -20,13 +20,24 @@ class Threads:
 
     async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
         """What `asyncio.to_thread` does, in a thread of these."""
+        return await asyncio.wrap_future(self.begin(work, *given, **named))
+
+    def begin(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> "Future[R]":
+        """The work's future, which can be cancelled as long as no thread has begun the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
-        call = partial(contextvars.copy_context().run, work, *given, **named)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return self._pool.submit(contextvars.copy_context().run, partial(_finished, work, *given, **named))
 
     def close(self) -> None:
         """Lets the threads end, waiting for none of them; a later `run` starts others."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
+
+
+def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
+    """The work's answer. Nobody who waits for a thread hears StopIteration, and would wait for ever."""
+    try:
+        return work(*given, **named)
+    except StopIteration as error:
+        raise RuntimeError(f"StopIteration: {error}") from error

@@ -2,18 +2,20 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
-from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
-from orchestrator.plans import ToolCall
+from orchestrator.plans import SyncRequest, ToolCall
 from tests.running import TENANT
 from tests.servers.start import alive, config, entry, free_port, running, until
 
@@ -81,6 +83,72 @@ async def test_a_changed_entry_ends_no_call_under_way_and_the_old_process_goes()
         assert (await servers.call("other:pid")).text == kept
 
 
+async def test_a_server_that_is_gone_takes_no_new_call_and_ends_none_under_way() -> None:
+    async with Connections(config(quick=entry("quick.py"), other=entry("quick.py"))) as servers:
+        pid, kept = (await servers.call("quick:pid")).text, (await servers.call("other:pid")).text
+        waiting = asyncio.create_task(servers.call("quick:wait", {"seconds": 1}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        servers.renew(config(other=entry("quick.py")))
+        with pytest.raises(UnknownTool, match=r"no server 'quick'.* it names: other"):
+            await servers.call("quick:pid")
+        assert (await waiting).text == "waited"
+        await until(lambda: not alive(pid))
+        assert (await servers.call("other:pid")).text == kept
+        assert [state.server for state in servers.states()] == ["other"]
+
+
+async def test_a_tenant_whose_servers_are_taken_away_calls_none() -> None:
+    now: list[Any] = [config(web=entry("quick.py"))]
+    plugin = OrchestratorPlugin(store="", mcp_servers=lambda _: now[-1])
+    async with plugin.resources.held():
+        pid = (await plugin.resources.execute(PID)).text
+        now.append(None)
+        with pytest.raises(InvalidConfig, match="nothing can be listed"):
+            await plugin.resources.sync(SyncRequest(tenant=TENANT))
+        with pytest.raises(UnknownTool, match="no server 'web' in mcp_servers, which gives None now"):
+            await plugin.resources.execute(PID)
+        await until(lambda: not alive(pid))
+        now.append(config(web=entry("quick.py")))
+        assert (await plugin.resources.execute(PID)).text != pid
+
+
+async def test_a_function_that_waits_for_a_vault_keeps_nobody_else_waiting_and_is_asked_once() -> None:
+    asked: list[str] = []
+    opened = threading.Event()
+
+    def servers_of(tenant: str) -> None:
+        asked.append(tenant)
+        if tenant == TENANT:
+            opened.wait(30)
+
+    resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of).resources
+    try:
+        waiting = [asyncio.create_task(resources.execute(PID)) for _ in range(5)]
+        await until(lambda: bool(asked))
+        async with asyncio.timeout(10):
+            with pytest.raises(InvalidConfig, match="no executor"):
+                await resources.execute(replace(PID, tenant="org:other"))
+        waiting.pop().cancel()
+        assert not any(call.done() for call in waiting)
+    finally:
+        opened.set()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {InvalidConfig}
+    assert asked == [TENANT, "org:other"]
+
+
+async def test_a_function_that_never_answers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.resources._ANSWERS_IN_S", 0.2)
+    opened = threading.Event()
+    resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=lambda _: opened.wait(30)).resources
+    try:
+        with pytest.raises(ServerUnavailable, match=r"mcp_servers failed .*: no answer within 0\.2 s"):
+            await resources.execute(PID)
+    finally:
+        opened.set()
+        await resources.close()
+
+
 def _fails(error: Exception) -> Callable[[str], None]:
     def servers_of(tenant: str) -> None:
         raise error
@@ -93,6 +161,7 @@ def _fails(error: Exception) -> Callable[[str], None]:
     [
         (lambda _: {}["org:1"], InvalidConfig, "mcp_servers failed for 'org:1': KeyError: 'org:1'; let it return None"),
         (_fails(ConnectionError("the vault is shut")), ServerUnavailable, "ConnectionError: the vault is shut"),
+        (_fails(StopIteration("no such tenant")), ServerUnavailable, "StopIteration: no such tenant"),
         (lambda _: [SECRET], InvalidConfig, "mcp_servers gave a list for 'org:1': return an mcpServers mapping"),
     ],
 )
