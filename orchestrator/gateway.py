@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from orchestrator.answer.costs import definition_tokens
 from orchestrator.connections import Connections
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments, parameters
@@ -16,6 +17,7 @@ from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
 from orchestrator.notices import Notices
 from orchestrator.router import Router
+from orchestrator.stages import select
 from orchestrator.store import Store
 from orchestrator.sync import keep_current, keep_stored
 from orchestrator.unlisted import Unlisted
@@ -79,7 +81,9 @@ class Gateway:
             query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=_MOST_TOKENS * width // limit
         )
         decision = await self._router.route(request)
-        matches = [match for match in decision.matches if self._callable(match.tool)][:limit]
+        found = [match for match in decision.matches if self._callable(match.tool)][:limit]
+        # The wider request had a wider cap: what others took of it is not these tools' to fill.
+        matches, dropped = select.fit(found, _MOST_TOKENS, definition_tokens)
         shown = {match.tool.key for match in matches}
         for match in matches:
             self._remember(tenant, match.tool)
@@ -93,7 +97,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": servers,
-            "warnings": [*decision.warnings, *unlisted.warnings()],
+            "warnings": [*decision.warnings, *_left_out(dropped), *unlisted.warnings()],
         }
 
     async def call(
@@ -164,6 +168,13 @@ class Gateway:
                 **self._limits,
             )
         return self._pools[tenant]
+
+
+def _left_out(dropped: Sequence[Match]) -> list[str]:
+    if not dropped:
+        return []
+    keys = ", ".join(match.tool.key for match in dropped)
+    return [f"{keys}: left out, as no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them all the same"]
 
 
 def _match_json(match: Match) -> dict[str, Any]:

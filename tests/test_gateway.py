@@ -65,6 +65,31 @@ async def test_a_search_shows_no_more_than_a_call_and_what_was_shortened_is_call
             await served.call("org:1", "quick:add", {"a": "1", "p99": 5})
 
 
+async def test_tools_that_this_server_cannot_call_widen_no_answer(tmp_path: Path) -> None:
+    words = "what stands in this field of the form " * 20
+    schema = taking("a", **{f"p{n}": words for n in range(8)}, a="A")
+    forms = [tool(f"quick:fill_{n}", f"Fill in the form {n}", input_schema=schema) for n in range(10)]
+    agent = Tool(server="agent", name="clerk", description="Files letters", kind=Kind.AGENT)
+    async with gateway(tmp_path) as served:
+        shelves = {"quick": forms, "agent": [agent]}
+        await asyncio.to_thread(served._store.replace_servers, "org:1", shelves)
+        found = await served.search("org:1", "fill in the form", 10, RouteHint.AUTO)
+        assert [match["tool"].partition(":")[0] for match in found["matches"]] == ["quick"] * 10
+        assert count_tokens(json.dumps(found)) <= 8_500
+
+
+async def test_what_finds_no_room_in_the_answer_is_named(tmp_path: Path) -> None:
+    needed = {f"{'long_' * 10}{n}": "what stands in this field" for n in range(200)}
+    form = tool("quick:form", "Fill in the form", input_schema=taking(*needed, **needed))
+    agent = Tool(server="agent", name="clerk", description="Files letters", kind=Kind.AGENT)
+    async with gateway(tmp_path) as served:
+        shelves = {"quick": [form], "agent": [agent]}
+        await asyncio.to_thread(served._store.replace_servers, "org:1", shelves)
+        found = await served.search("org:1", "fill in the form", 1, RouteHint.AUTO)
+        assert found["matches"] == []
+        assert any("quick:form: left out" in warning for warning in found["warnings"])
+
+
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await served.search("org:1", "add two numbers", 3, RouteHint.AUTO)

@@ -65,6 +65,11 @@ class Costs:
         return counter_named(self._counted_by)(_definition(tool))
 
 
+def definition_tokens(tool: Tool) -> int:
+    """Tokens of a definition as it is now, by estimate."""
+    return counter_named(ESTIMATE)(_definition(tool))
+
+
 def _size(tool: Tool) -> int:
     """Bytes of a definition as it is now, perhaps shortened to the cap."""
     return plain_size(_definition(tool)) + size_beside(tool)
