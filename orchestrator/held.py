@@ -23,6 +23,9 @@ MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 
 The task stands there four times (Decision, further Decision, plan, steps) beside two Decisions of 128 KiB.
 """
 
+MAX_LEVELS = 320
+"""Most levels of lists and objects in a result: to write one, the SDK takes two of Python's 1,000 calls a level."""
+
 CHARS_PER_TOKEN = 8
 """More than a token of prose has. Blanks have hundreds a token, so what is cut by tokens is held by characters too."""
 
@@ -50,6 +53,20 @@ def readable(value: Any) -> Any:
     return json.loads(whole, parse_constant=lambda _: None)
 
 
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether more lists and objects than that stand one within the other."""
+    found = [value]
+    for _ in range(levels):
+        found = [inner for outer in found for inner in _parts(outer)]
+    return any(isinstance(inner, (dict, list, tuple)) for inner in found)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()
+
+
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     """The result within so many bytes of JSON: the text cut and marked, structured content dropped as a whole."""
     text, truncated, structured = readable(result.text), result.truncated, readable(result.structured)
@@ -57,7 +74,7 @@ def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     if size > limit:
         kept = text[: limit * len(text) // (2 * size)]
         text, truncated = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]", True
-    if structured is not None and min(size, limit) + _size(structured) > limit:
+    if structured is not None and (min(size, limit) + _size(structured) > limit or is_deeper(structured, MAX_LEVELS)):
         structured, truncated = None, True
     return replace(result, text=text, structured=structured, truncated=truncated)
 

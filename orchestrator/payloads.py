@@ -4,6 +4,7 @@ Whatever is not plain JSON (another data converter) is left to the converter.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -15,6 +16,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from orchestrator.errors import InvalidInput
+from orchestrator.held import MAX_LEVELS, is_deeper
 
 Record = TypeVar("Record")
 
@@ -24,25 +26,40 @@ NOTHING: Final = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 NEARLY = 0.85
 """How alike a name and a field's are for a slip: `approveDestructive` and `tennant` are."""
 
+MOST_LEVELS = MAX_LEVELS + 30
+"""Of an input: a run's results stand a few levels deep in what it hands on to the next execution."""
+
 
 def read(raw: RawValue, kind: type[Record]) -> Record:
     """The record that a payload of our own making holds."""
+    return _read(raw, kind, json.loads)
+
+
+def _read(raw: RawValue, kind: type[Record], load: Callable[[bytes], Any]) -> Record:
     if raw.payload.metadata.get("encoding") == b"json/plain":
-        return _read_json(raw.payload.data, kind)
+        return _read_json(raw.payload.data, kind, load)
     converter = workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
     found: Record = converter.from_payload(raw.payload, kind)
     return found
 
 
-def _read_json(data: bytes, kind: type[Record]) -> Record:
-    """By pydantic's parser, and by Python's where that one takes no such JSON: half a character, 200 levels."""
+def _read_json(data: bytes, kind: type[Record], load: Callable[[bytes], Any]) -> Record:
+    """By pydantic's parser, and by `load` where that one takes no such JSON: half a character, more than 200 levels."""
     adapter: TypeAdapter[Record] = _adapter(cast("Any", kind))
     try:
         return adapter.validate_json(data)
     except ValidationError as error:
         if error.errors()[0]["type"] != "json_invalid":
             raise
-        return adapter.validate_python(json.loads(data))
+        return adapter.validate_python(load(data))
+
+
+def _load_input(data: bytes) -> Any:
+    """The JSON's value; ValueError, or RecursionError, where it is none, or too deep for the SDK to hand it on."""
+    value = json.loads(data)
+    if is_deeper(value, MOST_LEVELS):
+        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
+    return value
 
 
 def read_input(raw: RawValue, kind: type[Record]) -> Record:
@@ -51,10 +68,12 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     The SDK's own reading would try the same input again and again, a workflow's for ever.
     """
     try:
-        found = read(raw, kind)
+        found = _read(raw, kind, _load_input)
     except ValidationError as error:
         wrong = "; ".join(_problem(found) for found in error.errors(include_url=False))
         raise InvalidInput(f"{kind.__name__}: {wrong}. {_fields(kind)}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(kind, error) from None
     if not isinstance(found, kind):
         raise InvalidInput(f"{kind.__name__}: give one JSON object. {_fields(kind)}")
     return found
@@ -69,10 +88,17 @@ def read_request(raw: RawValue, kind: type[Record]) -> Record:
 
 
 def misnamed(raw: RawValue, kind: type[Any]) -> str:
-    """Which of an input's names is nearly a field's, and would be left unread; those of a later version are not."""
+    """Which of an input's names is nearly a field's, and would be left unread; those of a later version are not.
+
+    Raises InvalidInput as `read_input` does.
+    """
     if raw.payload.metadata.get("encoding") != b"json/plain":
         return ""
-    return _misnamed(json.loads(raw.payload.data), kind)
+    try:
+        given = _load_input(raw.payload.data)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(kind, error) from None
+    return _misnamed(given, kind)
 
 
 def _misnamed(given: Any, kind: type[Any]) -> str:
@@ -98,6 +124,10 @@ def _bare(name: str) -> str:
 def size_of(record: Any) -> int:
     """Bytes of the record as the default converter writes it: JSON that escapes all but ASCII."""
     return len(workflow.payload_converter().to_payload(record).data)
+
+
+def _unreadable(kind: type[Any], error: Exception) -> InvalidInput:
+    return InvalidInput(f"{kind.__name__}: the input cannot be read ({error}): give one JSON object. {_fields(kind)}")
 
 
 def _problem(found: Any) -> str:

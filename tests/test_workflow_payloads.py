@@ -84,9 +84,11 @@ class Raising(Executor):
         raise OSError(5_000_000 * "x")
 
 
-DEEP: dict[str, Any] = {}
-for _ in range(300):
-    DEEP = {"a": DEEP}
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,12 @@ for _ in range(300):
     [
         ({"text": "a cut emoji \ud83d"}, {"text": "a cut emoji \ufffd"}),
         ({"mean": float("nan")}, {"mean": None}),
-        (DEEP, DEEP),
+        (nested(301), nested(301)),
+        (nested(320), nested(320)),
+        (nested(321), None),
+        (nested(600), None),
     ],
-    ids=["half a character", "no number", "deep"],
+    ids=["half a character", "no number", "deep", "as deep as can be", "deeper", "deeper than the SDK writes"],
 )
 async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
     temporal_address: str, task_queue: str, answer: Any, structured: Any

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RawValue
 
 from orchestrator.plans import StepStatus
 from orchestrator.runs.durable import why_failed
@@ -83,6 +85,34 @@ async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
 async def test_input_that_cannot_be_read_fails_at_once_and_says_why(
     stranger: Client, task_queue: str, workflow: str, given: Any, said: str
 ) -> None:
+    handle = await stranger.start_workflow(workflow, given, id=uuid.uuid4().hex, task_queue=task_queue)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    kind, message = why_failed(failure.value.cause)
+    assert kind == "InvalidInput"
+    assert said in message
+
+
+def _lists(levels: int) -> bytes:
+    return b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * levels, b"]" * levels)
+
+
+@pytest.mark.parametrize("workflow", [ROUTE, RUN])
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b"", "the input cannot be read (Expecting value"),
+        (b'{"task": ', "the input cannot be read (Expecting value"),
+        (b'{"task": "\xff"}', "the input cannot be read ('utf-8' codec can't decode byte 0xff"),
+        (_lists(600), "the input cannot be read (it is nested deeper than 350 levels): give one JSON object"),
+        (_lists(990), "the input cannot be read ("),
+    ],
+    ids=["nothing", "half of it", "no UTF-8", "deep", "deeper than Python reads"],
+)
+async def test_what_is_no_json_or_too_deep_fails_at_once_too(
+    stranger: Client, task_queue: str, workflow: str, written: bytes, said: str
+) -> None:
+    given = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=written))
     handle = await stranger.start_workflow(workflow, given, id=uuid.uuid4().hex, task_queue=task_queue)
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
