@@ -4,12 +4,14 @@ Workflow tools are child workflows and start inside the workflow (`orchestrator.
 here as a callable runs here. Arguments are checked against the tool's schema before anything is called.
 """
 
+import asyncio
 import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from orchestrator.endpoints import address
@@ -29,8 +31,10 @@ from orchestrator.scrub import LogFilter, Secrets, header_secrets, url_secrets
 from orchestrator.threads import Threads
 from orchestrator.tokens import compact, count_tokens, cut, plain_size
 
-_FUNCTIONS = Threads(100, "toolroute function")
-"""Temporal runs as many activities of a worker at a time."""
+T = TypeVar("T")
+
+MAX_THREADS = 100
+"""Functions that are not async and run at a time; Temporal runs as many activities of a worker."""
 
 
 class Executor(ABC):
@@ -61,26 +65,37 @@ whole server or kind gets the ToolCall."""
 
 
 class Executors:
-    """Finds the executor of a call: by `server:name`, then `server:*`, then the kind, then the MCP connections."""
+    """Finds the executor of a call: by `server:name`, then `server:*`, then the kind, then the MCP connections.
+
+    Functions that are not async run in threads of its own, so many at a time as Temporal runs activities of a worker.
+    """
 
     def __init__(self, registered: Mapping[str, Registered] | None = None, connections: Caller | None = None) -> None:
-        self._by_name = {name: _executor(name, given) for name, given in (registered or {}).items()}
+        self._threads = Threads(MAX_THREADS, "toolroute function")
+        self._by_name = {name: _executor(name, given, self._threads) for name, given in (registered or {}).items()}
         self._connections = connections
 
-    async def execute(self, call: ToolCall) -> ToolResult:
-        """Checks the arguments, calls, and holds the result to the call's tokens.
+    def close(self) -> None:
+        """Lets the threads end, waiting for no function; a later call starts others."""
+        self._threads.close()
 
-        Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises.
+    async def execute(self, call: ToolCall, connections: Caller | None = None) -> ToolResult:
+        """Checks the arguments, calls (MCP servers by these connections, where given), and holds the result to the
+        call's tokens.
+
+        Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises; where the
+        call's deadline passes, OutcomeUnknown, or ServerUnavailable for what may be called again.
         """
         checked = replace(call, arguments=check_arguments(call.tool, call.arguments))
-        return hold(await self._find(call.tool).execute(checked), call.max_result_tokens)
+        executor = self._find(call.tool, connections or self._connections)
+        return hold(await executor.execute(checked), call.max_result_tokens)
 
-    def _find(self, tool: Tool) -> Executor:
+    def _find(self, tool: Tool, connections: Caller | None) -> Executor:
         for name in (tool.key, f"{tool.server}:*", str(tool.kind)):
             if name in self._by_name:
                 return self._by_name[name]
-        if tool.kind is Kind.MCP and self._connections is not None:
-            return _McpExecutor(self._connections)
+        if tool.kind is Kind.MCP and connections is not None:
+            return _McpExecutor(connections)
         raise InvalidConfig(f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}")
 
 
@@ -144,11 +159,21 @@ class _McpExecutor(Executor):
         )
 
 
+class _TimedExecutor(Executor):
+    """Holds an Executor of the user's to the call's deadline. MCP connections keep it themselves: they know more."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        return await _in_time(call, self._executor.execute(call))
+
+
 class _FunctionExecutor(Executor):
     """Calls a function; one that is not async runs in a thread."""
 
-    def __init__(self, function: Callable[..., Any], whole_call: bool) -> None:
-        self._function, self._whole_call = function, whole_call
+    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads) -> None:
+        self._function, self._whole_call, self._threads = function, whole_call, threads
 
     async def execute(self, call: ToolCall) -> ToolResult:
         try:
@@ -162,20 +187,41 @@ class _FunctionExecutor(Executor):
     async def _answer(self, call: ToolCall) -> Any:
         positional, named = ((call,), {}) if self._whole_call else ((), call.arguments)
         if inspect.iscoroutinefunction(self._function):
-            return await self._function(*positional, **named)
-        answer = await _FUNCTIONS.run(_whole, self._function, *positional, **named)
-        if isinstance(answer, AsyncIterable):
-            return [part async for part in answer]
-        return await answer if isinstance(answer, Awaitable) else answer
+            return await _in_time(call, self._function(*positional, **named))
+        work = self._threads.begin(_whole, self._function, *positional, **named)
+        return await _in_time(call, _finished(work), began=lambda: not work.cancel())
+
+
+async def _in_time(call: ToolCall, work: Awaitable[T], *, began: Callable[[], bool] = lambda: True) -> T:
+    """What the work gives within the call's deadline; else the error that says whether it may be called again."""
+    limit = asyncio.timeout(call.deadline_s)
+    try:
+        async with limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise  # The tool's own.
+    time = f"the time of one call: give more as call_timeout_s (it had {call.deadline_s:g} s)"
+    told = f"{call.tool.key}: no answer within {time}"
+    if not began():
+        raise ServerUnavailable(f"{told}; it was not begun, as {MAX_THREADS} functions that came before have not ended")
+    if call.replayable:
+        raise ServerUnavailable(f"{told}; it may be called again")
+    raise OutcomeUnknown(f"{told}; whether it took effect is not known, so it was not called again")
 
 
 def _whole(function: Callable[..., Any], /, *positional: Any, **named: Any) -> Any:
-    """The function's answer, all of it where it comes bit by bit. Nobody who waits for a thread hears StopIteration."""
-    try:
-        answer = function(*positional, **named)
-    except StopIteration as error:
-        raise RuntimeError(f"StopIteration: {error}") from error
+    """The function's answer, all of it where it comes bit by bit."""
+    answer = function(*positional, **named)
     return list(answer) if isinstance(answer, Iterator) else answer
+
+
+async def _finished(work: Future[Any]) -> Any:
+    """What a thread's work gives, also where that is still to be awaited."""
+    answer = await asyncio.wrap_future(work)
+    if isinstance(answer, AsyncIterable):
+        return [part async for part in answer]
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _plain(answer: Any) -> Any:
@@ -205,16 +251,16 @@ def _is_beyond(written: str, max_tokens: int) -> bool:
     return plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens
 
 
-def _executor(name: str, given: Registered) -> Executor:
+def _executor(name: str, given: Registered, threads: Threads) -> Executor:
     server, colon, tool = name.partition(":")
     if not (colon and server and tool) and name not in tuple(Kind):
         kinds = ", ".join(Kind)
         raise InvalidConfig(f"executor {name!r}: register it as `server:name`, `server:*` or one of the kinds {kinds}")
     if isinstance(given, Executor):
-        return given
+        return _TimedExecutor(given)
     if not callable(given):
         raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
-    return _FunctionExecutor(given, whole_call=not colon or tool == "*")
+    return _FunctionExecutor(given, not colon or tool == "*", threads)
 
 
 def _remedy(tool: Tool) -> str:

@@ -56,11 +56,11 @@ class Resources:
                 raise InvalidConfig(f"{name}={given!r}: give a function that is not async")
         self._mcp_servers = mcp_servers
         self._registered = dict(executors or {})
-        Executors(self._registered)  # a wrong registration fails where the plugin is made
+        self._executors = Executors(self._registered)  # a wrong registration fails where the plugin is made
         self._holders = 0
         self._opening = asyncio.Lock()
         self._router: Router | None = None
-        self._tenants: OrderedDict[str, tuple[Executors, Connections | None]] = OrderedDict()
+        self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
         self._in_flight: Counter[str] = Counter()
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
         self._asking: dict[str, asyncio.Task[Any]] = {}
@@ -135,26 +135,26 @@ class Resources:
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carries out a call with its own tenant's connections."""
-        executors, connections = await self._executors(call)
+        connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
         self._in_flight[call.tenant] += 1
         try:
             await self._evict()
-            return await executors.execute(call)
+            return await self._executors.execute(call, connections)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was done. The entry may be another one by now: credentials expire, addresses change.
             if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
-                return await executors.execute(call)
+                return await self._executors.execute(call, connections)
             raise
         finally:
             self._in_flight[call.tenant] -= 1
             if not self._in_flight[call.tenant]:
                 del self._in_flight[call.tenant]
 
-    async def _executors(self, call: ToolCall) -> "tuple[Executors, Connections | None]":
+    async def _connections_for(self, call: ToolCall) -> "Connections | None":
         """The tenant's. A server that its configuration did not name so far is looked for in it again."""
         tenant, of_mcp = call.tenant, call.tool.kind is Kind.MCP
-        _, connections = self._tenants.get(tenant, (None, None))
+        connections = self._tenants.get(tenant)
         named = connections is not None and call.tool.server in connections.config.servers
         if tenant not in self._tenants or (of_mcp and not named):
             self._take_over(tenant, await self._config_of(tenant))
@@ -163,11 +163,11 @@ class Resources:
 
     def _take_over(self, tenant: str, config: ServerConfig | None) -> None:
         """Makes this the tenant's configuration, of connections that there are already as well."""
-        executors, connections = self._tenants.get(tenant, (None, None))
+        connections = self._tenants.get(tenant)
         if connections is not None:
             _follow(connections, config)
-        elif executors is None or config is not None:
-            self._tenants[tenant] = self._make_executors(tenant, config)
+        else:
+            self._tenants[tenant] = None if config is None else self._connections_of(tenant, config)
 
     async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
         """Whether the configuration, looked at again, has another entry for the call's server."""
@@ -182,21 +182,16 @@ class Resources:
         idle = [tenant for tenant in self._tenants if not self._in_flight[tenant]]
         # All are taken out before any is waited for: meanwhile others evict too, and any tenant may call again.
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
-        await asyncio.gather(*(connections.close() for _, connections in leaving if connections is not None))
+        await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))
 
     def connections(self, tenant: str) -> "Connections | None":
         """The tenant's connections, for showing how they stand; None before its first call."""
-        return self._tenants[tenant][1] if tenant in self._tenants else None
+        return self._tenants.get(tenant)
 
-    def _make_executors(self, tenant: str, config: ServerConfig | None) -> "tuple[Executors, Connections | None]":
-        if config is None:
-            return Executors(self._registered), None
+    def _connections_of(self, tenant: str, config: ServerConfig) -> "Connections":
         from orchestrator.connections import Connections
 
-        connections = Connections(
-            config, on_change=partial(self._renew, tenant), on_connect=partial(self._compare, tenant)
-        )
-        return Executors(self._registered, connections), connections
+        return Connections(config, on_change=partial(self._renew, tenant), on_connect=partial(self._compare, tenant))
 
     async def _renew(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
         """A server said that its tools changed: what the store holds of them for this tenant is replaced."""
@@ -238,8 +233,9 @@ class Resources:
         for asking in self._asking.values():
             asking.cancel()
         self._threads.close()
+        self._executors.close()
         async with stack:
-            for _, connections in tenants.values():
+            for connections in tenants.values():
                 if connections is not None:
                     stack.push_async_callback(connections.close)
             for executor in self._registered.values():

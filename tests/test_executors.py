@@ -2,7 +2,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -13,6 +13,7 @@ from orchestrator.connections import Connections
 from orchestrator.errors import (
     InvalidArguments,
     InvalidConfig,
+    OutcomeUnknown,
     ServerUnavailable,
     ToolFailed,
 )
@@ -20,7 +21,7 @@ from orchestrator.executors import Executor, Executors, hold
 from orchestrator.held import MAX_RESULT_BYTES
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
-from tests.decisions import NOW, READ, TEXT, schema
+from tests.decisions import DELETE, NOW, READ, TEXT, schema
 
 AGENT = Tool(server="agents", name="analyst", kind=Kind.AGENT, input_schema=schema("question", question=TEXT))
 
@@ -122,6 +123,76 @@ async def test_functions_that_block_keep_neither_each_other_nor_the_process_wait
     finally:
         release.set()
     assert {result.text for result in await calls} == {"done"}
+
+
+class Gate:
+    """A tool in each shape that there is; it answers when the gate opens."""
+
+    def __init__(self) -> None:
+        self.opened, self.calls = threading.Event(), 0
+
+    def blocking(self, path: str) -> str:
+        self.calls += 1
+        self.opened.wait(50)
+        return path
+
+    async def waiting(self, path: str) -> str:
+        await asyncio.sleep(50)
+        return path
+
+    async def pages(self, path: str) -> AsyncIterator[str]:
+        await asyncio.sleep(50)
+        yield path
+
+    class Own(Executor):
+        async def execute(self, call: ToolCall) -> ToolResult:
+            await asyncio.sleep(50)
+            return ToolResult(text="")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.opened.set()
+
+
+@pytest.mark.parametrize("shape", ["blocking", "waiting", "pages", "Own"])
+@pytest.mark.parametrize(
+    ("tool", "error", "said"),
+    [(DELETE, OutcomeUnknown, "whether it took effect is not known"), (READ, ServerUnavailable, "may be called again")],
+)
+async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
+    gate: Gate, shape: str, tool: Tool, error: type[Exception], said: str
+) -> None:
+    function = Gate.Own() if shape == "Own" else getattr(gate, shape)
+    late = replace(call(tool, path="a.txt"), deadline_s=0.2)
+    with pytest.raises(error, match=rf"no answer within .*\(it had 0\.2 s\).*{said}"):
+        async with asyncio.timeout(20):
+            await Executors({tool.key: function}).execute(late)
+
+
+async def test_a_call_that_found_no_thread_before_its_deadline_was_not_made(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.executors.MAX_THREADS", 1)
+    executors, others = Executors({DELETE.key: gate.blocking}), Executors({READ.key: lambda path: path})
+    late = replace(call(DELETE, path="a.txt"), deadline_s=0.2)
+    for error in (OutcomeUnknown, ServerUnavailable):
+        with pytest.raises(error):
+            await executors.execute(late)
+    assert (await others.execute(call(READ, path="b.txt"))).text == "b.txt"
+    gate.opened.set()
+    assert (await executors.execute(call(DELETE, path="c.txt"))).text == "c.txt"
+    assert gate.calls == 2
+
+
+async def test_a_function_s_own_timeout_is_its_failure() -> None:
+    async def read(path: str) -> str:
+        raise TimeoutError(f"{path} is slow")
+
+    with pytest.raises(ToolFailed, match=r"TimeoutError: a\.txt is slow"):
+        await Executors({READ.key: read}).execute(replace(call(READ, path="a.txt"), deadline_s=20))
 
 
 async def test_the_most_particular_executor_is_chosen() -> None:
