@@ -2,7 +2,9 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,19 @@ def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: p
         assert "wrong-one" not in str(refused.value)
         monkeypatch.setenv("QDRANT_API_KEY", "right")
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
+
+
+def test_many_first_uses_of_a_server_at_once_make_one_client() -> None:
+    qdrant, all_in = Qdrant("http://127.0.0.1:9", 1), threading.Barrier(16)
+
+    def client_of(_: int) -> Any:
+        all_in.wait(10)
+        with qdrant.opened() as points:
+            return points._client
+
+    with ThreadPoolExecutor(16) as threads:
+        assert len(set(map(id, list(threads.map(client_of, range(16)))))) == 1
+    qdrant.close()
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class Qdrant:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
         self.folder = Path(location) if location and not self.remote else None
         self._timeout_s = timeout_s
-        self._turn = threading.Lock()
+        self._turn, self._making = threading.Lock(), threading.Lock()
         self._client: Any = None
         self._written = 0
         self._news = News(self.folder) if self.folder else None
@@ -86,7 +86,7 @@ class Qdrant:
 
     def close(self) -> None:
         """Closes the client; a later use opens it again (and a store in memory is then empty)."""
-        with self._turn:
+        with self._turn, self._making:
             if self._client is not None:
                 self._client.close()
                 self._client = None
@@ -170,19 +170,20 @@ class Qdrant:
         time.sleep(_POLL_S)
 
     def _kept_client(self) -> Any:
+        with self._making:  # Not in turns, which those who search a server do not take.
+            if self._client is None:
+                self._client = self._remote_client() if self.remote else _in_memory()
+            return self._client
+
+    def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
 
-        if self._client is None:
-            if self.remote:
-                self._client = QdrantClient(
-                    url=self.location,
-                    api_key=store_key(),
-                    timeout=max(1, round(self._timeout_s)),
-                    check_compatibility=False,  # It would ask from a thread of its own, and warn there.
-                )
-            else:
-                self._client = _in_memory()
-        return self._client
+        return QdrantClient(
+            url=self.location,
+            api_key=store_key(),
+            timeout=max(1, round(self._timeout_s)),
+            check_compatibility=False,  # It would ask from a thread of its own, and warn there.
+        )
 
 
 def _in_memory() -> Any:
