@@ -68,11 +68,12 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
-    """The result within so many bytes of JSON: the text cut and marked, structured content dropped as a whole."""
+    """The result within so many bytes of JSON: the text cut (a mark tells), structured content dropped as a whole."""
     text, truncated, structured = readable(result.text), result.truncated, readable(result.structured)
-    size = _size(text)
-    if size > limit:
-        kept = text[: limit * len(text) // (2 * size)]
+    size, kept = _size(text), text
+    while kept and (left := _size(kept)) > limit:  # Once, unless most of the bytes stand at the beginning.
+        kept = kept[: limit * len(kept) // (2 * left)]
+    if kept != text:
         text, truncated = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]", True
     if structured is not None and (min(size, limit) + _size(structured) > limit or is_deeper(structured, MAX_LEVELS)):
         structured, truncated = None, True
