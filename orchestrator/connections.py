@@ -218,10 +218,6 @@ class Connections:
         now = asyncio.get_running_loop().time()
         return tuple(server.state(now) for server in self._servers.values())
 
-    def opening(self) -> list[str]:
-        """The servers that are being connected at this moment, those that wait for their turn left out."""
-        return [connection.spec.name for connection in self._owners.values() if connection.opening]
-
     @asynccontextmanager
     async def using(self, server: str, deadline: float | None = None) -> AsyncIterator[Connection]:
         """A ready connection that does not close meanwhile. All who come while it opens wait for the same one."""

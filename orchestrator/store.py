@@ -68,21 +68,6 @@ class Store:
 
     # --- reading
 
-    def version(self, tenant: str) -> str:
-        """What changes whenever the tenant's catalogue does. While another process writes, the last one known."""
-        _check_tenant(tenant)
-        stamp = self._qdrant.stamp()
-        known = self._versions.get(tenant)
-        if known is not None and stamp and known[0] == stamp:
-            return known[1]
-        try:
-            with self._qdrant.opened(None if known is None or self.remote else 0.0) as points:
-                return self._version(points, tenant, stamp)
-        except Busy:
-            if known is None:
-                raise
-            return known[1]
-
     def _version(self, points: Points, tenant: str, stamp: str) -> str:
         """The version, read and remembered. stamp: that of the store before it was opened."""
         versions = ledger.versions(points, [tenant, *self._outdated(stamp)])

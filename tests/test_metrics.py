@@ -14,9 +14,9 @@ def test_recall_counts_the_relevant_among_the_first() -> None:
     assert [metrics.recall(RANKED, {"a", "b", "c", "d"}, k) for k in (1, 3, 5, 10)] == [0.25, 0.5, 0.75, 0.75]
 
 
-def test_a_hit_is_any_relevant_key_among_the_first() -> None:
+def test_a_hit_is_a_relevant_key_in_the_first_place() -> None:
     assert metrics.hit(RANKED, {"b"}) == 0
-    assert metrics.hit(RANKED, {"b"}, 3) == 1
+    assert metrics.hit(RANKED, {"a", "b"}) == 1
     assert metrics.hit([], {"b"}) == 0
 
 

@@ -78,11 +78,12 @@ def test_reading_makes_no_folder_and_finds_what_another_process_then_writes(tmp_
     nothing = reader.load("org:1")
     assert (nothing.tools, reader.servers("org:1"), reader.tool("org:1", MAIL[0].key)) == ((), {}, None)
     assert reader.search("org:1", shipped().embed(["mail"])[0], 3) == []
-    assert reader.version("org:1") == nothing.version
+    assert reader.load("org:1").version == nothing.version
     assert list(tmp_path.iterdir()) == []
     writer.replace_server("org:1", "mail", MAIL)
-    assert reader.version("org:1") == writer.version("org:1") != nothing.version
-    assert reader.renewed("org:1", nothing).tools == Catalogue(MAIL).tools
+    now = reader.renewed("org:1", nothing)
+    assert now.tools == Catalogue(MAIL).tools
+    assert now.version == writer.load("org:1").version != nothing.version
 
 
 def test_threads_ask_for_the_versions_of_tenants_while_others_are_added() -> None:

@@ -46,7 +46,7 @@ def test_an_empty_store_answers_that_it_is_empty(store: Store) -> None:
     assert store.load("org:1").vectors is None
     assert store.servers("org:1") == {}
     assert store.search("org:1", shipped().embed(["mail"])[0], 5) == []
-    assert store.version("org:1") == store.version("org:1") == store.load("org:1").version
+    assert store.load("org:1").version == store.load("org:1").version
 
 
 def test_a_write_tells_what_it_changed(store: Store) -> None:
@@ -75,17 +75,17 @@ def test_a_server_without_tools_stays_known_and_a_removed_one_does_not(store: St
 
 
 def test_the_version_changes_when_the_catalogue_does_and_only_then(store: Store) -> None:
-    versions = [store.version("org:1")]
+    versions = [store.load("org:1").version]
     store.replace_server("org:1", "mail", MAIL)
-    versions.append(store.version("org:1"))
+    versions.append(store.load("org:1").version)
     assert store.replace_server("org:1", "mail", MAIL) == Changes(same=2)
-    assert store.version("org:1") == versions[-1] == store.load("org:1").version
+    assert store.load("org:1").version == versions[-1]
     store.replace_server(SHARED, "files", FILES)
-    versions.append(store.version("org:1"))
+    versions.append(store.load("org:1").version)
     store.replace_server("org:2", "mail", MAIL[:1])
-    assert store.version("org:1") == versions[-1]
+    assert store.load("org:1").version == versions[-1]
     store.remove_server("org:1", "mail")
-    versions.append(store.version("org:1"))
+    versions.append(store.load("org:1").version)
     assert len(set(versions)) == len(versions)
 
 
@@ -209,13 +209,13 @@ def test_a_half_done_flip_is_in_force_and_is_finished_by_the_next_write(
 ) -> None:
     store = Store(place, embedder=shipped())
     store.replace_servers("org:1", {"mail": MAIL, "files": FILES[:1]})
-    before = store.version("org:1")
+    before = store.load("org:1").version
     with monkeypatch.context() as dying:
         dying.setattr("orchestrator.storage.ledger.meta_payload", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     store._qdrant.wrote()
-    assert store.version("org:1") != before
+    assert store.load("org:1").version != before
     assert store.load("org:1").tools == Catalogue([MAIL[0], *FILES]).tools
     store.replace_server("org:1", "time", [tool("time:now", "The time")])
     assert store.servers("org:1") == {"files": 3, "mail": 1, "time": 1}

@@ -16,6 +16,7 @@ from orchestrator.models import Tool
 from orchestrator.store import Store
 from tests.catalogues import tool
 from tests.stores import MAIL, by_server, shipped
+from tests.test_news import NEWS
 
 SERVERS = 12
 WRITER = """
@@ -87,7 +88,6 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
         assert stored.vectors is not None
         assert len(stored.vectors) == len(stored.tools) == 4 * SERVERS
         assert stored.catalogue.fingerprint in EDITIONS
-        assert reader.version("org:1") == stored.version
     reader.replace_servers("org:1", by_server(edition(1)))
     assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
@@ -102,14 +102,13 @@ def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Pat
     while writer.poll() is None:
         followed = reader.renewed("org:1", followed)
         assert followed.catalogue.fingerprint in EDITIONS
-        version = reader.version("org:1")
-        found = reader.load("org:1").catalogue.fingerprint
-        assert found in EDITIONS
-        seen.append((version, found))
+        found = reader.load("org:1")
+        assert found.catalogue.fingerprint in EDITIONS
+        seen.append((found.version, found.catalogue.fingerprint))
     writer.communicate()
     assert writer.returncode == 0
     assert len({found for _, found in seen}) == 2
-    assert reader.version("org:1") != seen[0][0]
+    assert reader.load("org:1").version != seen[0][0]
     assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
 
@@ -139,19 +138,20 @@ def test_a_folder_that_stays_locked_is_unavailable_after_the_timeout(tmp_path: P
     assert Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3).load("org:1").tools == ()
 
 
-def test_a_known_version_is_told_at_once_while_another_process_holds_the_folder(tmp_path: Path) -> None:
+def test_what_is_known_stands_at_once_while_another_process_holds_the_folder(tmp_path: Path) -> None:
     store = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     store.replace_server("org:1", "mail", MAIL)
-    version = store.version("org:1")
+    known = store.load("org:1")
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL[:1])
+    (tmp_path / "store" / NEWS).unlink()  # With it, the folder would not have to be opened.
     holder = _start(HOLDER, tmp_path / "store")
     assert _said(holder) == "held"
     begin = time.monotonic()
-    assert store.version("org:1") == version
+    assert store.renewed("org:1", known) is known
     assert time.monotonic() - begin < 1
     holder.kill()
     holder.communicate()
-    assert store.version("org:1") != version
+    assert store.renewed("org:1", known).tools == Catalogue(MAIL[:1]).tools
 
 
 def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
     if outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())
         return [f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"]
-    if ranked.positions and not kept and costs.room:
+    if ranked.positions and not kept:
         remedy = "give a larger token cap" if outcome.request.token_cap else "shorten the tools' schemas"
         return [f"not one definition fits into {costs.room}: {remedy}"]
     if not kept and not len(outcome.index.catalogue):

@@ -28,7 +28,6 @@ class Inventory:
     prompts: int = 0
     resources: int = 0
     resource_templates: int = 0
-    protocol: str = ""
 
 
 async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets) -> tuple[Tool, ...]:
@@ -74,7 +73,6 @@ async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...])
         prompts=len(prompts),
         resources=len(resources),
         resource_templates=len(templates),
-        protocol=client.protocol_version,
     )
 
 

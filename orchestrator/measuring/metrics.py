@@ -13,9 +13,9 @@ def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
     return sum(key in relevant for key in ranked[:k]) / len(relevant)
 
 
-def hit(ranked: Sequence[str], relevant: Collection[str], k: int = 1) -> float:
-    """1 if any of the first k is relevant, else 0."""
-    return float(any(key in relevant for key in ranked[:k]))
+def hit(ranked: Sequence[str], relevant: Collection[str]) -> float:
+    """1 if the first is relevant, else 0."""
+    return float(bool(ranked) and ranked[0] in relevant)
 
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:

@@ -51,9 +51,6 @@ class Indexes:
         # A task belongs to the event loop that made it: threads with loops of their own ask each for themselves.
         self._asking: dict[tuple[asyncio.AbstractEventLoop, str], _Asking] = {}
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def clear(self) -> None:
         """Forgets all, and gives up what is being loaded."""
         for asking in self._asking.values():

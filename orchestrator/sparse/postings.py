@@ -213,9 +213,6 @@ class Postings:
         self._starts: list[int] = counts.starts.tolist()
         self._idf: list[float] = self.idf.tolist()
 
-    def __contains__(self, term: object) -> bool:
-        return term in self.counts.ids
-
     def scores(self, weighted: Mapping[str, float]) -> Scores:
         """The BM25 score of every document for weighted query terms."""
         ids, starts = self.counts.ids, self._starts
