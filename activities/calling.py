@@ -5,7 +5,7 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import told
+from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.exports import check_arguments
 from orchestrator.payloads import read_input
 from orchestrator.plans import ToolCall, ToolResult
@@ -21,15 +21,15 @@ class CallingActivities:
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, call: RawValue) -> ToolResult:
         """ToolCall to the tool's answer, held to its tokens; a tool's own error is an answer too."""
-        with told():
+        with as_temporal_errors():
             asked = read_input(call, ToolCall)
         async with heartbeats():
-            with told(replayable=asked.replayable):
+            with as_temporal_errors(replayable=asked.replayable):
                 return await self.resources.execute(asked)
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, call: RawValue) -> None:
         """Fails where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
-        with told():
+        with as_temporal_errors():
             asked = read_input(call, ToolCall)
             check_arguments(asked.tool, asked.arguments)

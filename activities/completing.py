@@ -5,7 +5,7 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import told
+from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.completing import complete
 from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.errors import InvalidConfig
@@ -22,7 +22,7 @@ class CompletingActivities:
     @activity.defn(name=names.COMPLETE)
     async def complete(self, request: RawValue) -> Completion:
         """CompleteRequest to what the model gave; fails without retry where no model is named on this worker."""
-        with told():
+        with as_temporal_errors():
             asked = read_input(request, CompleteRequest)
             models = self.resources.models()
             if models is None:

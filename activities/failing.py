@@ -10,7 +10,7 @@ from orchestrator.runs.durable import MAX_MESSAGE, as_failure, brief
 
 
 @contextmanager
-def told(*, replayable: bool = False) -> Iterator[None]:
+def as_temporal_errors(*, replayable: bool = False) -> Iterator[None]:
     """Raises ToolrouteErrors as ApplicationErrors; a lost answer is tried again only where that does no harm."""
     try:
         yield

@@ -5,7 +5,7 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import told
+from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.deciding import make_plan
 from orchestrator.errors import ToolrouteError
 from orchestrator.held import MAX_PLAN_BYTES, check_size
@@ -26,7 +26,7 @@ class PlanningActivities:
     @activity.defn(name=names.PLAN)
     async def plan(self, request: RawValue) -> Plan:
         """PlanRequest to steps bound to the Decision's matches; never searches."""
-        with told():
+        with as_temporal_errors():
             asked = read_input(request, PlanRequest)
             async with heartbeats():
                 made = await make_plan(self.resources.models(), asked, give_up=_gives_up)

@@ -4,7 +4,7 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from orchestrator import names
-from orchestrator.activities.failing import told
+from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
 from orchestrator.payloads import read_request
@@ -20,7 +20,7 @@ class RoutingActivities:
     @activity.defn(name=names.ROUTE)
     async def route(self, request: RawValue) -> Decision:
         """The Decision for a RouteRequest; fails without retry for bad input or an unknown tenant."""
-        with told():
+        with as_temporal_errors():
             asked = read_request(request, RouteRequest)
             router = await self.resources.router()
             return await router.route(asked)

@@ -7,7 +7,7 @@ from temporalio.common import RawValue
 
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import told
+from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.payloads import read_request
 from orchestrator.plans import SyncRequest
 from orchestrator.resources import Resources
@@ -22,7 +22,7 @@ class SyncingActivities:
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, request: RawValue) -> dict[str, Any]:
         """SyncRequest to what `toolroute tools sync -o json` prints; may run again, since a sync repeats nothing."""
-        with told():
+        with as_temporal_errors():
             asked = read_request(request, SyncRequest)
             asked.validate()
             async with heartbeats():

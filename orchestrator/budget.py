@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Grant:
     """The guard's answer: the verdict, the tokens that the step may use when granted, and the reason when not."""
 
     verdict: Verdict
@@ -63,7 +63,7 @@ class Budget:
         """What was worth telling, in order: the threshold once, every overrun."""
         return tuple(self._warnings)
 
-    def reserve(self, step: str, estimate: int) -> Answer:
+    def reserve(self, step: str, estimate: int) -> Grant:
         """Grants `min(estimate, max_tokens_per_step)` to the step, tells it to wait for others, or refuses it.
 
         Waiting helps while others hold reservations that they may not use up; without them the answer is final.
@@ -74,10 +74,10 @@ class Budget:
             allowance = max(0, min(estimate, self.limits.max_tokens_per_step))
             self._reserved[step] = allowance
             self._warn()
-            return Answer(verdict=Verdict.GRANTED, allowance=allowance)
+            return Grant(verdict=Verdict.GRANTED, allowance=allowance)
         if self.remaining + self.reserved > self.limits.max_tokens_per_step:
-            return Answer(verdict=Verdict.WAIT, reason=self._reason(step))
-        return Answer(verdict=Verdict.REFUSED, reason=self._reason(step))
+            return Grant(verdict=Verdict.WAIT, reason=self._reason(step))
+        return Grant(verdict=Verdict.REFUSED, reason=self._reason(step))
 
     def settle(self, step: str, used: int) -> None:
         """Replaces the step's reservation by what it really used; more than was granted counts and is reported."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.connection import CallLost, Connection, Limits
+from orchestrator.mcp.connection import CallLost, Connection, Deadlines
 from orchestrator.mcp.faults import in_words
 from orchestrator.mcp.listing import Inventory
 from orchestrator.mcp.owner import OnChange, Owner
@@ -52,9 +52,11 @@ class Connections:
         for name in ("connect_timeout_s", "call_timeout_s", "idle_ttl_s", "max_open", "max_connecting", "backoff_s"):
             if not locals()[name] > 0:
                 raise InvalidConfig(f"{name}={locals()[name]!r}: give a number above 0")
-        self._limits = Limits(connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s)
+        self._deadlines = Deadlines(
+            connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s
+        )
         self.config = McpConfig.of(config)
-        self._servers = {name: Server(spec, self._limits) for name, spec in self.config.servers.items()}
+        self._servers = {name: Server(spec, self._deadlines) for name, spec in self.config.servers.items()}
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
         self._on_change, self._on_connect = on_change, on_connect
@@ -132,7 +134,7 @@ class Connections:
         async with self.using(call.server, call.deadline) as connection:
             live = await self._live_tool(connection, call)
             warnings = call.compare(live)
-            left = call.seconds_left(connection.limits.call_timeout_s)
+            left = call.seconds_left(connection.deadlines.call_timeout_s)
             answer = await connection.call(call.name, call.arguments, call.meta, left, call.on_progress)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
@@ -208,7 +210,7 @@ class Connections:
         same = {name for name, spec in now.servers.items() if before.get(name) == spec}
         self.let_go(before.keys() - same)
         self._servers = {
-            name: self._servers[name] if name in same else Server(spec, self._limits)
+            name: self._servers[name] if name in same else Server(spec, self._deadlines)
             for name, spec in now.servers.items()
         }
         self.config = now
@@ -248,7 +250,7 @@ class Connections:
         return server.failures > 0 and asyncio.get_running_loop().time() < server.retry_at
 
     def _start(self, server: Server) -> Connection:
-        connection = server.connection = Connection(server.spec, server.limits, partial(self._on_settled, server))
+        connection = server.connection = Connection(server.spec, server.deadlines, partial(self._on_settled, server))
         owner = Owner(connection, self._places.one(), self._places.opening, self._on_change, self._on_connect)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         task = asyncio.get_running_loop().create_task(

@@ -130,11 +130,16 @@ def compose(plan: Plan, outcomes: tuple[StepOutcome, ...], max_tokens: int) -> s
     return "\n".join(f"{outcome.step} {outcome.tool}: {text}" for outcome, text in zip(outcomes, texts, strict=True))
 
 
+def how_it_ended(outcome: StepOutcome) -> str:
+    """What stands for the result of a step that has none."""
+    return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
+
+
 def _said(outcome: StepOutcome, max_tokens: int) -> str:
     """What the step says, cut to its share by the tokens that were counted for its result."""
     result = outcome.result
     if outcome.status is not StepStatus.DONE or result is None:
-        return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
+        return how_it_ended(outcome)
     most = max_tokens * CHARS_PER_TOKEN
     if result.tokens > max_tokens:
         most = min(most, len(result.text) * max_tokens // result.tokens)

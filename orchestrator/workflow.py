@@ -21,12 +21,12 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
-from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.errors import UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
-from orchestrator.runs.durable import MODEL_RETRY, RETRY, as_failure, call_config, call_tool
+from orchestrator.runs.durable import MODEL_RETRY, RETRY, as_failure, as_failures, call_config, call_tool
 from orchestrator.runs.keys import occurrence
 from orchestrator.runs.running import Run
 
@@ -76,7 +76,7 @@ class ToolRouter:
             request = RouteRequest(query=request, tenant=self.tenant, conversation=tuple(conversation))
         elif conversation:
             request = replace(request, conversation=tuple(conversation))
-        _held("the query with its conversation", asdict(request))
+        _check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 
@@ -94,9 +94,9 @@ class ToolRouter:
 
         A worker's language model reads the `conversation` before the task.
         """
-        _held("the conversation before a plan", [turn.text for turn in conversation])
+        _check_size("the conversation before a plan", [turn.text for turn in conversation])
         given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
-        _held("what the plan is given as arguments", given, MAX_PLAN_BYTES)
+        _check_size("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         request = PlanRequest(
             decision=decision,
             arguments=dict(arguments or {}),
@@ -110,7 +110,7 @@ class ToolRouter:
 
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
         """One call of the worker's language model: arguments out of results, or an answer out of them."""
-        _held("the results for a model", request.results)
+        _check_size("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
         raw = await workflow.execute_activity(names.COMPLETE, request, result_type=RawValue, **config)
         return read(raw, Completion)
@@ -143,10 +143,8 @@ class ToolRouter:
         """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls."""
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
-        try:
+        with as_failures():
             request.validate()  # here already: a Run reckons with the limits from its beginning
-        except ToolrouteError as error:
-            raise as_failure(error) from error
         run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
         return await run.to_the_end()
 
@@ -161,8 +159,6 @@ class ToolRouter:
             run.approve(step, allowed)
 
 
-def _held(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
-    try:
+def _check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
+    with as_failures():
         check_size(what, value, limit)
-    except ToolrouteError as error:
-        raise as_failure(error) from error

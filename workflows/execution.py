@@ -7,11 +7,11 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator import names
-from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.errors import InvalidInput
 from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
 from orchestrator.payloads import NOTHING, misnamed, read_input, size_of
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.runs.durable import as_failure
+from orchestrator.runs.durable import as_failure, as_failures
 from orchestrator.runs.running import Run
 from orchestrator.workflow import ToolRouter
 
@@ -81,7 +81,5 @@ class RunWorkflow:
 
 def _check_fits(what: str, end: RunRequest | RunResult) -> None:
     """A run whose end is too large for a payload fails with a word instead of being terminated by the server."""
-    try:
+    with as_failures():
         check_bytes(what, size_of(end), MAX_PAYLOAD_BYTES)
-    except ToolrouteError as error:
-        raise as_failure(error) from error

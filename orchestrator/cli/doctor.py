@@ -24,6 +24,7 @@ from orchestrator.cli.common import (
 )
 from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import counted
+from orchestrator.cli.temporal import reach
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.options import Options, default_store, misspelt, model_key
 
@@ -157,7 +158,7 @@ def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
 
 def _temporal(options: Options) -> Finding:
     if options.temporal_address:
-        asyncio.run(_connect(options))
+        asyncio.run(reach(options.temporal_address, options.temporal_namespace))
         return Finding(what="temporal", state="works", detail=f"a server answers at {options.temporal_address}")
     from orchestrator.devserver import kept_binary
 
@@ -166,19 +167,6 @@ def _temporal(options: Options) -> Finding:
         return Finding(what="temporal", state="works", detail=f"`toolroute run --dev` starts {binary}")
     remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
     return Finding(what="temporal", state="missing", detail="no TEMPORAL_ADDRESS and no local server", remedy=remedy)
-
-
-async def _connect(options: Options) -> None:
-    from temporalio.client import Client
-    from temporalio.service import RPCError
-
-    from orchestrator.errors import Unavailable
-
-    try:
-        async with asyncio.timeout(5):
-            await Client.connect(options.temporal_address, namespace=options.temporal_namespace)
-    except (RuntimeError, RPCError, TimeoutError) as error:
-        raise Unavailable(f"no Temporal server answers at {options.temporal_address}: {error}") from None
 
 
 def _model(options: Options) -> Finding:

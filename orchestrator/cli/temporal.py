@@ -105,6 +105,15 @@ def quiet() -> None:
 
 async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | None") -> "Client":
     """A client of the server; Unavailable, with the remedy, where none answers."""
+    try:
+        return await reach(address, namespace, plugin)
+    except Unavailable as error:
+        remedy = "start one, name it with --address or TEMPORAL_ADDRESS, or let --dev start one here"
+        raise Unavailable(f"{error}: {remedy}") from None
+
+
+async def reach(address: str, namespace: str, plugin: "OrchestratorPlugin | None" = None) -> "Client":
+    """The same for those who have a remedy of their own."""
     from temporalio.client import Client
     from temporalio.service import RPCError
 
@@ -114,10 +123,7 @@ async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | No
     except (RuntimeError, RPCError, TimeoutError) as error:
         quoted = re.findall(r'"([^"]+)"', str(error))  # the SDK's text nests its causes: the last one says it
         reason = quoted[-1] if quoted else str(error) or "no answer within 10 s"
-        raise Unavailable(
-            f"no Temporal server answers at {address} ({reason[:200]}): start one, name it with --address or "
-            "TEMPORAL_ADDRESS, or let --dev start one here"
-        ) from None
+        raise Unavailable(f"no Temporal server answers at {address} ({reason[:200]})") from None
 
 
 @contextmanager

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Deadlines:
     """One server's deadlines and idle time, in seconds."""
 
     connect_timeout_s: float
@@ -48,8 +48,8 @@ class Connection:
     Nothing here awaits between a check and the change that it allows, so no lock is needed.
     """
 
-    def __init__(self, spec: ServerSpec, limits: Limits, on_settled: Callable[["Connection"], None]) -> None:
-        self.spec, self.limits = spec, limits
+    def __init__(self, spec: ServerSpec, deadlines: Deadlines, on_settled: Callable[["Connection"], None]) -> None:
+        self.spec, self.deadlines = spec, deadlines
         self.settled = asyncio.Event()
         self.error: ToolrouteError | None = None
         self.death = ""
@@ -212,12 +212,12 @@ class Connection:
 
     async def list_again(self) -> tuple[Tool, ...]:
         """Asks the server for its tools now."""
-        async with asyncio.timeout(self.limits.connect_timeout_s):
+        async with asyncio.timeout(self.deadlines.connect_timeout_s):
             tools = await list_tools(self.client, self.spec, self.secrets)
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
     async def inventory(self) -> Inventory:
         """The tools as last listed, and counts of what else the server has."""
-        async with asyncio.timeout(self.limits.connect_timeout_s):
+        async with asyncio.timeout(self.deadlines.connect_timeout_s):
             return await take_inventory(self.client, self.spec.name, tuple(self.tools.values()))

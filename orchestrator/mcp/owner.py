@@ -64,7 +64,7 @@ class Owner:
         """Raises nothing but its own cancellation: the connection's `error` and `death` tell how it went."""
         connection, launch = self._connection, Launch()
         connection.cancel_opening = self._scope.cancel
-        deadline = asyncio.get_running_loop().call_later(connection.limits.connect_timeout_s, self._too_late)
+        deadline = asyncio.get_running_loop().call_later(connection.deadlines.connect_timeout_s, self._too_late)
         try:
             launch = connection.spec.launch(environ)
             connection.secrets = launch.secrets
@@ -87,7 +87,7 @@ class Owner:
     def _too_late(self) -> None:
         """Tells the callers at the deadline; ending a process that hangs takes up to two seconds more."""
         connection = self._connection
-        within = f"not connected within {connection.limits.connect_timeout_s:g} s"
+        within = f"not connected within {connection.deadlines.connect_timeout_s:g} s"
         if not connection.opening:
             within += ", since no place among the open connections came free"
         connection.failed(ServerUnavailable(f"server {self._name!r}: {within}{connection.hint()}"))
@@ -99,7 +99,7 @@ class Owner:
             await opening.enter_async_context(self._connecting)
             # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
             import_module("mcp")
-            deadline = asyncio.get_running_loop().call_later(connection.limits.connect_timeout_s, self._too_late)
+            deadline = asyncio.get_running_loop().call_later(connection.deadlines.connect_timeout_s, self._too_late)
             opening.callback(deadline.cancel)
             connection.opening = True
             with LogFilter(connection.secrets):
@@ -158,7 +158,7 @@ class Owner:
                 connection.suspect = False
                 await self._probe(client)
             # Calls do not wake this task, so that they cost nothing here: it looks again when the time may be up.
-            idle_left = connection.limits.idle_ttl_s
+            idle_left = connection.deadlines.idle_ttl_s
             if not connection.users:
                 idle_left += connection.last_used - anyio.current_time()
                 if connection.retired or idle_left <= 0:

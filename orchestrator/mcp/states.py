@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.connection import Connection, Limits
+from orchestrator.mcp.connection import Connection, Deadlines
 
 
 class State(StrEnum):
@@ -48,12 +48,12 @@ class ServerState:
 class Server:
     """A configured server's place in the pool: its connection, and what is remembered between connections."""
 
-    def __init__(self, spec: ServerSpec, limits: Limits) -> None:
+    def __init__(self, spec: ServerSpec, deadlines: Deadlines) -> None:
         self.spec = spec
-        self.limits = Limits(
-            connect_timeout_s=spec.connect_timeout_s or limits.connect_timeout_s,
-            call_timeout_s=spec.call_timeout_s or limits.call_timeout_s,
-            idle_ttl_s=spec.idle_ttl_s or limits.idle_ttl_s,
+        self.deadlines = Deadlines(
+            connect_timeout_s=spec.connect_timeout_s or deadlines.connect_timeout_s,
+            call_timeout_s=spec.call_timeout_s or deadlines.call_timeout_s,
+            idle_ttl_s=spec.idle_ttl_s or deadlines.idle_ttl_s,
         )
         self.connection: Connection | None = None
         self.tools: int | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from temporalio.exceptions import FailureError
 
 from orchestrator.completions import FILLING_TOKENS, NO_MODEL, CompleteRequest, Completion, Filled, Purpose
-from orchestrator.held import compose
+from orchestrator.held import compose, how_it_ended
 from orchestrator.models import Tool
 from orchestrator.plans import Plan, Step, StepOutcome, StepStatus
 from orchestrator.runs.durable import tokens_of, why_failed
@@ -115,4 +115,4 @@ def _said(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, 
 def _told(outcome: StepOutcome) -> str:
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         return outcome.result.text
-    return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
+    return how_it_ended(outcome)

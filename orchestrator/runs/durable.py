@@ -6,7 +6,8 @@ is given one attempt, and another only where the failure says that nothing was s
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -60,6 +61,15 @@ def as_failure(error: ToolrouteError, *, retry: bool | None = None) -> Applicati
     )
 
 
+@contextmanager
+def as_failures() -> Iterator[None]:
+    """Raises ToolrouteErrors as Temporal carries them."""
+    try:
+        yield
+    except ToolrouteError as error:
+        raise as_failure(error) from error
+
+
 def brief(message: str) -> str:
     """The message as long as a history may hold it: a failure beyond the server's limit would never be heard of."""
     if len(message) <= MAX_MESSAGE:
@@ -79,10 +89,8 @@ def call_config(request: RunRequest, given: workflow.ActivityConfig | None = Non
 
 async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
     """The tool's answer. Raises ActivityError, ChildWorkflowError or ApplicationError; `why_failed` reads them."""
-    try:
+    with as_failures():
         check_size(f"what {call.tool.key!r} is given as arguments", call.arguments)
-    except ToolrouteError as error:
-        raise as_failure(error) from error
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         return await _call_workflow(call, config)
     for number in range(1, TRIES + 1):

@@ -18,7 +18,6 @@ from orchestrator import names
 from orchestrator.budget import Budget
 from orchestrator.completions import CompleteRequest, Completion, Filled
 from orchestrator.decision import Decision
-from orchestrator.errors import ToolrouteError
 from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.models import RouteRequest, Tool
 from orchestrator.plans import (
@@ -34,7 +33,7 @@ from orchestrator.plans import (
 )
 from orchestrator.runs.approving import Approvals
 from orchestrator.runs.assisted import answer, fill
-from orchestrator.runs.durable import as_failure, call_config, call_tool
+from orchestrator.runs.durable import as_failures, call_config, call_tool
 from orchestrator.runs.ending import answered, broke, cannot_start, end, standing, was_cancelled
 from orchestrator.runs.slots import Slots
 
@@ -79,10 +78,9 @@ class Run:
     async def advance(self) -> RunResult | Checkpoint:
         """Runs until all steps have ended, or until `should_stop` and the steps under way have."""
         try:
-            check_size("the task", self.request.task, MAX_TASK_BYTES)
-            return await self._advance()
-        except ToolrouteError as error:
-            raise as_failure(error) from error
+            with as_failures():
+                check_size("the task", self.request.task, MAX_TASK_BYTES)
+                return await self._advance()
         except (FailureError, asyncio.CancelledError) as error:
             if was_cancelled(error):
                 self._phase = "done"
