@@ -80,10 +80,8 @@ async def test_failures_back_off_and_fail_fast_meanwhile() -> None:
 
 
 async def test_a_server_that_fails_without_end_is_told_each_time_and_keeps_nobody_waiting() -> None:
-    """Its pause doubles with each failure: beyond a thousand, no float holds what that comes to."""
-    missing = {"command": "no-such-program"}
-    async with Connections(config(bad=missing), backoff_s=1e-9, max_backoff_s=1e-9) as servers, asyncio.timeout(50):
-        for _ in range(1_100):
+    async with Connections(config(bad={"command": "no"}), backoff_s=1e-9, max_backoff_s=1e-9) as servers:
+        for _ in range(1_100):  # Its pause doubles with each: beyond a thousand, no float holds that.
             with pytest.raises(ServerUnavailable, match="is not found"):
                 await servers.call("bad:it")
 
