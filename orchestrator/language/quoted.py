@@ -5,6 +5,7 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
+from orchestrator.language.handed import handed_over
 from orchestrator.language.pasted import ANNOUNCED, BEGINS, FORMS, SAID
 from orchestrator.text import says
 
@@ -77,6 +78,10 @@ def with_messages_masked(text: str) -> str:
 
 def _messages(text: str, least: int) -> list[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
+    if given := handed_over(text):
+        begin, end = given
+        *turns, (last, _) = _messages(text[:begin], 1)
+        return [*turns, (last, text[begin:end]), (text[end:], "")]
     pasted = _may_paste(text)
     if not pasted and not _OPENING.search(text):
         return [(text, "")]
@@ -95,6 +100,9 @@ def masked(text: str) -> str:
 
     What is quoted then reads as one word, and every other sign stays in its place.
     """
+    if given := handed_over(text):
+        begin, end = given
+        return f"{masked(text[:begin])}{'Q' * (end - begin)}{text[end:]}"
     if not _OPENING.search(text) and not _may_paste(text):
         return text
     said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)

@@ -8,6 +8,7 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.language.handed import handed_over
 from orchestrator.language.negation import forbidden_places
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.text import stem
@@ -73,6 +74,9 @@ def cut_task(task: str) -> list[Part]:
     if len(task) > 4_000:
         return [whole]
     masked = task
+    if given := handed_over(task):
+        begin, end = len(task[: given[0]].rstrip()), given[1]
+        masked = f"{task[:begin]}{'x' * (end - begin)}{task[end:]}"
     for kind in (PASTED, QUOTE):
         masked = kind.sub(lambda match: "x" * len(match.group()), masked)
     for begin, end in forbidden_places(task):

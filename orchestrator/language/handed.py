@@ -1,0 +1,83 @@
+"""What a first line hands over: behind "post this in #general:" stands a message, and none of its sentences is a task.
+
+Only verbs that move, send or reword things hand over; behind "get me the following:" stands what is asked for.
+"""
+
+import re
+
+from orchestrator.language.everyday import may_act
+from orchestrator.text import says
+
+_REWORDING = "proofread rephrase rewrite shorten summarise summarize translate".split()
+_MOVING = (
+    *_REWORDING,
+    *"add append archive attach categorise categorize classify convert copy enter file forward format import".split(),
+    *"insert log note paste publish put record save share store submit turn upload".split(),
+)
+_SENDING = "announce answer comment dm email mail message notify post reply respond sms text".split()
+_MAKING = "compose create draft file log make open prepare raise write".split()
+_VERB = re.compile(
+    r"(?i)(?:\A|[.!?;,]\s|\b(?:and|then|please|just|me|you|to)\s)"
+    rf"(?P<verb>{'|'.join({*_MOVING, *_SENDING, *_MAKING})})\s(?P<what>(?:[^.!?;]|[.!?;]\b)+)\Z"
+)
+"""The verb of a line's last sentence, behind "please", "can you" and the like."""
+_POINTING = r"(?:this|these|those|it|him|her|them|(?:the\s)?following)\b"
+_POINTS = re.compile(rf"(?i)\b{_POINTING}")
+_OF_THAT = re.compile(rf"(?i)\b(?:from|with|for|of|as|using)\s{_POINTING}")
+_PLACE = re.compile(r"(?i)\b(?:to|in|into|on|under|as)\s")
+_SOMEBODY = re.compile(r"(?i:(?:back|with|the|my|our|his|her|their|all|every\w*)\b)|[A-Z@#]")
+_APART = re.compile(r"\n\s{0,9}\n(?:(?P<next>(?i:(?:and\s)?(?:then|after that|afterwards))\b)|(?P<word>[a-z]+)\b)")
+_FIRST_WORD = re.compile(r"(?i)[^\w\n]*(?:please\s)?([a-z]+)")
+_ASKING = frozenset("what who whom whose when where why how which is are do does did can could never don dont".split())
+_LEAST_TOLD = 2
+"""Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
+_LONGEST_LINE = 300
+
+
+def handed_over(text: str) -> tuple[int, int] | None:
+    """From where to where a text holds what its first line hands over; None where it does not.
+
+    It ends with the text, or where a task of the writer's own begins behind an empty line: with "then", or in lower
+    case, as hardly a paragraph of a mail does.
+    """
+    line, _, behind = text.partition("\n")
+    line = line.rstrip()
+    if len(line) > _LONGEST_LINE or not behind.strip() or not (line.endswith(":") or _stands_apart(line, behind)):
+        return None
+    start = len(text) - len(behind.lstrip())
+    end = next((apart.start() for apart in _APART.finditer(text, start) if _is_own(apart)), len(text))
+    lines = [said for said in text[start:end].split("\n") if said.strip()]
+    return (start, end) if _hands_over(line.rstrip(" :.!?"), lines) else None
+
+
+def _stands_apart(line: str, behind: str) -> bool:
+    """Whether a sentence ends with the line, and an empty one follows."""
+    return line.endswith((".", "?", "!")) and not behind.partition("\n")[0].strip()
+
+
+def _is_own(apart: re.Match[str]) -> bool:
+    return bool(apart["next"]) or may_act(apart["word"])
+
+
+def _hands_over(line: str, lines: list[str]) -> bool:
+    """Whether a line hands over these; tasks only where it says what becomes of them ("add these to my tasks:")."""
+    found = _VERB.search(line)
+    if found is None:
+        return False
+    verb, what = found["verb"].lower(), found["what"]
+    if not says(line, 1 if verb in _REWORDING else _LEAST_TOLD):
+        return False
+    if verb in _MAKING and _OF_THAT.search(what):
+        return True
+    if verb not in _MOVING and verb not in _SENDING:
+        return False
+    place, points = _PLACE.search(what), _POINTS.search(what)
+    if (points and (place or verb in _REWORDING)) or (place and place.start() == 0):
+        return True
+    return bool(points or (verb in _SENDING and _SOMEBODY.match(what))) and not _mostly_tasks(lines)
+
+
+def _mostly_tasks(lines: list[str]) -> bool:
+    """Whether half of the lines begin with what may be an action, or ask something."""
+    first = [found[1].lower() for line in lines if (found := _FIRST_WORD.match(line))]
+    return 2 * sum(may_act(word) or word in _ASKING for word in first) >= len(lines)

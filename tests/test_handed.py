@@ -1,0 +1,87 @@
+"""What a first line hands over: it is sent, filed or translated, and none of its sentences is a task."""
+
+import pytest
+
+from orchestrator import Router
+from orchestrator.language.handed import handed_over
+from orchestrator.language.negation import split_negated
+from orchestrator.language.quoted import masked, without_messages
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
+from orchestrator.stages.understand import QUOTED, understand
+from tests.timing import seconds
+
+MAIL = "Hi all,\nthe release is rolled back tonight.\nPlease merge your pull requests, and never restart a pod.\nOps"
+PARCEL = "From: kim@example.com\nThe parcel came back. Could you refund my charge and cancel the subscription?\nKim"
+
+
+@pytest.mark.parametrize(
+    ("query", "tool"),
+    [
+        (f"post this to #platform on slack:\n\n{MAIL}", "slack:post_message"),
+        (f"Please open a support ticket from this:\n\n{PARCEL}", "zendesk:create_ticket"),
+        ("Translate this to Norwegian:\n\nPlease cancel my order and refund it.", "translate:translate_text"),
+        (f"Can you create a calendar event of this?\n\n---\n{MAIL}", "google_calendar:create_event"),
+        (f"answer the customer in ticket 77 with this.\n\n{PARCEL}", "zendesk:reply_to_ticket"),
+        ("add her to our leads:\n\nJun Park\nHead of Payroll\nwants a translation", "salesforce:create_lead"),
+        ("append as to-dos to the notion page:\n- get a laptop\n- book a desk", "notion:append-block"),
+        (f"could I get you to file this as a github issue?\n\n{PARCEL}", "github:create_issue"),
+    ],
+)
+async def test_neither_a_match_nor_a_step_is_for_what_is_handed_over(router: Router, query: str, tool: str) -> None:
+    decision = await router.route(query)
+    assert decision.recommended == (tool,)
+    assert [step.tool for step in plan(PlanRequest(decision=decision)).steps] == [tool]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Get me the following:\n- weather forecast for Oslo\n- exchange rate of the euro",
+        "can you do these for me:\n1. list the events\n2. search my mail",
+        "I need help with the cluster. Can you do this?\n\nlist the pods in staging\nfetch their logs",
+        "Plan these for my trip to Porto:\n\nflights from Berlin\nhotel near the river",
+        "answer these for Ana:\n\nwho is on call tonight?\nwhat is the weather in Oslo?",
+        "create these in the tracker:\n- bug: the login fails\n- story: a dark mode",
+        "write this up for Roth:\ncreate an invoice over 3 days",
+        "clean up the bucket with these rules:\nlist old objects\nnever delete one of legal",
+        "translate it and book a desk.\nThen email Ana",
+        "add this:\nlunch with Ana",
+        "post this to #ops:\n",
+    ],
+)
+def test_what_a_list_of_tasks_or_of_wishes_says_is_asked_for(query: str) -> None:
+    assert handed_over(query) is None
+
+
+def test_what_is_handed_over_forbids_nothing_and_its_words_count_half() -> None:
+    text = f"post this to the #platform channel:\n\n{MAIL}"
+    understood = understand(text)
+    assert split_negated(text) == (text, ())
+    assert understood.terms["merg"] == QUOTED * understood.terms["channel"]
+    assert understood.texts == ["post this to the #platform channel:\n\n"]
+
+
+@pytest.mark.parametrize("joint", ["Then", "and then", "After that,", ""])
+def test_a_task_behind_it_is_one_of_its_own(joint: str) -> None:
+    task = f"{joint} book a desk for Kim".strip()
+    understood = understand(f"turn this into a support ticket:\n\n{PARCEL}\n\n{task}")
+    assert [part.text for part in understood.parts] == [
+        "turn this into a support ticket:",
+        task,
+    ]
+
+
+def test_every_sign_beside_it_stays_in_its_place() -> None:
+    text = f'post this with "no rush" to #ops:\n\n{MAIL}\n\nThen email Ana'
+    said = masked(text)
+    assert len(said) == len(text)
+    assert said.endswith("\n\nThen email Ana")
+    assert without_messages(text) == "post this with  to #ops:\n\n\n\nThen email Ana"
+
+
+@pytest.mark.parametrize("repeated", ["to ", "add ", "please\n", "\n\n ", "add this to it:\n\n"])
+def test_a_long_text_behind_a_first_line_costs_no_time(repeated: str) -> None:
+    text = f"add this {'to ' * 90}:\n{repeated * (3_700 // len(repeated))}x"
+    # It takes up to 1 ms.
+    assert seconds(lambda: (handed_over(text), masked(text)), runs=3) < 0.02
