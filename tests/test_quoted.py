@@ -58,6 +58,10 @@ def test_no_part_with_a_verb_of_writing_is_read_for_its_message(query: str) -> N
         "tell me 'the weather in Oslo' for tomorrow",
         "send me the report 'profit and loss'",
         "what does the error message 'permission denied' mean",
+        "answer the question 'who is on call tonight'",
+        "answer this: 'who is on call tonight'",
+        "start the workflow called 'rollback release'",
+        "my boss says 'book a desk'",
     ],
 )
 def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) -> None:
@@ -85,6 +89,11 @@ def test_a_quote_that_may_be_the_task_or_its_object_is_read_in_full(query: str) 
         ('create a calendar event "Refund review with Stripe" for tomorrow', "google_calendar:create_event"),
         ("share the doc 'Refund policy'", "google_drive:shareFile"),
         ("find the page 'book a desk'", "notion:search-pages"),
+        ('reply to ticket 31: "we cancelled the order and refunded the charge"', "zendesk:reply_to_ticket"),
+        ('respond to Ana on slack "I will book a desk and restart the pods"', "slack:post_message"),
+        ('answer ticket 47 "your subscription was cancelled, a text message follows"', "zendesk:reply_to_ticket"),
+        ('find the drive file named "severe weather alerts.pdf"', "google_drive:searchFiles"),
+        ("look for a file called 'expense reimbursement of Q3' in the drive", "google_drive:searchFiles"),
         (f"{TRACE}\n\nopen a github issue for this", "github:create_issue"),
         ('send Ana an email saying "he said "cancel the subscription" to me"', "gmail:send_email"),
     ],

@@ -33,13 +33,20 @@ _QUOTED = re.compile(
     r"(?:(?<=[:=({\[])|(?<=:\n)|(?<=[\w:][^\S\n])(?<!\band\s)(?<!\bthen\s))" + rf"{_INLINE}|{FORMS}|`[^`\n]+`",
     re.MULTILINE,
 )
+_TOOLS = "agent command function integration job pipeline prompt routine server skill tool workflow".split()
+_TITLED = "".join(rf"(?<!\b{kind} )" for kind in _TOOLS) + "(?:named|called)"
+"""What a thing is called, but a tool."""
+_ASKED = r"(?![^\"'“„«‘`]{0,60}\b(?:question|query|prompt|riddle)|\sthis\b)"
+"""Behind "answer": a quote that is no question."""
 _MESSAGE = (
-    r"(?P<lead>\b(?:saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
+    r"(?P<lead>\b(?:add|saying|titled|entitled|translate|post|text|subject|title|body|comment|caption|summary"
     r"|mention(?:s|ing)?|contain(?:s|ing)?|doc|document|page|folder|spreadsheet|presentation"
-    r"|(?<!error )(?<!user )message|(?:reply|respond) with|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
+    rf"|(?<!error )(?<!user )message|{_TITLED}|(?:reply|respond) with"
+    r"|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
     r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
     r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase)"
     r"(?!\sme\b)"
+    rf"|(?:answer|reply|respond){_ASKED}"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
     r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
     rf"{_INLINE}"
