@@ -134,6 +134,8 @@ def test_a_list_of_three_is_read_whole_with_everyday_names_in_it() -> None:
         ("no slack please, email Ana", ("slack",)),
         ("say so to the team, no slack", ("slack",)),
         ("use neither trello nor jira to say so", ("jira",)),
+        ("create an issue for this, nothing on jira", ("jira",)),
+        ("tell the team, nothing via slack please", ("slack",)),
     ],
 )
 def test_a_negated_server_is_left_out(query: str, unwanted: tuple[str, ...]) -> None:
@@ -154,6 +156,9 @@ def test_one_server_may_be_wanted_in_place_of_another() -> None:
         "there are no jira issues",
         "list the people with no slack",
         "no slack channels were found, say so",
+        "nothing in jira works",
+        "list the people with a phone and no slack",
+        "I found nothing in slack, say so",
         "sort it without using memory twice",
         "say 'the team must not use slack' to everybody",
         'close the issue "search fails without github"',

@@ -19,6 +19,12 @@ from tests.catalogues import sample, tool
         ("send a text, not an email", "twilio:send_sms", "gmail:send_email"),
         ("create an event in the calendar instead of an issue", "google_calendar:create_event", "jira:create_issue"),
         ("make sure not to send any email, draft an email to Ana", "gmail:create_draft", "gmail:send_email"),
+        ("draft an email to Ana but don't send it yet", "gmail:create_draft", "gmail:send_email"),
+        (
+            "list the events of Friday, no deleting please",
+            "google_calendar:list_events",
+            "google_calendar:delete_event",
+        ),
     ],
 )
 async def test_a_tool_that_does_what_is_forbidden_is_left_out_with_the_words(
@@ -41,6 +47,8 @@ async def test_a_tool_that_does_what_is_forbidden_is_left_out_with_the_words(
         "delete the projects, no emails",
         "don't delete the github projects, remove the others",
         "delete the projects, and the folders rather than a project",
+        "delete the projects of Oslo, then list the others and don't delete them",
+        "remove the old projects, don't archive any",
     ],
 )
 async def test_a_tool_stays_where_less_or_other_than_it_does_is_forbidden(task: str) -> None:

@@ -51,6 +51,10 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("don't create, edit or delete files; search the folder", "search the folder"),
         ("List the issues\nDon't close any", "List the issues\n "),
         ("Pods\nDon't close the old pods", "Pods\n "),
+        ("don't skip, pause", "pause"),
+        ("Please do not escalate it; just acknowledge it", "it; just acknowledge it"),
+        ("show me which files are in /old but don't move or delete anything", "show me which files are in /old "),
+        ("find out who is on call and don't call anyone", "find out who is on call "),
     ],
 )
 def test_a_forbidden_action_is_known_in_its_many_forms(text: str, asked: str) -> None:
@@ -253,6 +257,15 @@ def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
         "list files without a name",
         "nothing works, restart the server",
         "don't stop sending the reports",
+        "don't let me forget to call Ana",
+        "never let A-100 drop below 40",
+        "don't panic. Book a doctor",
+        "don't own one, buy one",
+        "I never got it, send it again",
+        "the light shouldn't flicker, check it",
+        "show me which users order but don't pay anything",
+        "show me who is active on days that they log in but don't pay anything",
+        "find people that order but never pay",
     ],
 )
 def test_other_negations_forbid_nothing(text: str) -> None:
@@ -269,7 +282,15 @@ def test_a_task_that_only_forbids_stays_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "repeated", [", no email", ", a text not an email", " a b not a", " instead of a text", " and avoid sending a"]
+    "repeated",
+    [
+        ", no email",
+        ", a text not an email",
+        " a b not a",
+        " instead of a text",
+        " and avoid sending a",
+        " and don't skip a",
+    ],
 )
 def test_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) -> None:
     text = f"list it{repeated * (9_900 // len(repeated))}, without telling him"

@@ -134,7 +134,7 @@ def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str, read: str) ->
     assert read in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
 
 
-@pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a '])
+@pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a ', "answer a ", "answer 'a "])
 def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) -> None:
     text = f"list it\n{repeated * (3_900 // len(repeated))}"
     # It takes up to 6 ms.

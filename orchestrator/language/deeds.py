@@ -1,13 +1,13 @@
-"""What a task does without, in a part of its own beside it: "no web search", "not an email", "instead of an email".
+"""What a task does without, in a part of its own beside it: "no web search", "no sending", "not an email".
 
 Mostly "no" tells a trait or a complaint ("a pizza, no onions", "no call, call again"), so little of it forbids.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.language.clauses import end_of_part, first_word
-from orchestrator.language.everyday import may_act
+from orchestrator.language.everyday import ACTIONS, may_act
 
 Span = tuple[int, int]
 
@@ -21,13 +21,19 @@ _PARTS = re.compile(
 _DEED = re.compile(
     r"(?i)\bno\s+(?:(?!(?:need|longer|one|to|do|dont|not|never)\b)(?P<which>[a-z]+)\s+)?"
     r"(?P<deed>(?P<had>email|mail|message|sms|call|notification|post|tweet|commit|invite)"
-    r"|search|push|edit|delete|restart)(?P<many>es|s)?(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;!]{0,40}?)?"
-    r"(?P<firm>\s+(?:please|needed|necessary|required))?(?=\s*(?:[,.;!]|[-–—]\s|\Z))"
+    r"|search|push|edit|delete|restart"
+    r"|(?P<made>alert|checkout|comment|deployment|draft|envelope|event|incident|invitation|invoice|issue|meeting|merge"
+    r"|payment|pickup|receipt|refund|release|reminder|reply|report|reservation|review|sequence|task|ticket|transfer)"
+    r"|(?P<doing>[a-z]+ing))(?P<many>es|s)?(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;!]{0,40}?)?"
+    r"(?P<firm>\s+(?:(?P<please>please)|(?P<yet>yet|at all|for now)|needed|necessary|required))?"
+    r"(?=\s*(?:[,.;!]|[-–—]\s|\Z))"
 )
-"""What tools do, and hardly ever a trait of a thing ("no onions"); `had` may be one ("contacts, no email")."""
+"""What tools do, and hardly ever a trait of a thing ("no onions"); `had` may be one ("contacts, no email"), and so may
+what is `made`, but where it is said that it is not wanted ("no event please")."""
+ANOTHER = r"(?:an?|(?:as|in|on)\san?(?!\snew\b)|by)"
 _OTHER = re.compile(
     r"(?i)(?:(?:(?:[,;]|\s[-–—]|\san?\s\w+(?:\s\w+)?)\s|\()(?P<not>not)|\b(?:instead of|rather than))"
-    r"\s(?:an?|by)\s(?=\w)"
+    rf"\s{ANOTHER}\s(?=\w)"
 )
 """Before what a task wants another thing than: "send a text, not an email"."""
 RELATING = r"who|that|which|whose|why|how|when|where|if"
@@ -37,14 +43,24 @@ _BESIDE = re.compile(rf"(?i)(?P<stop>\s*(?:[.;!)\n]\s*|\Z))|(?P<just>(?:,|\s[-�
 _DESCRIBES = re.compile(rf"(?i):|\b(?:with|without|has|have|having|is|are|was|were|{RELATING})\b")
 _ASKS = re.compile(r"(?i)(?:what|who|whom|whose|where|when|which|how)\b")
 _SEEKING = frozenset("choose count filter find get list locate look pick search select show".split())
+_WANTS = re.compile(r"(?i)(?:i|we|they|he|she)(?:['’]d|\swould)?\s(?:want|need|like|prefer)s?\s(?!to\b)")
 _MEANT = re.compile(r"(?i)\b(?:it|them)\b")
+
+
+def doing(verbs: Iterable[str]) -> frozenset[str]:
+    """What these verbs are called as deeds: "deleting" of "delete"."""
+    return frozenset(f"{stem}ing" for verb in verbs for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
+
+
+DOING = doing(ACTIONS)
+"""What is clearly a deed, and no thing ("shipping address")."""
 
 
 def done_without(said: str) -> Iterator[Span]:
     """From where to where the text says what its task does without; one may stand in another."""
     for found in _PARTS.finditer(said):
         start, end = found.span("parts")
-        deeds = list(_DEED.finditer(said, start, end))
+        deeds = [deed for deed in _DEED.finditer(said, start, end) if _is_deed(deed)]
         if deeds and _is_beside_a_task(deeds, said[max(0, start - 300) : start], said[end : end + 300]):
             yield from ((deed.start(), end_of_part(said, deed.end("deed"))) for deed in deeds)
     for other in _OTHER.finditer(said):
@@ -53,11 +69,19 @@ def done_without(said: str) -> Iterator[Span]:
             yield start, end_of_part(said, other.end())
 
 
+def _is_deed(deed: re.Match[str]) -> bool:
+    """Whether a tool does it, and is told not to: "no sending" but "no living room", "no task needed" but "no task"."""
+    if deed["doing"]:
+        return not deed["which"] and deed["doing"].lower() in DOING
+    return bool(deed["firm"] or not deed["made"])
+
+
 def _wants_another(said: str, start: int, other: re.Match[str]) -> bool:
     """Whether an action is asked for before, or behind "instead of an email, "; and nothing is sought or described."""
     task = _last_sentence(said[max(0, start - 300) : start])
     if task or other["not"]:
-        return _acts(task) and first_word(task) not in _SEEKING
+        wants = _WANTS.match(task) and not _DESCRIBES.search(task)
+        return bool(wants) or (_acts(task) and first_word(task) not in _SEEKING)
     return may_act(first_word(said[end_of_part(said, other.end()) :][:300].lstrip(", ")))
 
 
@@ -84,9 +108,14 @@ def _follows(deeds: Sequence[re.Match[str]], before: str) -> bool:
     task = _last_sentence(before)
     asks = bool(_ASKS.match(task))
     seeks = asks or (first_word(task) in _SEEKING and not _MEANT.search(task))
-    if seeks and any(deed["had"] and not (deed["which"] or deed["many"] or deed["firm"]) for deed in deeds):
-        return False
-    return asks or _acts(task)
+    return (asks or _acts(task)) and not (seeks and any(_may_be_trait(deed) for deed in deeds))
+
+
+def _may_be_trait(deed: re.Match[str]) -> bool:
+    """Whether what is sought may lack it: "contacts, no email", "a flat, no payment needed"."""
+    if deed["made"]:
+        return not deed["please"]
+    return bool(deed["had"]) and bool(deed["yet"] or not (deed["which"] or deed["many"] or deed["firm"]))
 
 
 def _last_sentence(text: str) -> str:

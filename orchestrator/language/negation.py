@@ -5,11 +5,11 @@ another question: `stages/explicit.py`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from orchestrator.language.clauses import end_of_part, first_word
-from orchestrator.language.deeds import RELATING, Span, done_without
-from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
+from orchestrator.language.deeds import DOING, RELATING, Span, doing, done_without
+from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked, unquoted
 from orchestrator.text import says
 
@@ -23,7 +23,7 @@ _NOT = (
 )
 _HEAD = re.compile(
     r"(?i)\b(?:(?:please|so|just|also)\s+){0,3}"
-    rf"(?:(?:{_NOT})\s+(?!bother\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
+    rf"(?:(?:{_NOT})\s+(?!bother\b|let\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
     r"(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
     r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
@@ -37,6 +37,12 @@ _OPENING = re.compile(
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
+_ASKS_WHICH = re.compile(
+    rf"(?i)(?:(?:show|tell|give)\s(?:me|us)|find out|check|see|look up)\s(?:{RELATING}|what)\s"
+    rf"(?!.*\b(?:{RELATING})\b).*\b(?:is|are)\b"
+)
+"""A question with a verb of its own: an order behind it ("but don't delete any") is none of its relative clauses."""
+_ANY = re.compile(r"(?i)\s(?:any|anything|anyone|anybody|it|them)\b")
 _ONLY = re.compile(r"(?i)[^,.;:!?\n]*\bany(?:thing|body|one)\s(?:but|except|besides|other than)\b")
 _DENIED = re.compile(r"(?i)n['’]t\b|\b(?:not|cannot|never)\b")
 """Before "without" it tells how things are: "users can't log in without resetting their passwords"."""
@@ -50,12 +56,15 @@ _MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
 _ALONE = re.compile(r"\s*(?:[,.;:!?)\n]|\Z|[A-Z])")
 
 
-def _doing(verbs: Iterable[str]) -> frozenset[str]:
-    return frozenset(f"{stem}ing" for verb in verbs for stem in (verb, verb.removesuffix("e"), verb + verb[-1]))
-
-
-_DOING, _DEALING = _doing(ACTIONS), _doing(ACTIONS_OR_THINGS)
-"""Only the first are clearly no things ("shipping address")."""
+_DEALING = doing(ACTIONS_OR_THINGS)
+"""What may be a deed or a thing."""
+_MENTAL = frozenset(
+    """be believe bother care even exist feel forget get have hesitate just know like matter mind need own panic really
+    remember see seem think understand want work worry""".split()
+)
+"""What nobody is told not to do, though "don't" stands before it."""
+_DONT = re.compile(r"(?i)(?:(?:please|so|just|also)\s+)*(?:don['’]?t|do not)\b")
+_REST_OF_PART = re.compile(r"[^,.;:!?\n–—]{0,80}?(?:[,.;:!?\n–—]\s*(?:but\s)?|\sbut\s)")
 
 
 def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
@@ -100,14 +109,23 @@ def _forbids(head: re.Match[str]) -> bool:
     if avoided := head["avoided"]:
         return _is_action(avoided, head) and _commands(head)
     verb = head["action"] or head["idle"]
-    return may_act(verb.lower()) and not _ONLY.match(head.string, head.end()) and _commands(head)
+    told = may_act(verb.lower()) or bool(head["action"] and _is_told_instead(head))
+    return told and not _ONLY.match(head.string, head.end()) and _commands(head)
 
 
-def _is_action(doing: str, head: re.Match[str]) -> bool:
+def _is_told_instead(head: re.Match[str]) -> bool:
+    """Whether an action follows in place of what shall not be done, whatever that is: "don't skip, pause"."""
+    if head["action"].lower() in _MENTAL or not _DONT.match(head.group()):
+        return False
+    rest = _REST_OF_PART.match(head.string, head.end())
+    return rest is not None and may_act(first_word(head.string[rest.end() : rest.end() + 100]))
+
+
+def _is_action(deed: str, head: re.Match[str]) -> bool:
     """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
-    if doing.lower() in _DOING or (not doing.endswith("thing") and _DETERMINED.match(head.string, head.end())):
+    if deed.lower() in DOING or (not deed.endswith("thing") and _DETERMINED.match(head.string, head.end())):
         return True
-    dealt = bool(head["instead"] or head["avoided"]) and doing.lower() in _DEALING
+    dealt = bool(head["instead"] or head["avoided"]) and deed.lower() in _DEALING
     return dealt and bool(_ALONE.match(head.string, head.end()))
 
 
@@ -120,7 +138,9 @@ def _commands(head: re.Match[str]) -> bool:
     sentence = _MARK.split(before[: opening.start()])[-1].strip()
     if not sentence or _HEAD.match(sentence):
         return True
-    return may_act(first_word(sentence)) and not _RELATIVE.search(sentence)
+    if _RELATIVE.search(sentence) and not (_ASKS_WHICH.search(sentence) and _ANY.match(head.string, head.end())):
+        return False
+    return may_act(first_word(sentence))
 
 
 def _before_what_stays(head: re.Match[str], end: int) -> int | None:

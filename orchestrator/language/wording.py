@@ -75,8 +75,9 @@ class Wording:
         return self._negation(start) < start
 
     def is_left_out(self, start: int, end: int) -> bool:
-        """The same for words[start:end], also by a part that is nothing but "no X": "no slack, email Ana"."""
-        alone = self.word(start - 1) == "no" and self.word(start - 2) in ("", ",", "please")
+        """The same for words[start:end], also by a part that is nothing but "no X" or "nothing on X"."""
+        begin = self._begin_of_part(start)
+        alone = begin < start and self.word(begin - 1) in ("", ",", "please")
         return self.is_negated(start) or (alone and (self.ends(end) or self.word(end) == "please"))
 
     def left_out(self, start: int, end: int) -> tuple[int, int]:
@@ -84,9 +85,16 @@ class Wording:
         while self.word(end) in _CUES:
             end += 1
         begin = self._negation(start)
-        if begin == start and self.word(start - 1) == "no":
-            begin -= 1
+        if begin == start:
+            begin = self._begin_of_part(start)
         return self._spans[begin][0], self._spans[end - 1][1]
+
+    def _begin_of_part(self, start: int) -> int:
+        """The place of "no" or "nothing on" before this name; `start` where neither stands there."""
+        if self.word(start - 1) == "no":
+            return start - 1
+        nothing = self.word(start - 2) == "nothing" and self.word(start - 1) in PLACES | {"via"}
+        return start - 2 if nothing else start
 
     def _negation(self, start: int) -> int:
         """The place where the words begin that leave this name out; `start` where none do."""

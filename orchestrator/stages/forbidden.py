@@ -7,7 +7,8 @@ tool is left out only where nothing else is said of the action: "don't delete al
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from orchestrator.language.everyday import ACTIONS
+from orchestrator.language.deeds import ANOTHER
+from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms, terms_and_words
 from orchestrator.variants import words_of
@@ -15,14 +16,15 @@ from orchestrator.variants import words_of
 _BESIDE = frozenset(
     terms(
         "avoid refrain bother instead rather never without make sure careful take care under circumstances want new"
-        " anyone anybody anything anywhere"
+        " anyone anybody anything anywhere yet now"
     )
 )
 """Words that say no more than that the action is forbidden."""
-_NARROWED = re.compile(r"(?i)\b(?:all|every|each|both|more|most|too|other|another|same|again|only|just|yet|until)\b")
-_ANOTHER = re.compile(r"(?i)(?:not|instead of|rather than)\s(?:an?|by)\s")
+_NARROWED = re.compile(r"(?i)\b(?:all|every|each|both|more|most|too|other|another|same|again|only|just|until)\b")
+_ANOTHER = re.compile(rf"(?i)(?:not|instead of|rather than)\s{ANOTHER}\s")
 """Before a thing that nothing of what is asked is to be done to: "create a task, not an issue"."""
 ACTION_TERMS = frozenset(map(stem, ACTIONS))
+_DONE = ACTION_TERMS | frozenset(map(stem, ACTIONS_OR_THINGS))
 
 
 def forbidden_tools(
@@ -41,16 +43,21 @@ def forbidden_tools(
         own = _spelt_out(said) - _BESIDE
         if _NARROWED.search(said) or own & wanted & ACTION_TERMS:
             continue
-        done = own | (wanted & ACTION_TERMS) if _ANOTHER.match(said) else own
+        if _ANOTHER.match(said):
+            whole, done = own, own | (wanted & ACTION_TERMS)
+        elif own <= _DONE:  # To what is spoken of: "draft the invoice, don't send it".
+            whole, done = frozenset(), own | (wanted - ACTION_TERMS)
+        else:
+            whole = done = own
         near = {position for term in own for position in named(term)}
-        found |= {position: said for position in near if _is_said_by(own, done, wanted, tools[position])}
+        found |= {position: said for position in near if _is_said_by(whole, done, wanted, tools[position])}
     return found
 
 
-def _is_said_by(own: frozenset[str], done: frozenset[str], wanted: frozenset[str], tool: Tool) -> bool:
-    """Whether the name, of several words, is what shall not be done and not what shall, and nothing else is said."""
+def _is_said_by(whole: frozenset[str], done: frozenset[str], wanted: frozenset[str], tool: Tool) -> bool:
+    """Whether the name, of several words, is what shall not be done and not what shall, and it says the whole of it."""
     name = _spelt_out(spaced(tool.name))
-    return len(name) > 1 and name <= done and not name <= wanted and own <= name | _spelt_out(tool.server)
+    return len(name) > 1 and name <= done and not name <= wanted and whole <= name | _spelt_out(tool.server)
 
 
 def _spelt_out(text: str) -> frozenset[str]:

@@ -1,0 +1,81 @@
+"""What a task does without: deeds, things to be made, and things that another is wanted instead of."""
+
+import pytest
+
+from orchestrator.language.negation import split_negated
+from tests.timing import seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "forbidden"),
+    [
+        ("calculate the payroll only, no submitting", "no submitting"),
+        ("list the direct debits, no cancelling please", "no cancelling"),
+        ("show the drafts, no sending yet", "no sending yet"),
+        ("fetch the logs (no restarting)", "no restarting"),
+        ("what's in my basket? no checkout please", "no checkout"),
+        ("add it to my tasks, no calendar event please", "no calendar event"),
+        ("create a bug for the login, no incident needed", "no incident needed"),
+        ("draft the contract, no envelope for now", "no envelope for now"),
+        ("book a desk, no zoom meeting please", "no zoom meeting"),
+    ],
+)
+def test_a_deed_or_a_thing_that_is_not_asked_for_is_left_out(text: str, forbidden: str) -> None:
+    asked, (found,) = split_negated(text)
+    assert found == forbidden
+    assert forbidden.split()[1] not in asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "book a hotel, no smoking",
+        "find a flight, no changing planes",
+        "a cake, no baking",
+        "find a flat in Lisbon, no payment needed",
+        "find the customers, no emails yet",
+        "choose a phone plan, no invoice required",
+        "order a pizza, no event",
+        "rent a house, no living room",
+        "list the customers with no sending address",
+        "open a ticket: customers see no refund please",
+        "note that I phoned Lena, no sequence needed",
+    ],
+)
+def test_a_trait_of_what_is_sought_or_described_stays(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "forbidden"),
+    [
+        ("they want a quote, not an invoice", "not an invoice"),
+        ("we'd like a call, not an email", "not an email"),
+        ("write this down in the vault rather than in a file: the code is 12", "rather than in a file"),
+        ("put it in my vault, not as a task: call the bank", "not as a task"),
+        ("post it in the channel instead of on a page", "instead of on a page"),
+    ],
+)
+def test_what_another_thing_is_wanted_instead_of_is_left_out(text: str, forbidden: str) -> None:
+    assert split_negated(text)[1] == (forbidden,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "they want to know why it is a text, not an email",
+        "we want a report that is a table, not a chart",
+        "they want it from the template, not as a new envelope",
+        "answer in German, not in English",
+        "deploy to staging, not to production",
+    ],
+)
+def test_how_a_thing_shall_be_or_is_forbids_nothing(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
+@pytest.mark.parametrize("repeated", [", no sending", ", no event please", ", not as a b", "no calling ", "we want a "])
+def test_such_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) -> None:
+    text = f"list it{repeated * (3_900 // len(repeated))}"
+    # It takes up to 30 ms.
+    assert seconds(lambda: split_negated(text), runs=3) < 0.1
