@@ -72,12 +72,18 @@ def test_a_task_behind_it_is_one_of_its_own(joint: str) -> None:
     ]
 
 
+def test_what_the_writer_forbids_behind_it_is_forbidden() -> None:
+    assert split_negated(f"turn this into a support ticket:\n\n{PARCEL}\n\ndon't refund the charge")[1] == (
+        "don't refund the charge",
+    )
+
+
 def test_every_sign_beside_it_stays_in_its_place() -> None:
-    text = f'post this with "no rush" to #ops:\n\n{MAIL}\n\nThen email Ana'
+    text = f'post this with "no rush" to #ops:\n\n{MAIL}\n\nThen email Ana "see you"'
     said = masked(text)
     assert len(said) == len(text)
-    assert said.endswith("\n\nThen email Ana")
-    assert without_messages(text) == "post this with  to #ops:\n\n\n\nThen email Ana"
+    assert said.endswith("\n\nThen email Ana QQQQQQQQQ")
+    assert without_messages(text) == "post this with  to #ops:\n\n\n\nThen email Ana "
 
 
 @pytest.mark.parametrize("repeated", ["to ", "add ", "please\n", "\n\n ", "add this to it:\n\n"])

@@ -18,7 +18,7 @@ _SENDING = "announce answer comment dm email mail message notify post reply resp
 _MAKING = "compose create draft file log make open prepare raise write".split()
 _VERB = re.compile(
     r"(?i)(?:\A|[.!?;,]\s|\b(?:and|then|please|just|me|you|to)\s)"
-    rf"(?P<verb>{'|'.join({*_MOVING, *_SENDING, *_MAKING})})\s(?P<what>(?:[^.!?;]|[.!?;]\b)+)\Z"
+    rf"(?P<verb>{'|'.join((*_MOVING, *_SENDING, *_MAKING))})\s(?P<what>(?:[^.!?;]|[.!?;]\b)+)\Z"
 )
 """The verb of a line's last sentence, behind "please", "can you" and the like."""
 _POINTING = r"(?:this|these|those|it|him|her|them|(?:the\s)?following)\b"
@@ -27,6 +27,7 @@ _OF_THAT = re.compile(rf"(?i)\b(?:from|with|for|of|as|using)\s{_POINTING}")
 _PLACE = re.compile(r"(?i)\b(?:to|in|into|on|under|as)\s")
 _SOMEBODY = re.compile(r"(?i:(?:back|with|the|my|our|his|her|their|all|every\w*)\b)|[A-Z@#]")
 _APART = re.compile(r"\n\s{0,9}\n(?:(?P<next>(?i:(?:and\s)?(?:then|after that|afterwards))\b)|(?P<word>[a-z]+)\b)")
+_FORBIDDING = frozenset("but do don dont just never no only".split())
 _FIRST_WORD = re.compile(r"(?i)[^\w\n]*(?:please\s)?([a-z]+)")
 _ASKING = frozenset("what who whom whose when where why how which is are do does did can could never don dont".split())
 _LEAST_TOLD = 2
@@ -37,15 +38,15 @@ _LONGEST_LINE = 300
 def handed_over(text: str) -> tuple[int, int] | None:
     """From where to where a text holds what its first line hands over; None where it does not.
 
-    It ends with the text, or where a task of the writer's own begins behind an empty line: with "then", or in lower
-    case, as hardly a paragraph of a mail does.
+    It ends with the text, or where the writer goes on behind an empty line: with "then", or with a task or "don't" in
+    lower case, as hardly a paragraph of a mail begins.
     """
     line, _, behind = text.partition("\n")
     line = line.rstrip()
     if len(line) > _LONGEST_LINE or not behind.strip() or not (line.endswith(":") or _stands_apart(line, behind)):
         return None
     start = len(text) - len(behind.lstrip())
-    end = next((apart.start() for apart in _APART.finditer(text, start) if _is_own(apart)), len(text))
+    end = next((apart.start() for apart in _APART.finditer(text, start) if _goes_on(apart)), len(text))
     lines = [said for said in text[start:end].split("\n") if said.strip()]
     return (start, end) if _hands_over(line.rstrip(" :.!?"), lines) else None
 
@@ -55,8 +56,8 @@ def _stands_apart(line: str, behind: str) -> bool:
     return line.endswith((".", "?", "!")) and not behind.partition("\n")[0].strip()
 
 
-def _is_own(apart: re.Match[str]) -> bool:
-    return bool(apart["next"]) or may_act(apart["word"])
+def _goes_on(apart: re.Match[str]) -> bool:
+    return bool(apart["next"]) or may_act(apart["word"]) or apart["word"] in _FORBIDDING
 
 
 def _hands_over(line: str, lines: list[str]) -> bool:

@@ -88,7 +88,7 @@ def _messages(text: str, least: int) -> list[tuple[str, str]]:
     if given := handed_over(text):
         begin, end = given
         *turns, (last, _) = _messages(text[:begin], 1)
-        return [*turns, (last, text[begin:end]), (text[end:], "")]
+        return [*turns, (last, text[begin:end]), *_messages(text[end:], 1)]
     pasted = _may_paste(text)
     if not pasted and not _OPENING.search(text):
         return [(text, "")]
@@ -109,7 +109,7 @@ def masked(text: str) -> str:
     """
     if given := handed_over(text):
         begin, end = given
-        return f"{masked(text[:begin])}{'Q' * (end - begin)}{text[end:]}"
+        return f"{masked(text[:begin])}{'Q' * (end - begin)}{masked(text[end:])}"
     if not _OPENING.search(text) and not _may_paste(text):
         return text
     said = _QUOTED.sub(lambda found: "Q" * len(found.group()), text)
