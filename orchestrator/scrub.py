@@ -12,15 +12,18 @@ MASK = "***"
 
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session|private", re.IGNORECASE)
 _SETTING = re.compile(
-    r"-*(max|min)[_-].*|.*[_-](type|mode|method|limit|timeout|ttl|count|size|length|port)", re.IGNORECASE
+    r"-*(max|min)[_-].*|.*[_-](type|mode|method|limit|timeout|ttl|count|size|length|port)|auth(source|mechanism)",
+    re.IGNORECASE,
 )
-"""Names such as MAX_TOKENS and AUTH_TYPE: a number or a plain word there is none."""
+"""Names such as MAX_TOKENS, AUTH_TYPE and authSource: a number or a plain word there is none."""
 _SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
 """No secret wherever they stand; masked, they would garble every second schema and result."""
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _SCHEMES = frozenset({"basic", "bearer", "digest", "negotiate", "token"})
 _PLACE = re.compile(r"[~./\\]|[a-z]+://|[A-Za-z]:\\")
 _NAMED = re.compile(r"([\w-]+)[=:]\s*(.*)", re.DOTALL)
+_URL = re.compile(r'(?=\b([A-Za-z][\w+.-]*://[^\s"]+))')
+"""Also one within another, or behind a comma."""
 _SHORTEST = 4
 # What a random credential looks like: shorter or plainer values (a time zone, a user's name) stay readable in results.
 _SHORTEST_GUESSED = 8
@@ -92,23 +95,41 @@ def _credentials(value: str) -> list[str]:
 
 
 def argument_secrets(args: Sequence[str]) -> list[str]:
-    """What stands behind `--token=`, `--token` or `Authorization:`, and the secrets of URLs among the arguments."""
+    """What stands behind `--token=`, `--token`, `Authorization:` or `--header=Authorization:`, and the secrets of URLs
+    among and in the arguments."""
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
-        named = _NAMED.match(argument)
-        if named and _names_secret(named[1], named[2]):
-            found += _credentials(named[2])
-        elif before.startswith("-") and "=" not in before and _names_secret(before, argument):
+        found += _named_secrets(argument)
+        if before.startswith("-") and "=" not in before and _names_secret(before, argument):
             found += [] if argument.startswith("-") else _credentials(argument)
-        found += url_secrets(argument) if "://" in argument else []
+        found += secrets_of_urls(argument)
     return found
 
 
+def _named_secrets(text: str) -> list[str]:
+    """What stands behind the first name that says it is secret."""
+    while named := _NAMED.match(text):
+        if _names_secret(named[1], named[2]):
+            return _credentials(named[2])
+        text = named[2]
+    return []
+
+
+def secrets_of_urls(text: str) -> list[str]:
+    """The secrets of every URL in a text."""
+    return [secret for url in _URL.findall(text) for secret in url_secrets(url)]
+
+
 def url_secrets(url: str) -> list[str]:
-    """Passwords, a user's name that stands for one, what is behind `=` in the query, and random parts of the path."""
-    parts = urlsplit(url)
-    values = [item.partition("=")[2] for item in parts.query.split("&")]
-    user = "" if parts.password else parts.username
+    """Passwords, a user's name that stands for one, what is behind `=` in the query, and random parts of the path; all
+    of a URL that cannot be read. Plain words whose name says nothing (`admin@`, `sslmode=require`) are none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return [url]
+    asked = (item.partition("=") for item in parts.query.split("&"))
+    values = [value for name, _, value in asked if _names_secret(name, value) or not is_plain_word(value)]
+    user = "" if parts.password or is_plain_word(parts.username or "") else parts.username
     random = [part for part in parts.path.split("/") if len(part) >= _SHORTEST_IN_PATH and _mixed(part)]
     return [value for value in (parts.password, user, *values, *random) if value]
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp.types import (
     CallToolResult,
     ContentBlock,
@@ -13,7 +14,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from orchestrator.mcp.results import Answered, as_mcp_result
+from orchestrator.mcp.results import Answered, as_mcp_result, as_tool_result
 from orchestrator.scrub import Secrets
 from orchestrator.tokens import count_tokens
 
@@ -45,6 +46,15 @@ def test_no_block_carries_a_secret(block: ContentBlock) -> None:
     written = passed_on(block).model_dump_json()
     assert SECRET not in written
     assert "***" in written
+
+
+def test_a_refused_call_hides_also_what_a_result_would_show() -> None:
+    secrets = Secrets(["/home/me/notes"], strong=[SECRET])
+    refused = MCPError(code=-32000, message=f"no {SECRET} in /home/me/notes")
+    answered = Answered(answer=refused, key="shop:read", secrets=secrets, max_tokens=200)
+    told = "shop:read refused the call: no *** in ***"
+    assert as_tool_result(answered).text == told
+    assert as_mcp_result(answered).content == [TextContent(text=told)]
 
 
 def test_a_long_resource_is_cut_like_a_text() -> None:

@@ -88,6 +88,37 @@ def test_secrets_among_the_arguments_are_hidden_and_the_rest_stays() -> None:
         assert plain in shown
 
 
+def test_secrets_inside_an_argument_are_hidden() -> None:
+    args = [
+        *("--dsn=postgres://me:pa55word@h/x", "-e", "DATABASE_URL=postgres://me:dbpa55@h/notes"),
+        *("--hosts=redis://:r3dis-01@a,redis://:r3dis-02@b", "--header=Authorization: Bearer to/k+en"),
+        *("--url", "jdbc:postgresql://h/x?user=me&password=jdbcword", "--path=C:\\notes"),
+    ]
+    shown = secrets_of({"command": "npx", "args": args}).scrub_result(" ".join(args))
+    for planted in ("pa55word", "dbpa55", "r3dis-01", "r3dis-02", "to/k+en", "jdbcword"):
+        assert planted not in shown
+    for plain in ("--dsn=postgres://me:***@h/x", "DATABASE_URL=", "@a,", "?user=me&", "C:\\notes"):
+        assert plain in shown
+
+
+@pytest.mark.parametrize("value", ["${THERE}", "URL"], ids=["expanded", "written out"])
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "postgres://admin:s3cretPw@db.example/prod?sslmode=require",
+            "postgres://admin:***@db.example/prod?sslmode=require",
+        ),
+        ("mongodb://u:hunter@a,b/it?authSource=admin", "mongodb://u:***@a,b/it?authSource=admin"),
+        ("https://hooks.example/services/T01AB2/aB3dE5gH7jK9mN1pQ3sT", "https://hooks.example/services/T01AB2/***"),
+        ("https://oops:s3cretPw@[h/x", "***"),
+    ],
+)
+def test_secrets_of_a_variables_url_are_hidden_and_its_plain_parts_stay(value: str, url: str, shown: str) -> None:
+    env = {"BACKEND": value.replace("URL", url)}
+    assert secrets_of({"command": "x", "env": env}, THERE=url).scrub_result(f"at {url} now") == f"at {shown} now"
+
+
 @pytest.mark.parametrize(
     ("url", "secret"),
     [

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.env_file import read_env_file
-from orchestrator.scrub import Secrets, argument_secrets, header_secrets, is_plain_word, looks_secret, url_secrets
+from orchestrator.scrub import (
+    Secrets,
+    argument_secrets,
+    header_secrets,
+    is_plain_word,
+    looks_secret,
+    secrets_of_urls,
+    url_secrets,
+)
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
@@ -110,6 +118,7 @@ class _Expansion:
             self._strong.append(value)
         elif not is_plain_word(value):
             self._shown.append(value)
+        self._strong += secrets_of_urls(value)
 
     def _header(self, name: str, text: str) -> str:
         value = self._expand(f"headers.{name}", text)

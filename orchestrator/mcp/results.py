@@ -26,9 +26,11 @@ class Answered:
 
     @property
     def refusal(self) -> str:
+        """What an error says, without secrets: it is no result, so nothing in it has to stay readable."""
+        said = self.secrets.scrub(str(self.answer))
         if isinstance(self.answer, RuntimeError):
-            return f"{self.key} ran, but its answer breaks its own output schema: {self.answer}"
-        return f"{self.key} refused the call: {self.answer}"
+            return f"{self.key} ran, but its answer breaks its own output schema: {said}"
+        return f"{self.key} refused the call: {said}"
 
 
 def as_tool_result(answered: Answered) -> ToolResult:
@@ -62,7 +64,7 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
-        refusal = TextContent(text=secrets.scrub_result(answered.refusal))
+        refusal = TextContent(text=answered.refusal)
         return CallToolResult(content=[refusal, *warnings], is_error=True)
     blocks: list[ContentBlock] = []
     left_out = 0
