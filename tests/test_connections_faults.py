@@ -234,17 +234,19 @@ async def test_a_large_result_is_cut_and_marked() -> None:
         assert result.text.startswith("0123456789")
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [("garbage", "1 line that is not MCP"), ("shapeless", "breaks the protocol")],
-)
-async def test_a_broken_answer_leaves_the_outcome_unknown(
-    fault: str, message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async with Connections(config(bad=faulty(fault, call_timeout_s=0.5))) as servers:
-        with pytest.raises(OutcomeUnknown, match=message):
+async def test_a_broken_answer_leaves_the_outcome_unknown(capfd: pytest.CaptureFixture[str]) -> None:
+    async with Connections(config(bad=faulty("garbage", call_timeout_s=0.5))) as servers:
+        with pytest.raises(OutcomeUnknown, match="1 line that is not MCP"):
             await servers.call("bad:it")
     assert capfd.readouterr().err == ""
+
+
+async def test_an_answer_that_cannot_be_read_says_that_the_tool_ran() -> None:
+    async with Connections(config(bad=faulty("shapeless"))) as servers:
+        result = await servers.call("bad:it")
+        assert result.is_error
+        assert result.text.startswith("bad:it ran, but its answer cannot be read (")
+        assert "content: Input should be a valid list" in result.text
 
 
 @pytest.mark.parametrize("value", ["half an emoji \ud83d", float("nan"), object(), b"\xff"])

@@ -156,7 +156,8 @@ class Connection:
         timeout_s: float,
         on_progress: "OnProgress | None" = None,
     ) -> "Answer":
-        """The server's result, or the error that stands for one; raises CallLost where there was no answer."""
+        """The server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...); raises
+        CallLost where there was no answer."""
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -176,14 +177,14 @@ class Connection:
             told = f"no answer within {timeout_s:.3g} s of being sent{self.hint()}"
             raise CallLost(told, sent=True, timed_out=True) from None
         except ValidationError as error:
-            raise CallLost(f"its answer breaks the protocol ({first_problem(error)})", sent=True) from None
+            return RuntimeError(f"cannot be read ({self.secrets.scrub(first_problem(error))})")
         except MCPError as error:
             self._raise_if_lost(error)
             return error
         except RuntimeError as error:
             # The library's word for a result that does not match the tool's own output schema.
             said, _, _ = str(error).partition("\n")  # What follows are the schema and the answer.
-            return RuntimeError(self.secrets.scrub(said)[:LONGEST])
+            return RuntimeError(f"breaks its own output schema: {self.secrets.scrub(said)[:LONGEST]}")
         except Exception as error:
             raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
 

@@ -17,6 +17,7 @@ from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.faults import connect_error, in_words
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import list_tools, tools_page
+from orchestrator.mcp.repairs import Repairs
 from orchestrator.mcp.transports import http, stdio
 from orchestrator.models import Tool
 from orchestrator.scrub import LogFilter
@@ -128,10 +129,11 @@ class Owner:
             # Without a handler Python would print these libraries' tracebacks on the user's terminal.
             logging.getLogger(name).addHandler(_SILENT)
         ended = partial(self._connection.die, "the server ended the connection")
+        repairs = Repairs(self._name, launch.secrets)
         if launch.url:
-            transport = http(launch, ended, self._streaming.set)
+            transport = http(launch, ended, self._streaming.set, repairs)
         else:
-            transport = stdio(launch, self._connection.stderr, ended)
+            transport = stdio(launch, self._connection.stderr, ended, repairs)
         client = Client(
             transport,
             message_handler=self._on_message,

@@ -29,7 +29,7 @@ class Answered:
         """What an error says, without secrets: it is no result, so nothing in it has to stay readable."""
         said = self.secrets.scrub(str(self.answer))
         if isinstance(self.answer, RuntimeError):
-            return f"{self.key} ran, but its answer breaks its own output schema: {said}"
+            return f"{self.key} ran, but its answer {said}"
         return f"{self.key} refused the call: {said}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
 from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.repairs import Repairs
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -66,10 +67,11 @@ class Stderr:
 
 
 class _Watched:
-    """A read stream that reports its end, which is how a server's death is seen before anyone calls it."""
+    """A read stream that shows what arrives to `repairs`, and reports its end, which is how a server's death is seen
+    before anyone calls it."""
 
-    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
-        self._inner, self._ended = inner, ended
+    def __init__(self, inner: Any, ended: Callable[[], None], repairs: Repairs) -> None:
+        self._inner, self._ended, self._repairs = inner, ended, repairs
 
     @property
     def last_context(self) -> Any:
@@ -80,10 +82,12 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._inner.__anext__()
+            item = await self._inner.__anext__()
         except BaseException:
             self._ended()
             raise
+        self._repairs.received(item)
+        return item
 
     async def receive(self) -> Any:
         return await self._inner.receive()
@@ -102,8 +106,32 @@ class _Watched:
         return left
 
 
+class _Shown:
+    """A write stream that shows what is sent to `repairs`."""
+
+    def __init__(self, inner: Any, repairs: Repairs) -> None:
+        self._inner, self._repairs = inner, repairs
+
+    async def send(self, item: Any) -> None:
+        self._repairs.sent(item)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> bool | None:
+        left: bool | None = await self._inner.__aexit__(*exc)
+        return left
+
+
 @asynccontextmanager
-async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+async def stdio(
+    launch: Launch, stderr: Stderr, ended: Callable[[], None], repairs: Repairs
+) -> AsyncIterator["TransportStreams"]:
     """Runs the command. Its environment is what the entry names, and HOME, LOGNAME, PATH, SHELL, TERM and USER."""
     from mcp import StdioServerParameters, stdio_client
 
@@ -118,12 +146,12 @@ async def stdio(launch: Launch, stderr: Stderr, ended: Callable[[], None]) -> As
     with stderr.pipe() as errlog:
         async with stdio_client(parameters, errlog=errlog) as (read, write):
             errlog.close()
-            yield _Watched(read, ended), write
+            yield _Watched(read, ended, repairs), _Shown(write, repairs)
 
 
 @asynccontextmanager
 async def http(
-    launch: Launch, ended: Callable[[], None], streams: Callable[[], None]
+    launch: Launch, ended: Callable[[], None], streams: Callable[[], None], repairs: Repairs
 ) -> AsyncIterator["TransportStreams"]:
     """Reaches the URL with the entry's headers. No read timeout: deadlines are each call's own."""
     import httpx2
@@ -138,7 +166,7 @@ async def http(
         client,
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
     ):
-        yield _Watched(read, ended), write
+        yield _Watched(read, ended, repairs), _Shown(write, repairs)
 
 
 def executable(launch: Launch) -> str | None:
