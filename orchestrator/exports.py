@@ -14,7 +14,7 @@ from orchestrator.digests import digest
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.models import Tool
 from orchestrator.reading import read_json
-from orchestrator.schemas import UnusableSchema, accepted, faults, plain_names, with_plain_names
+from orchestrator.schemas import ElsewhereSchema, UnusableSchema, accepted, faults, plain_names, with_plain_names
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
@@ -125,9 +125,12 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
 
 
 def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments."""
+    """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments, one that
+    refers to what is not at hand is left to the server."""
     try:
         found = faults(parameters(tool), arguments)
+    except ElsewhereSchema:
+        return []
     except UnusableSchema as error:
         raise InvalidArguments(f"{tool.key}: its own input schema {error}; fix the tool") from None
     return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]

@@ -32,10 +32,15 @@ class UnusableSchema(ValueError):
     """Nothing can be held to a schema; the message goes on behind "the schema"."""
 
 
+class ElsewhereSchema(UnusableSchema):
+    """The schema refers to what is not at hand."""
+
+
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> "list[ValidationError]":
     """What the schema, mended, finds wrong with a value: with all arguments, or with those of one parameter.
 
-    Nothing is fetched, and no pattern is tried that may take long. Raises UnusableSchema.
+    Nothing is fetched, and no pattern is tried that may take long. Raises UnusableSchema, ElsewhereSchema
+    where it refers to what is not at hand.
     """
     from jsonschema import SchemaError
     from jsonschema.exceptions import UnknownType
@@ -50,7 +55,9 @@ def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) 
         raise UnusableSchema(f"is broken ({error.message})") from None
     except RecursionError:
         raise UnusableSchema("cannot be used (it refers to itself without end)") from None
-    except (Unresolvable, UnknownType, re.error, *FAULTS) as error:
+    except Unresolvable as error:
+        raise ElsewhereSchema(f"cannot be used ({' '.join(str(error).split())[:200]})") from None
+    except (UnknownType, re.error, *FAULTS) as error:
         raise UnusableSchema(f"cannot be used ({' '.join(str(error).split())[:200]})") from None
 
 

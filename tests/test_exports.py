@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import types
 from typing import Any
 
@@ -252,14 +253,17 @@ def test_no_arguments_are_an_empty_object() -> None:
         assert resolve([OTHER], call).arguments == {}
 
 
-@pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        ({"properties": {"to": {"$ref": "#/$defs/none"}}}, "cannot be used"),
-        ({"properties": {"to": {"$ref": "http://127.0.0.1:9/schema.json"}}}, "cannot be used"),
-        ({"$ref": "#"}, "refers to itself without end"),
-    ],
-)
-def test_a_broken_schema_is_named_and_fetches_nothing(schema: dict[str, Any], reason: str) -> None:
-    with pytest.raises(InvalidArguments, match=rf"mail:odd: its own input schema .*{reason}"):
-        check_arguments(tool("mail:odd", input_schema=schema), {"to": "Ana"})
+def test_a_schema_without_an_end_is_named() -> None:
+    with pytest.raises(InvalidArguments, match=r"mail:odd: its own input schema .*refers to itself without end"):
+        check_arguments(tool("mail:odd", input_schema={"$ref": "#"}), {"to": "Ana"})
+
+
+@pytest.mark.parametrize("to", ["#/$defs/none", "{elsewhere}/schema.json", "{elsewhere}/schema.json#/$defs/to"])
+def test_what_a_schema_refers_to_elsewhere_is_left_to_the_server_and_not_fetched(to: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.1)
+        reference = to.format(elsewhere=f"http://127.0.0.1:{elsewhere.getsockname()[1]}")
+        odd = tool("mail:odd", input_schema={"properties": {"to": {"$ref": reference}}})
+        assert check_arguments(odd, {"to": "Ana"}) == {"to": "Ana"}
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
