@@ -137,6 +137,24 @@ async def test_a_server_killed_while_idle_is_noticed_before_the_next_call() -> N
         assert servers.states()[0].last_error == ""
 
 
+async def test_a_death_is_noticed_also_where_a_helper_of_the_server_holds_its_output_open() -> None:
+    async with Connections(config(bad=faulty("helper"))) as servers:
+        helper = (await servers.call("bad:it")).text
+        begin = time.monotonic()
+        with pytest.raises(OutcomeUnknown, match="ended the connection"):
+            await servers.call("bad:it")
+        assert time.monotonic() - begin < 5
+        await until(lambda: not alive(helper))
+        assert (await servers.call("bad:it")).text != helper
+
+
+async def test_a_helper_of_a_server_ends_with_its_connection() -> None:
+    async with Connections(config(bad=faulty("helper"))) as servers:
+        helper = (await servers.call("bad:it")).text
+        assert alive(helper)
+    assert not alive(helper)
+
+
 async def test_secrets_in_last_words_are_masked() -> None:
     crash = entry("faulty.py", "crash", API_KEY="${KEY}")
     async with Connections(config(bad=crash), environ={"KEY": "s3cret-key"}) as servers:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
 
+from orchestrator.mcp.child import attended
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.repairs import Repairs
 
@@ -144,7 +145,7 @@ async def stdio(
         encoding_error_handler="replace",
     )
     with stderr.pipe() as errlog:
-        async with stdio_client(parameters, errlog=errlog) as (read, write):
+        async with attended(stdio_client(parameters, errlog=errlog)) as (read, write):
             errlog.close()
             yield _Watched(read, ended, repairs), _Shown(write, repairs)
 

@@ -1,6 +1,7 @@
 """A server over stdio that does one thing wrong. Run: `python faulty.py FAULT`; the faults are the methods below."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ class Faulty:
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
-        self.hung = False
+        self.hung = self.helped = False
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if self.hung:
@@ -93,6 +94,13 @@ class Faulty:
         print(told, file=sys.stderr, flush=True)
         time.sleep(0.1)
         os._exit(3)
+
+    def call_helper(self) -> dict[str, Any]:
+        """The first call starts a process that outlives this one and holds its output open, the next one ends this."""
+        if self.helped:
+            os._exit(3)
+        self.helped = True
+        return text(subprocess.Popen(["sleep", "100"]).pid)
 
     def call_hang(self) -> None:
         """From here on nothing is answered any more."""
