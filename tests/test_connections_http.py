@@ -7,6 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from orchestrator import Connections
 from orchestrator.errors import (
@@ -18,6 +22,7 @@ from orchestrator.errors import (
 )
 from orchestrator.mcp import owner
 from orchestrator.models import Tool
+from tests.loopback import served
 from tests.servers.start import config, entry, free_port, owners, running, until
 
 
@@ -85,6 +90,43 @@ async def test_a_refusal_over_http_shows_its_status_and_no_secret(
                 await servers.call("web:it")
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in caplog.text
+
+
+OAUTH = {"www-authenticate": 'Bearer resource_metadata="https://web.example/.well-known"'}
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "refusal", "said"),
+    [
+        ("/mcp", {}, PlainTextResponse("no such\npath", 404), r"HTTP 404 Not Found: no such path$"),
+        (
+            "/mcp",
+            {"x-key": "s3cret-key"},
+            JSONResponse({"error": f"{'x' * 181} s3cret-key {'y' * 50}"}, 403),
+            r'\(HTTP 403 Forbidden: \{"error":"x{181} \*\*\* yyyy\.\.\.\): check its headers$',
+        ),
+        ("/mcp", {}, HTMLResponse("<html>oops</html>", 500), r"HTTP 500 Internal Server Error$"),
+        (
+            "/mcp",
+            {},
+            PlainTextResponse("Method Not Allowed", 405),
+            r"HTTP 405 Method Not Allowed; .*older SSE transport",
+        ),
+        ("/v1/sse", {}, PlainTextResponse("", 404), r"HTTP 404 Not Found; .*older SSE transport"),
+        ("/mcp", {}, Response(status_code=401, headers=OAUTH), r"wants OAuth, which is not supported: give it a token"),
+        ("/mcp", {"authorization": "Bearer old"}, Response(status_code=401, headers=OAUTH), "check its headers$"),
+    ],
+)
+async def test_a_refusal_over_http_tells_the_servers_reason_and_the_remedy(
+    path: str, given: dict[str, str], refusal: Response, said: str
+) -> None:
+    async def refuse(request: Request) -> Response:
+        return refusal
+
+    with served(Starlette(routes=[Route(path, refuse, methods=["POST"])])) as web:
+        async with Connections(config(web={"url": f"{web}{path}", "headers": given})) as servers:
+            with pytest.raises(ToolrouteError, match=said):
+                await servers.tools("web")
 
 
 async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_connection_stays() -> None:

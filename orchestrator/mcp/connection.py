@@ -198,8 +198,8 @@ class Connection:
         from mcp.types import CONNECTION_CLOSED
 
         message = self.secrets.scrub(error.message)
-        if error.code == http_guard.DENIED:
-            raise Unauthorised(f"server {self.spec.name!r} refused the credentials ({message}): check its headers")
+        if remedy := http_guard.REMEDIES.get(error.code):
+            raise Unauthorised(f"server {self.spec.name!r} refused the credentials ({message}): {remedy}")
         if error.code == http_guard.BUSY:
             raise ServerUnavailable(f"server {self.spec.name!r} is busy ({message}); it did not run the call")
         if error.code in (http_guard.UNSENT, http_guard.SESSION_GONE):

@@ -24,8 +24,9 @@ def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str)
         return cause
     if isinstance(cause, ValidationError):
         return InvalidCatalogue(say(f"server {spec.name!r} breaks the protocol: {first_problem(cause)}{hint}"))
-    if isinstance(cause, MCPError) and cause.code == http_guard.DENIED:
-        return Unauthorised(say(f"server {spec.name!r} refused the credentials ({cause.message}): check its headers"))
+    if isinstance(cause, MCPError) and cause.code in http_guard.REMEDIES:
+        remedy = http_guard.REMEDIES[cause.code]
+        return Unauthorised(say(f"server {spec.name!r} refused the credentials ({cause.message}): {remedy}"))
     if isinstance(cause, OSError) and launch.command:
         return ServerUnavailable(say(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
     why = in_words(error, launch.secrets)

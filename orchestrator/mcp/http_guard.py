@@ -24,12 +24,23 @@ REFUSED = -31_005
 """The server refused the request otherwise; it did not run it."""
 BUSY = -31_006
 """The server takes no more requests for now (HTTP 429); it did not run this one."""
+OAUTH = -31_007
+"""The server was given no credentials, and tells where OAuth would give some."""
+
+REMEDIES = {
+    DENIED: "check its headers",
+    OAUTH: "it wants OAuth, which is not supported: give it a token in its headers",
+}
+"""What to do about refused credentials."""
+
+_LONGEST_REASON = 200
 
 
-def guarded_client(streams: Callable[[], None], **options: Any) -> "httpx2.AsyncClient":
+def guarded_client(streams: Callable[[], None], scrub: Callable[[str], str], **options: Any) -> "httpx2.AsyncClient":
     """An AsyncClient (options as there) whose POSTs always end in a response.
 
-    `streams` is called when the server has answered a GET: its own messages arrive from then on, if it has any.
+    `streams` is called when the server has answered a GET: its own messages arrive from then on, if it has any. `scrub`
+    takes the secrets out of what a refusal says.
     """
     import httpx2
 
@@ -56,8 +67,7 @@ def guarded_client(streams: Callable[[], None], **options: Any) -> "httpx2.Async
             await response.aread()
             await response.aclose()
             code = _code(response)
-            phrase = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
-            return response if code is None else _answer(request, code, phrase)
+            return response if code is None else _answer(request, code, _refusal(response, scrub))
 
     return Guarded(**options)
 
@@ -66,7 +76,9 @@ def _code(response: "httpx2.Response") -> int | None:
     """What a refusal means; None where it carries a JSON-RPC error that says so itself."""
     status, error = response.status_code, _rpc_error(response)
     if status in (401, 403):
-        return DENIED
+        told = response.headers.get("www-authenticate", "")
+        asks = "resource_metadata" in told and "authorization" not in response.request.headers
+        return OAUTH if asks else DENIED
     if status == 429:
         return BUSY
     if "mcp-session-id" in response.request.headers and (status == 404 or (status == 400 and _about_session(error))):
@@ -74,6 +86,19 @@ def _code(response: "httpx2.Response") -> int | None:
     if error is not None:
         return None
     return REFUSED if status < 500 else LOST
+
+
+def _refusal(response: "httpx2.Response", scrub: Callable[[str], str]) -> str:
+    """The status, the beginning of what a program or person wrote about it, and what it looks like."""
+    status = response.status_code
+    said = f"HTTP {status} {response.reason_phrase}".rstrip()
+    kind = response.headers.get("content-type", "")
+    reason = " ".join(scrub(response.text).split()) if "json" in kind or kind.startswith("text/plain") else ""
+    if reason not in ("", response.reason_phrase):
+        said += f": {reason[:_LONGEST_REASON]}{'...' if len(reason) > _LONGEST_REASON else ''}"
+    if status == 405 or (status in (400, 404) and response.request.url.path.rstrip("/").endswith("/sse")):
+        said += "; this looks like the older SSE transport, which is not supported: give its streamable HTTP address"
+    return said
 
 
 def _about_session(error: dict[str, Any] | None) -> bool:

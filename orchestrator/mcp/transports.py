@@ -162,7 +162,9 @@ async def http(
 
     loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
     timeout = httpx2.Timeout(30.0, read=None)
-    client = guarded_client(streams, headers=launch.headers, timeout=timeout, trust_env=not loopback)
+    client = guarded_client(
+        streams, launch.secrets.scrub, headers=launch.headers, timeout=timeout, trust_env=not loopback
+    )
     async with (
         client,
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
