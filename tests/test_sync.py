@@ -144,6 +144,15 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Run, file: Path, tmp_
     assert (called.exit_code, called.stdout) == (0, "42\n")
 
 
+def test_a_call_gives_programs_every_block_of_the_answer(toolroute: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(config(odd=entry("faulty.py", "image"))))
+    given = json.loads(toolroute("call", "odd:it", "--config", file, "-o", "json").stdout)
+    assert given["text"] == "a dot\n[image image/png, 3 bytes]"
+    image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    assert given["content"] == [{"type": "text", "text": "a dot"}, image]
+
+
 def test_the_tables_are_for_people(toolroute: Run, file: Path, tmp_path: Path) -> None:
     where = ("--config", file, "--store", tmp_path / "store")
     table = toolroute("tools", "sync", *where, "--server", "quick").stdout

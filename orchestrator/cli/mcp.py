@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ from orchestrator.reading import read_json
 
 if TYPE_CHECKING:
     from orchestrator.connections import Connections
+    from orchestrator.mcp.results import Answered
     from orchestrator.models import Tool
-    from orchestrator.plans import ToolResult
 
 
 @click.command("call")
@@ -56,9 +56,12 @@ async def call(
 ) -> int:
     """Call one tool. Only its server is connected; the result goes to standard output.
 
+    -o json has every block of the answer, too, images and files in base64.
+
     Where the store knows the tool, the arguments are checked before its server is connected.
     """
     from orchestrator.connections import Connections
+    from orchestrator.mcp.calls import Call
 
     given, servers = _read_arguments(arguments), read_config(config)
     named = tool.partition(":")[0] in servers.servers
@@ -68,9 +71,12 @@ async def call(
         _check(chosen, given)
         tell_flagged([chosen])
     async with Connections(servers) as connections:
-        result = await connections.call(chosen or tool, given, deadline_s=timeout, max_result_tokens=max_tokens)
-    _print_result(tool, result, output)
-    return 1 if result.is_error else 0
+        asked = Call.of(chosen or tool, given)
+        asked.max_tokens = max_tokens
+        if timeout is not None:
+            asked.deadline = asyncio.get_running_loop().time() + timeout
+        answered = await connections.exchange(asked)
+    return _print_answer(answered, output)
 
 
 def _read_arguments(text: str) -> dict[str, Any]:
@@ -99,15 +105,22 @@ def _check(tool: "Tool", given: dict[str, Any]) -> None:
         ) from None
 
 
-def _print_result(key: str, result: "ToolResult", output: str) -> None:
+def _print_answer(answered: "Answered", output: str) -> int:
+    """Prints it; the exit code."""
+    from orchestrator.mcp.results import as_mcp_result, as_tool_result
+
+    result, key = as_tool_result(answered), answered.key
     for warning in result.warnings:
         note(f"toolroute: {warning}")
     if output == "json":
-        echo_json(asdict(result))
+        blocks = as_mcp_result(replace(answered, warnings=())).content  # They stand in the result.
+        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+        echo_json({**asdict(result), "content": content})
     elif result.is_error:
         note(f"toolroute: {result.text if result.text.startswith(key) else f'{key} failed: {result.text}'}")
     else:
         echo_text(result.text)
+    return 1 if result.is_error else 0
 
 
 @click.command("servers")

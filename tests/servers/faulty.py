@@ -124,6 +124,9 @@ class Faulty:
     def call_video(self) -> dict[str, Any]:
         return {"content": [{"type": "video", "data": "AAAA"}, *text("after")["content"]]}
 
+    def call_image(self) -> dict[str, Any]:
+        return {"content": [*text("a dot")["content"], {"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+
     def call_huge(self) -> dict[str, Any]:
         return text("0123456789 " * 300_000)
 
