@@ -22,7 +22,7 @@ _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "con
 _SCHEMES = frozenset({"basic", "bearer", "digest", "negotiate", "token"})
 _PLACE = re.compile(r"[~./\\]|[a-z]+://|[A-Za-z]:\\")
 _NAMED = re.compile(r"([\w-]+)[=:]\s*(.*)", re.DOTALL)
-_URL = re.compile(r'(?=\b([A-Za-z][\w+.-]*://[^\s"]+))')
+_URL = re.compile(r'(?=\b([A-Za-z][\w+.-]{0,30}://[^\s"]+))')
 """Also one within another, or behind a comma."""
 _SHORTEST = 4
 # What a random credential looks like: shorter or plainer values (a time zone, a user's name) stay readable in results.

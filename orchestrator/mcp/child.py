@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from anyio.abc import Process
     from mcp.client._transport import TransportStreams
 
-_LOOK_EACH_S = 0.2
+_LOOK_EACH_S = 0.5
 _LAST_WORDS_S = 0.3
 """What the process wrote before it ended is still read."""
 
@@ -26,22 +26,23 @@ async def attended(client: AbstractAsyncContextManager["TransportStreams"]) -> A
     try:
         async with client as streams:
             process = _process_of(client)
-            watching = asyncio.create_task(_end_with(process))
+            watching = asyncio.create_task(_end_with(process)) if process else None
             try:
                 yield streams
             finally:
-                watching.cancel()
+                if watching:
+                    watching.cancel()
     finally:
-        if process is not None:
+        if process:
             # The library signals the group only where the process itself did not end when asked to.
             with anyio.CancelScope(shield=True):
                 await terminate_posix_process_tree(process)
 
 
-def _process_of(client: Any) -> "Process":
-    """The library keeps it to itself: a variable of the generator that it is."""
-    process: Process = client.gen.ag_frame.f_locals["process"]
-    return process
+def _process_of(client: Any) -> "Process | None":
+    """The library keeps it to itself, a variable of the generator that it is; None where another version has none."""
+    frame = getattr(getattr(client, "gen", None), "ag_frame", None)
+    return frame.f_locals.get("process") if frame else None
 
 
 async def _end_with(process: "Process") -> None:
