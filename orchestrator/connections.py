@@ -251,6 +251,7 @@ class Connections:
 
     def _start(self, server: Server) -> Connection:
         connection = server.connection = Connection(server.spec, server.deadlines, partial(self._on_settled, server))
+        connection.handshake = server.handshake
         owner = Owner(connection, self._places.one(), self._places.opening, self._on_change, self._on_connect)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         task = asyncio.get_running_loop().create_task(
@@ -262,6 +263,7 @@ class Connections:
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
         """Runs before the waiting callers do."""
+        server.handshake = connection.was_ready and connection.handshake
         if connection.was_ready:
             server.failures, server.last_error = 0, None
             server.tools = len(connection.tools)

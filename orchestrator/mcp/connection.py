@@ -45,7 +45,8 @@ class CallLost(Exception):
 class Connection:
     """Settles once, as ready or failed (`error`); ends once, after which no process and no task of it is left.
 
-    Nothing here awaits between a check and the change that it allows, so no lock is needed.
+    Nothing here awaits between a check and the change that it allows, so no lock is needed. With `handshake` the server
+    is asked as the protocol was before 2026-07-28 right away, since it took that before.
     """
 
     def __init__(self, spec: ServerSpec, deadlines: Deadlines, on_settled: Callable[["Connection"], None]) -> None:
@@ -60,6 +61,7 @@ class Connection:
         self.retired = False
         self.suspect = False
         self.opening = False
+        self.handshake = False
         self.wake, self.changed = asyncio.Event(), asyncio.Event()
         self.stderr = Stderr()
         self.junk_lines = 0
@@ -119,6 +121,11 @@ class Connection:
         self.opening = False
         self._on_settled(self)
         self.settled.set()
+
+    def start_over(self) -> None:
+        """The server is started once more, for the older protocol's handshake; what the first one said is forgotten."""
+        self.handshake = True
+        self.stderr, self.junk_lines = Stderr(), 0
 
     def retire(self) -> None:
         """Takes no new calls; closes when the last one has ended."""

@@ -51,12 +51,20 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
     return " ".join(secrets.scrub(_words(_leaf(error))).split())[:LONGEST]
 
 
-def _words(cause: BaseException) -> str:
+def is_end(error: BaseException) -> bool:
+    """Whether the server ended the connection in place of an answer."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
+    cause = _leaf(error)
+    return isinstance(cause, MCPError) and cause.code == CONNECTION_CLOSED
+
+
+def _words(cause: BaseException) -> str:
+    from mcp import MCPError
+
     if isinstance(cause, MCPError):
-        return "it ended before it answered" if cause.code == CONNECTION_CLOSED else cause.message
+        return "it ended before it answered" if is_end(cause) else cause.message
     if isinstance(cause, ToolrouteError):
         return str(cause)
     if isinstance(cause, TimeoutError):

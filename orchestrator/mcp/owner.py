@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from itertools import chain, repeat
@@ -14,7 +13,7 @@ import anyio
 
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp.connection import Connection
-from orchestrator.mcp.faults import connect_error, in_words
+from orchestrator.mcp.faults import connect_error, in_words, is_end
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import list_tools, tools_page
 from orchestrator.mcp.repairs import Repairs
@@ -59,6 +58,7 @@ class Owner:
         self._slot, self._connecting = slot, connecting
         self._scope = anyio.CancelScope()
         self._hearing, self._streaming = asyncio.Event(), asyncio.Event()
+        self._greeted = False
         self._name = connection.spec.name
 
     async def run(self, environ: Mapping[str, str] | None) -> None:
@@ -122,26 +122,48 @@ class Owner:
 
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
+        """Some processes end over any first request but the older protocol's, and some leave it unanswered for 10 s:
+        the former are started once more for that one, and what a server took is remembered."""
+        connection = self._connection
+        async with AsyncExitStack() as session:
+            try:
+                client = await session.enter_async_context(self._client(launch))
+            except Exception as error:
+                if connection.handshake or launch.url or not is_end(error):
+                    raise
+                connection.start_over()
+                client = await session.enter_async_context(self._client(launch))
+            self._greeted = True
+            connection.handshake = not launch.url and client.session.initialize_result is not None
+            yield client
+
+    @asynccontextmanager
+    async def _client(self, launch: Launch) -> AsyncIterator["Client"]:
         from mcp import Client
         from mcp.types import Implementation
 
         for name in ("mcp", "client"):
             # Without a handler Python would print these libraries' tracebacks on the user's terminal.
             logging.getLogger(name).addHandler(_SILENT)
-        ended = partial(self._connection.die, "the server ended the connection")
         repairs = Repairs(self._name, launch.secrets)
         if launch.url:
-            transport = http(launch, ended, self._streaming.set, repairs)
+            transport = http(launch, self._ended, self._streaming.set, repairs)
         else:
-            transport = stdio(launch, self._connection.stderr, ended, repairs)
+            transport = stdio(launch, self._connection.stderr, self._ended, repairs)
         client = Client(
             transport,
             message_handler=self._on_message,
             client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
+            mode="legacy" if self._connection.handshake else "auto",
         )
         async with client:
             yield client
+
+    def _ended(self) -> None:
+        """Before it has greeted, the request under way fails, and the server may be started once more."""
+        if self._greeted:
+            self._connection.die("the server ended the connection")
 
     async def _on_message(self, message: Any) -> None:
         from mcp.types import ToolListChangedNotification

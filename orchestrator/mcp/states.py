@@ -57,6 +57,7 @@ class Server:
         )
         self.connection: Connection | None = None
         self.tools: int | None = None
+        self.handshake = False
         self.failures = 0
         self.retry_at = 0.0
         self.last_error: ToolrouteError | None = None

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from byhand import HELLO, OBJECT, serve, text, tool
@@ -15,12 +16,15 @@ class Faulty:
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
-        self.hung = self.helped = False
+        self.hung = self.helped = self.greeted = False
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if self.hung:
             return None
+        if not self.greeted and method != "initialize":
+            getattr(self, f"before_{self.fault}", self.before_none)(method)
         if method == "initialize":
+            self.greeted = True
             return None if self.fault == "mute" else self.hello()
         if method == "prompts/list":
             raise LookupError(f"the key was {os.environ.get('API_KEY')}")
@@ -29,6 +33,20 @@ class Faulty:
         if method == "tools/call":
             return getattr(self, f"call_{self.fault}", self.call_fine)()
         raise LookupError(method)
+
+    def before_none(self, method: str) -> None:
+        """What comes before the handshake is answered as anything else."""
+
+    def before_curt(self, method: str) -> None:
+        """Ends over it, as the library for Rust does. COUNT_FILE is told."""
+        with Path(os.environ.get("COUNT_FILE", os.devnull)).open("a") as file:
+            file.write(f"{method}\n")
+        print(f"expect initialized request, but received: {method}", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    def before_shy(self, method: str) -> None:
+        """Never answers it, in a thread of its own."""
+        threading.Event().wait()
 
     def hello(self) -> dict[str, Any]:
         prompts = {"prompts": {}} if self.fault == "prompts" else {}
