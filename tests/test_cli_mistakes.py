@@ -118,6 +118,19 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, fi
     assert "secret" not in shown
 
 
+def test_a_broken_entry_is_told_of_its_server_and_the_others_are_stored(toolroute: Run, file: Path) -> None:
+    file.write_text(json.dumps(config(old={"type": "sse", "url": "http://a"}, quick=entry("quick.py"))))
+    said = "server 'old': type 'sse' is not supported"
+    synced = toolroute("tools", "sync", "-o", "json")
+    assert synced.exit_code == 4
+    old, quick = json.loads(synced.stdout)["servers"]
+    assert said in old["error"]
+    assert quick["tools"] == 8
+    findings = json.loads(toolroute("doctor", "--config", file, "-o", "json").stdout)
+    [broken] = [finding for finding in findings if finding["what"] == "mcp old"]
+    assert (broken["state"], said in broken["detail"]) == ("broken", True)
+
+
 def test_doctor_finds_a_command_where_it_is_started_from(
     toolroute: Run, file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

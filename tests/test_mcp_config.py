@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import Connections
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import McpConfig, find_config
+from orchestrator.mcp.states import State
+from tests.servers.start import config, entry
+
+QUICK = entry("quick.py")
 
 
-def one(entry: object) -> McpConfig:
-    return McpConfig.parse({"mcpServers": {"it": entry}}, source="mcp.json")
+def one(server: object) -> McpConfig:
+    return McpConfig.parse({"mcpServers": {"it": server}}, source="mcp.json")
 
 
 def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
@@ -161,13 +166,14 @@ def test_what_other_programs_would_ask_for_is_refused() -> None:
         ({}, 'give either "command"'),
         ({"command": "x", "url": "http://a"}, 'give either "command"'),
         ({"url": "ftp://a"}, "begins with http"),
-        ({"url": "http://a", "type": "sse"}, "streamable HTTP"),
+        ({"url": "http://a", "type": "sse"}, "streamable HTTP url .*, or reach it through a bridge: .*mcp-remote"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio or http"),
         ({"command": "x", "type": "http"}, "needs url"),
         ({"url": "http://a", "type": "stdio"}, "needs command"),
         ({"command": ["x"]}, "command: "),
         ({"command": "x", "args": "-v"}, "args: "),
         ({"command": "x", "env": ["A=b"]}, "env: "),
+        ({"command": "x", "env": {"A": None}}, "env.A: "),
         ({"command": "x", "envFile": [".env"]}, "envFile: "),
         ({"url": "http://a", "envFile": ".env"}, "envFile is for a command"),
         ("npx server", "an entry is an object"),
@@ -175,16 +181,41 @@ def test_what_other_programs_would_ask_for_is_refused() -> None:
         ({"command": "x", "toolroute": {"timeout": 1}}, "toolroute.timeout"),
     ],
 )
-def test_unknown_shapes_are_refused_by_file_and_server(entry: object, message: str) -> None:
+def test_unknown_shapes_are_refused_by_file_and_server_when_it_is_started(entry: object, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message) as caught:
-        one(entry)
+        one(entry).servers["it"].launch({})
     assert str(caught.value).startswith("mcp.json: server 'it': ")
 
 
 @pytest.mark.parametrize("name", ["a:b", "", " "])
 def test_names_that_cannot_be_part_of_a_key_are_refused(name: str) -> None:
     with pytest.raises(InvalidConfig, match="rename"):
-        McpConfig.parse({"mcpServers": {name: {"command": "x"}}})
+        McpConfig.parse({"mcpServers": {name: {"command": "x"}}}).servers[name].launch({})
+
+
+def test_a_broken_entry_takes_no_other_server_away() -> None:
+    servers = config(good=QUICK, old={"type": "sse", "url": "http://a"}, web={"url": "http://a", "headers": {"X": 7}})
+    parsed = McpConfig.parse(servers)
+    assert list(parsed.servers) == ["good", "old", "web"]
+    assert parsed.servers["good"].launch({}).command
+    assert parsed.servers["web"].launch({}).headers == {"X": "7"}
+
+
+@pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
+@pytest.mark.parametrize("entry", [{}, {"type": "sse", "url": "http://a"}, {"command": ["x"]}])
+def test_what_is_switched_off_need_not_be_right(entry: dict[str, object], off: dict[str, object]) -> None:
+    assert McpConfig.parse(config(**{"it": {**entry, **off}, "a:b": off})).servers == {}
+
+
+async def test_a_broken_entry_is_told_before_and_after_its_server_is_tried() -> None:
+    async with Connections(config(good=QUICK, old={"type": "sse", "url": "http://a"})) as servers:
+        for _ in range(3):
+            state = servers.states()[1]
+            assert (state.state, state.transport) == (State.FAILED, "")
+            assert "'sse' is not supported" in state.last_error
+            with pytest.raises(InvalidConfig, match="server 'old': type 'sse' is not supported"):
+                await servers.call("old:it")
+        assert (await servers.call("good:add", {"a": 1, "b": 2})).text == "3"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": []}', "{", '{"other": {}}', "\udcff"])
@@ -212,7 +243,7 @@ def test_no_secret_stands_in_a_repr_or_an_error() -> None:
     launch = config.servers["it"].launch({})
     assert "s3cret" not in f"{config!r} {launch!r} {launch.secrets!r}"
     with pytest.raises(InvalidConfig) as caught:
-        one({"url": "http://a", "headers": {"Authorization": ["Bearer s3cret-2"]}})
+        one({"url": "http://a", "headers": {"Authorization": ["Bearer s3cret-2"]}}).servers["it"].launch({})
     assert "s3cret" not in str(caught.value)
     with pytest.raises(InvalidConfig) as caught:
         one({"url": "http://a", "headers": {"Authorization": "s3cret-3\nX: y"}}).servers["it"].launch({})

@@ -25,7 +25,10 @@ _HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
-    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds."""
+    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds.
+
+    `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
+    """
 
     name: str
     command: str = ""
@@ -41,6 +44,7 @@ class ServerSpec:
     env_file: str = ""
     only_tools: frozenset[str] | None = None
     disabled_tools: frozenset[str] = frozenset()
+    problem: str = ""
 
     def lists(self, tool: str) -> bool:
         """Whether the entry leaves this tool of its server in."""
@@ -48,16 +52,22 @@ class ServerSpec:
 
     @property
     def transport(self) -> str:
-        return "stdio" if self.command else "http"
+        """`stdio` or `http`; "" where the entry is broken."""
+        return "stdio" if self.command else "http" if self.url else ""
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
-        """The entry with its variables replaced; InvalidConfig names those that are missing."""
+        """The entry with its variables replaced; InvalidConfig names those that are missing, or what is broken."""
+        if self.problem:
+            raise InvalidConfig(self.problem)
         return expand(self, environment() if environ is None else environ)
 
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers of one file by name, in the file's order; entries marked as disabled are left out."""
+    """The servers of one file by name, in the file's order; entries marked as disabled are left out.
+
+    An entry that cannot be used takes no other away: it is a server whose `launch` says why.
+    """
 
     servers: Mapping[str, ServerSpec]
     source: str = "mcpServers"
@@ -71,7 +81,7 @@ class McpConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """From a file, comments and last commas allowed; InvalidConfig names the file, the server and the remedy."""
+        """From a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -95,8 +105,7 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        specs = {name: _spec(name, entry, source) for name, entry in entries.items()}
-        return cls({name: spec for name, spec in specs.items() if spec is not None}, source)
+        return cls({name: _spec(name, entry, source) for name, entry in entries.items() if not _is_off(entry)}, source)
 
 
 def find_config(folder: Path | None = None) -> Path | None:
@@ -123,10 +132,17 @@ class _Own(BaseModel):
     idle_ttl_s: Seconds = None
 
 
-class _Entry(BaseModel):
-    """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
+class _Switch(BaseModel):
+    """How clients switch an entry off."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+    disabled: bool = False
+    enabled: bool = True
+
+
+class _Entry(_Switch):
+    """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
+
     command: str = ""
     args: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
@@ -135,8 +151,6 @@ class _Entry(BaseModel):
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     headers: dict[str, str] = Field(default_factory=dict)
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
-    disabled: bool = False
-    enabled: bool = True
     disabledTools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))  # noqa: N815
     includeTools: frozenset[str] | None = None  # noqa: N815
     toolroute: _Own = Field(default_factory=_Own)
@@ -144,12 +158,13 @@ class _Entry(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain_values(cls, entry: Any) -> Any:
-        """Numbers and booleans in `env` and `args` as the text that a shell would pass; null as not given."""
+        """Numbers and booleans among texts (`env`, `headers`, `args`) as a shell would pass them; null as not given."""
         if not isinstance(entry, dict):
             raise ValueError("an entry is an object")
         entry = {key: value for key, value in entry.items() if value is not None}
-        if isinstance(entry.get("env"), dict):
-            entry["env"] = {key: _shell_text(value) for key, value in entry["env"].items()}
+        for named in ("env", "headers"):
+            if isinstance(entry.get(named), dict):
+                entry[named] = {key: _shell_text(value) for key, value in entry[named].items()}
         if isinstance(entry.get("args"), list):
             entry["args"] = [_shell_text(value) for value in entry["args"]]
         return entry
@@ -158,7 +173,9 @@ class _Entry(BaseModel):
     def _one_transport(self) -> Self:
         kind = self.type.lower()
         if kind in {"sse", "ws", "websocket"}:
-            raise ValueError(f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)")
+            bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
+            remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
+            raise ValueError(f"type {self.type!r} is not supported: {remedy}")
         if kind not in {"", "stdio", *_HTTP_TYPES}:
             raise ValueError(f"type {self.type!r} is unknown: give stdio or http")
         if bool(self.command) == bool(self.url):
@@ -178,18 +195,25 @@ def _shell_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _spec(name: str, entry: Any, source: str) -> ServerSpec | None:
+def _is_off(entry: Any) -> bool:
+    """Whether the entry is switched off, whatever else stands in it."""
+    try:
+        switch = _Switch.model_validate(entry)
+    except ValidationError:
+        return False  # The whole entry's own reading tells.
+    return switch.disabled or not switch.enabled
+
+
+def _spec(name: str, entry: Any, source: str) -> ServerSpec:
+    where = f"{source}: server {name!r}"
     if not name.strip() or ":" in name:
-        raise InvalidConfig(
-            f"{source}: server {name!r}: a name is not blank and holds no colon (a tool's key is server:name): rename"
-        )
+        rule = "a name is not blank and holds no colon (a tool's key is server:name): rename"
+        return ServerSpec(name=name, source=source, problem=f"{where}: {rule}")
     try:
         parsed = _Entry.model_validate(entry)
     except ValidationError as error:
-        problem = first_problem(error).replace("Value error, ", "", 1)
-        raise InvalidConfig(f"{source}: server {name!r}: {problem}") from None
-    if parsed.disabled or not parsed.enabled:
-        return None
+        told = first_problem(error).replace("Value error, ", "", 1)
+        return ServerSpec(name=name, source=source, problem=f"{where}: {told}")
     return ServerSpec(
         name=name,
         command=parsed.command,

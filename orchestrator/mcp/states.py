@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from orchestrator.errors import ToolrouteError
+from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.connection import Connection, Deadlines
 
@@ -60,7 +60,7 @@ class Server:
         self.handshake = False
         self.failures = 0
         self.retry_at = 0.0
-        self.last_error: ToolrouteError | None = None
+        self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
 
     @property
     def usable(self) -> bool:
@@ -74,7 +74,7 @@ class Server:
         if connection is not None and connection.usable:
             state = State.READY if connection.was_ready else State.CONNECTING
             idle = now - connection.last_used if connection.was_ready and not connection.users else None
-        elif self.failures:
+        elif self.failures or self.spec.problem:
             state = State.FAILED
         return ServerState(
             server=self.spec.name,
