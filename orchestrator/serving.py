@@ -5,7 +5,7 @@ import contextlib
 import errno
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from orchestrator.errors import InvalidConfig
@@ -28,17 +28,17 @@ async def serve_stdio(gateway: Gateway, tenant: str) -> bool:
     the client can end, and Python would wait for it.
     """
     told = asyncio.Event()
-    with _on_signals(told.set):
-        serving = asyncio.create_task(_serve_streams(gateway, tenant))
-        waiting = asyncio.create_task(told.wait())
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if serving.done():
-            await serving
-            return False
-        await gateway.stop(0)
-        await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
-        return True
+    _on_signals(told.set)
+    serving = asyncio.create_task(_serve_streams(gateway, tenant))
+    waiting = asyncio.create_task(told.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if serving.done():
+        await serving
+        return False
+    await gateway.stop(0)
+    await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
+    return True
 
 
 async def _serve_streams(gateway: Gateway, tenant: str) -> None:
@@ -50,17 +50,11 @@ async def _serve_streams(gateway: Gateway, tenant: str) -> None:
         await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
 
 
-@contextlib.contextmanager
-def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """SIGTERM and SIGINT only ask to stop, so that the connections' processes are closed on the way out."""
-    loop, handled = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
-    for number in handled:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
+def _on_signals(stop: Callable[[], object]) -> None:
+    """SIGTERM and SIGINT only ask to stop, to the end of the loop, so that the connections' processes are closed on the
+    way out: MCP clients close the input and send SIGTERM two seconds later, in the middle of that."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 def make_app(gateway: Gateway, tokens: Tokens, hosts: Iterable[str] = LOOPBACK, origins: Iterable[str] = ()) -> Any:
@@ -88,7 +82,8 @@ async def serve_http(
     class Server(uvicorn.Server):
         def capture_signals(self) -> Any:
             # uvicorn's own handlers raise the signal again afterwards, before anything else is closed.
-            return _on_signals(lambda: setattr(self, "should_exit", True))
+            _on_signals(lambda: setattr(self, "should_exit", True))
+            return contextlib.nullcontext()
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

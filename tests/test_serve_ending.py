@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from mcp import Client
 
 from orchestrator.mcp_server import SERVERS
-from tests.servers.start import alive, config, entry, text_of, until
+from tests.servers.start import HERE, alive, config, entry, text_of, until
 from tests.test_mcp_server import COMMAND, client_of, over_http
 
 
@@ -92,6 +93,33 @@ async def test_over_stdio_a_signal_ends_it_though_its_client_keeps_the_input_ope
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_server_behind(tmp_path: Path) -> None:
+    """As MCP clients do, the signal while the servers are given their time to end."""
+    told, file = tmp_path / "pid", tmp_path / "mcp.json"
+    slow = f"echo $$ > {told}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
+    file.write_text(json.dumps(config(quick={"command": "sh", "args": ["-c", slow]})))
+    command = [*COMMAND, "--config", str(file), "--store", str(tmp_path / "store")]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for line in _HELLO, _call(2, "search", query="process id"), _call(3, "call_tool", tool="quick:pid"):
+            process.stdin.write(f"{json.dumps(line)}\n".encode())
+            await asyncio.wait_for(process.stdout.readline(), 30)
+        pid = told.read_text().strip()
+        assert alive(pid)
+        process.stdin.close()
+        await asyncio.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert not alive(pid)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: Path) -> None:
