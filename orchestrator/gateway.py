@@ -35,8 +35,9 @@ class Gateway:
     """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
 
     A tenant's servers that the store does not know are listed and stored before its first search is answered, which
-    waits up to 20 s for that; those that fail are named in a warning and tried again. With `warm`, the servers of
-    recommended tools are connected while the model thinks.
+    waits up to 20 s for that, 2 s where it knows others; those that fail are named in a warning and tried again. A tool
+    that is known is called without any of that. With `warm`, the servers of recommended tools are connected while the
+    model thinks.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Gateway:
             query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=_MOST_TOKENS * width // limit
         )
         decision = await self._router.route(request)
-        found = [match for match in decision.matches if self._callable(match.tool)][:limit]
+        # What is stored of a server that is yet to be listed is another one's of that name.
+        found = [match for match in decision.matches if self._callable(match.tool)]
+        found = [match for match in found if not unlisted.why(match.tool.server)][:limit]
         # The wider request had a wider cap: what others took of it is not these tools' to fill.
         matches, dropped = select.fit(found, _MOST_TOKENS, definition_tokens)
         shown = {match.tool.key for match in matches}
@@ -112,14 +115,7 @@ class Gateway:
 
         Raises UnknownTool, InvalidArguments, and what Connections.call raises.
         """
-        unlisted = await self._listed(tenant)
-        catalogue = (await self._router.index(tenant)).whole
-        if key not in catalogue.positions:
-            server = key.partition(":")[0]
-            if why := unlisted.why(server):
-                raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
-            raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
-        tool = catalogue[key]
+        tool = await self._tool(tenant, key)
         if not self._callable(tool):
             of_mcp = tool.kind is Kind.MCP
             why = "it is not among the servers' tools here" if of_mcp else f"its kind is {tool.kind}"
@@ -128,6 +124,20 @@ class Gateway:
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
         call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
         return as_mcp_result(await self._pool(tenant).exchange(call))
+
+    async def _tool(self, tenant: str, key: str) -> Tool:
+        """From the tenant's present catalogue; only what is not in it has its server listed first."""
+        catalogue = (await self._router.index(tenant)).whole
+        if key in catalogue.positions:
+            return catalogue[key]
+        server = key.partition(":")[0]
+        unlisted = await self._listed(tenant, server)
+        catalogue = (await self._router.index(tenant)).whole
+        if key in catalogue.positions:
+            return catalogue[key]
+        if why := unlisted.why(server):
+            raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
+        raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""
@@ -144,6 +154,9 @@ class Gateway:
         spec = self.config.servers.get(tool.server)
         return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
 
+    def _entry(self, server: str) -> str:
+        return self.config.servers[server].identity
+
     def _remember(self, tenant: str, tool: Tool) -> None:
         """Keeps which definition a client was shown, so that a call of one that has changed since can say so."""
         self._offered[tenant, tool.key] = tool
@@ -151,11 +164,11 @@ class Gateway:
         while len(self._offered) > _REMEMBERED:
             self._offered.popitem(last=False)
 
-    async def _listed(self, tenant: str) -> Unlisted:
-        """What the store lacks of the tenant's servers, when it has been waited for."""
+    async def _listed(self, tenant: str, server: str | None = None) -> Unlisted:
+        """What the store lacks of the tenant's servers, when it has been waited for: all, or the one that is needed."""
         if tenant not in self._unlisted:
             self._unlisted[tenant] = Unlisted(self._pool(tenant), self._store, tenant, self._note)
-        await self._unlisted[tenant].listed()
+        await self._unlisted[tenant].listed(server)
         return self._unlisted[tenant]
 
     def _pool(self, tenant: str) -> Connections:
@@ -163,8 +176,8 @@ class Gateway:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
             self._pools[tenant] = Connections(
                 self.config,
-                on_change=keep_stored(self._store, tenant, at_hand),
-                on_connect=keep_current(self._store, tenant, at_hand),
+                on_change=keep_stored(self._store, tenant, at_hand, self._entry),
+                on_connect=keep_current(self._store, tenant, at_hand, self._entry),
                 **self._limits,
             )
         return self._pools[tenant]

@@ -199,7 +199,8 @@ class Resources:
 
         router = await self.router()
         if router.store is not None and server in await asyncio.to_thread(router.store.servers, tenant):
-            await keep_stored(router.store, tenant, partial(router.catalogue_at_hand, tenant))(server, tools)
+            at_hand = partial(router.catalogue_at_hand, tenant)
+            await keep_stored(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     async def _compare(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
         """A server was connected: where it lists other tools than this worker routes by, those are taken over."""
@@ -207,7 +208,13 @@ class Resources:
 
         if self._router is not None and self._router.store is not None:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
-            await keep_current(self._router.store, tenant, at_hand)(server, tools)
+            await keep_current(self._router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
+
+    def _entry(self, tenant: str, server: str) -> str:
+        """The identity of the tenant's entry for a server; "" where it has none any more."""
+        connections = self.connections(tenant)
+        spec = connections.config.servers.get(server) if connections else None
+        return spec.identity if spec else ""
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """Lists the tenant's servers over connections of its own, and stores their tools."""

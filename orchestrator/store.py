@@ -145,6 +145,12 @@ class Store:
             owners = [owner for owner in ledger.visible(points, tenant) if owner.tenant == tenant or not own]
         return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
 
+    def entries(self, tenant: str) -> dict[str, str]:
+        """What the tenant's own servers were listed by (`ServerSpec.identity`), where a listing told that."""
+        _check_tenant(tenant)
+        with self._qdrant.opened() as points:
+            return dict(ledger.owned(points, [tenant])[tenant].entries)
+
     def tool(self, tenant: str, key: str) -> Tool | None:
         """One tool's definition, read without the rest; None where the tenant has no such tool."""
         _check_tenant(tenant)
@@ -170,13 +176,26 @@ class Store:
     # --- writing
 
     def replace_server(
-        self, tenant: str, server: str, tools: Sequence[Tool], on_progress: Progress | None = None
+        self,
+        tenant: str,
+        server: str,
+        tools: Sequence[Tool],
+        on_progress: Progress | None = None,
+        *,
+        entry: str = "",
     ) -> Changes:
-        """Makes these the server's tools. Only definitions that are new or changed are embedded."""
-        return self.replace_servers(tenant, {server: tools}, on_progress)[server]
+        """Makes these the server's tools. Only definitions that are new or changed are embedded.
+
+        `entry` is what listed them, as `entries` tells it; without one, what is known of that stays.
+        """
+        return self.replace_servers(tenant, {server: tools}, on_progress, {server: entry} if entry else {})[server]
 
     def replace_servers(
-        self, tenant: str, servers: Mapping[str, Sequence[Tool]], on_progress: Progress | None = None
+        self,
+        tenant: str,
+        servers: Mapping[str, Sequence[Tool]],
+        on_progress: Progress | None = None,
+        entries: Mapping[str, str] | None = None,
     ) -> dict[str, Changes]:
         """The same for several servers, which all flip at once. Raises StoreUnavailable and EmbedderUnavailable."""
         _check_tenant(tenant)
@@ -187,12 +206,12 @@ class Store:
             for tool in tools
             if now[server][tool.name] == tool.hash
         }
-        return self._writer.write(tenant, now, wanted, on_progress)
+        return self._writer.write(tenant, now, wanted, entries or {}, on_progress)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Takes a server and all its tools away."""
         _check_tenant(tenant)
-        return self._writer.write(tenant, {server: None}, {}, None)[server]
+        return self._writer.write(tenant, {server: None}, {}, {}, None)[server]
 
     def close(self) -> None:
         """Closes the client; a later call opens it again (and an in-memory store is then empty)."""

@@ -21,6 +21,9 @@ from orchestrator.store import Changes, Store
 AtHand = Callable[[], Catalogue | None]
 """The tenant's catalogue as this process routes by it; None where it does not."""
 
+EntryOf = Callable[[str], str]
+"""The identity of the entry that a server was listed by; \"\" where that is not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
@@ -118,8 +121,10 @@ async def _sync_one(
         inventory = await connections.inventory(server)
     except ToolrouteError as error:
         return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
+    entry = connections.config.servers[server].identity
     async with writing:
-        changes = await asyncio.to_thread(store.replace_server, tenant, server, _as_held(inventory.tools, held))
+        tools = _as_held(inventory.tools, held)
+        changes = await asyncio.to_thread(store.replace_server, tenant, server, tools, entry=entry)
     return ServerReport(
         server=server,
         tools=len(inventory.tools),
@@ -131,6 +136,19 @@ async def _sync_one(
     )
 
 
+def not_listed(config: McpConfig, store: Store, tenant: str) -> list[str]:
+    """The configuration's servers that the store does not know, or knows from another entry of the same name.
+
+    Servers that were stored without an entry (imported, or by an earlier release) are known by their name.
+    """
+    known, entries = store.servers(tenant), store.entries(tenant)
+    return [
+        name
+        for name, spec in config.servers.items()
+        if name not in known or entries.get(name, spec.identity) != spec.identity
+    ]
+
+
 def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
     """The tenant's own servers that are stored but not in the configuration (any more), and their number of tools.
 
@@ -140,7 +158,7 @@ def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
     return {server: tools for server, tools in stored.items() if server not in config.servers}
 
 
-def keep_stored(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
+def keep_stored(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnChange:
     """An `on_change` for Connections: a server's changed tools replace the stored ones in one swap.
 
     The keywords and labels of a catalogue stay, and so do servers that are shared by all.
@@ -149,12 +167,13 @@ def keep_stored(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
     async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
         known = at_hand() or (await asyncio.to_thread(store.load, tenant)).catalogue
         if server not in known.places or await _is_own(store, tenant, server):
-            await asyncio.to_thread(store.replace_server, tenant, server, _as_held(tools, known.of_server(server)))
+            now = _as_held(tools, known.of_server(server))
+            await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
 
     return on_change
 
 
-def keep_current(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
+def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnChange:
     """An `on_connect` for Connections: what a server lists replaces what is stored of it, where that is another thing.
 
     The same as for a change, but a connection costs no reading of the store: the listing is held against the catalogue
@@ -168,7 +187,7 @@ def keep_current(store: Store, tenant: str, at_hand: AtHand) -> OnChange:
         if not held or {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
             return
         if await _is_own(store, tenant, server):
-            await asyncio.to_thread(store.replace_server, tenant, server, now)
+            await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
 
     return on_connect
 

@@ -77,14 +77,13 @@ async def _fill_store(
 ) -> None:
     from orchestrator.cli.tools import import_file
     from orchestrator.connections import Connections
-    from orchestrator.sync import sync
+    from orchestrator.sync import not_listed, sync
 
     store = open_store(place, options)
     try:
         if catalogue is not None:
             import_file(store, tenant, catalogue)
-        known = await asyncio.to_thread(store.servers, tenant)
-        unknown = tuple(name for name in servers.servers if name not in known) if servers else ()
+        unknown = await asyncio.to_thread(not_listed, servers, store, tenant) if servers else []
         if servers and unknown:
             note(f"listing {', '.join(unknown)} (once) ...")
             async with Connections(servers) as connections:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.identity import identity_of
 from orchestrator.mcp.launch import Launch, environment, expand
 from orchestrator.reading import first_problem, read_json, why_unread, without_comments
 
@@ -54,6 +55,11 @@ class ServerSpec:
     def transport(self) -> str:
         """`stdio` or `http`; "" where the entry is broken."""
         return "stdio" if self.command else "http" if self.url else ""
+
+    @property
+    def identity(self) -> str:
+        """Which server is meant, in 16 digits: an entry that starts or reaches another one has another."""
+        return identity_of(self)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
         """The entry with its variables replaced; InvalidConfig names those that are missing, or what is broken."""

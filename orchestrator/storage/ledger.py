@@ -65,20 +65,29 @@ def versions(points: Points, tenants: Sequence[str]) -> dict[str, str]:
     return {name: version_of(own(name), *([own(SHARED)] if name != SHARED else [])) for name in names}
 
 
-def flip(points: Points, before: Servers, now: Mapping[str, Definitions | None]) -> None:
-    """Makes these the servers' tools (None: the server goes), all at once.
+def flip(points: Points, before: Servers, now: Mapping[str, Definitions | None], entries: Mapping[str, str]) -> None:
+    """Makes these the servers' tools (None: the server goes), all at once, and `entries` what they were listed by.
 
     After the first line the new catalogue is in force; the rest is bookkeeping that any later writer can finish.
     """
     tenant, stamp, head = before.tenant, new_stamp(), head_id(before.tenant)
     points.put(CATALOGUES, {head: head_payload(tenant, stamp, now)})
     kept = {server: tools for server, tools in now.items() if tools is not None}
-    metas = {meta_id(tenant, server): meta_payload(tenant, server, tools) for server, tools in kept.items()}
-    points.put(CATALOGUES, metas)
+    note(points, before, kept, entries)
     points.delete(CATALOGUES, [meta_id(tenant, server) for server in now if server not in kept])
     # The same stamp, as what is in force did not change; unless, on a Qdrant server, another writer came in between.
     ours = points.get(CATALOGUES, [head])[head].payload["stamp"] == stamp
     points.put(CATALOGUES, {head: head_payload(tenant, stamp if ours else new_stamp(), {})})
+
+
+def note(points: Points, before: Servers, tools: Mapping[str, Definitions], entries: Mapping[str, str]) -> None:
+    """Writes the servers' records; an entry that is not given stays the one that was."""
+    known = {**before.entries, **entries}
+    metas = {
+        meta_id(before.tenant, server): meta_payload(before.tenant, server, listed, known.get(server, ""))
+        for server, listed in tools.items()
+    }
+    points.put(CATALOGUES, metas)
 
 
 def has_draft(points: Points, tenant: str) -> bool:

@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -56,12 +56,14 @@ class Servers:
     """The servers that one tenant owns. `stamp` is another after every change; "" where nothing was ever written.
 
     `pending` are the servers of a write that is in force, but not yet in the records of the servers (None: removed).
+    `entries` are the identities of the configuration's entries that the servers were listed by, where they were.
     """
 
     tenant: str
     stamp: str = ""
     tools: Mapping[str, Definitions]
     pending: Mapping[str, Definitions | None]
+    entries: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> dict[str, tuple[str, str]]:
@@ -76,9 +78,11 @@ class Servers:
 def read_servers(tenant: str, head: Mapping[str, Any] | None, metas: Collection[Mapping[str, Any]]) -> Servers:
     """From the payloads of the tenant's head and of its servers' meta records."""
     pending: dict[str, Definitions | None] = json.loads(head["pending"]) if head else {}
-    stored = {meta["server"]: json.loads(meta["tools"]) for meta in metas if meta["tenant"] == tenant}
+    own = [meta for meta in metas if meta["tenant"] == tenant]
+    stored = {meta["server"]: json.loads(meta["tools"]) for meta in own}
+    entries = {meta["server"]: meta["entry"] for meta in own if meta.get("entry")}
     tools = {server: found for server, found in {**stored, **pending}.items() if found is not None}
-    return Servers(tenant=tenant, stamp=head["stamp"] if head else "", tools=tools, pending=pending)
+    return Servers(tenant=tenant, stamp=head["stamp"] if head else "", tools=tools, pending=pending, entries=entries)
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
@@ -110,8 +114,9 @@ def tool_payload(tenant: str, tool: Tool) -> dict[str, Any]:
     }
 
 
-def meta_payload(tenant: str, server: str, tools: Definitions) -> dict[str, Any]:
-    return {"type": "meta", "tenant": tenant, "server": server, "tools": json.dumps(tools, ensure_ascii=False)}
+def meta_payload(tenant: str, server: str, tools: Definitions, entry: str) -> dict[str, Any]:
+    listed = json.dumps(tools, ensure_ascii=False)
+    return {"type": "meta", "tenant": tenant, "server": server, "tools": listed, "entry": entry}
 
 
 def head_payload(tenant: str, stamp: str, pending: Mapping[str, Definitions | None]) -> dict[str, Any]:

@@ -33,21 +33,28 @@ class Writer:
         tenant: str,
         now: Mapping[str, Definitions | None],
         wanted: Mapping[str, Tool],
+        entries: Mapping[str, str],
         on_progress: Progress | None,
     ) -> dict[str, Changes]:
-        """Makes these each server's definitions, None taking it away; `wanted` are the tools by their points."""
+        """Makes these each server's definitions, None taking it away; `wanted` are the tools by their points, `entries`
+        the identities of the entries that the servers were listed by."""
         with self._qdrant.opened(make=True) as points:
             if points.target(COLLECTION) in (None, self._shelf.collection):
                 missing = points.missing(COLLECTION, list(wanted))
                 if not missing or (len(missing) <= _BATCH and not self._shelf.embedder.remote):
-                    return self._finish(points, tenant, now, wanted)
+                    return self._finish(points, tenant, now, wanted, entries)
         self._shelf.follow_embedder()
         self._add_missing(tenant, wanted, on_progress)
         with self._qdrant.opened(make=True) as points:
-            return self._finish(points, tenant, now, wanted)
+            return self._finish(points, tenant, now, wanted, entries)
 
     def _finish(
-        self, points: Points, tenant: str, now: Mapping[str, Definitions | None], wanted: Mapping[str, Tool]
+        self,
+        points: Points,
+        tenant: str,
+        now: Mapping[str, Definitions | None],
+        wanted: Mapping[str, Tool],
+        entries: Mapping[str, str],
     ) -> dict[str, Changes]:
         """Adds the few points that are not there, flips, and sweeps."""
         ledger.prepare(points)
@@ -59,8 +66,10 @@ class Writer:
             self._shelf.add(points, tenant, tools, self._shelf.embed(list(tools.values())))
         if before.pending or any(before.tools.get(server) != tools for server, tools in now.items()):
             version = ledger.versions(points, [tenant])[tenant]
-            ledger.flip(points, before, {**before.pending, **now})
+            ledger.flip(points, before, {**before.pending, **now}, entries)
             self._qdrant.wrote(write_after(points, before, version, now) if self._qdrant.folder else None)
+        elif others := {name: entry for name, entry in entries.items() if before.entries.get(name) != entry}:
+            ledger.note(points, before, {server: before.tools[server] for server in others}, others)
         self._sweep(points, before, scan=died)
         return {server: changes_between(before.tools.get(server, {}), tools or {}) for server, tools in now.items()}
 
