@@ -227,5 +227,4 @@ class Connection:
 
     async def inventory(self) -> Inventory:
         """The tools as last listed, and counts of what else the server has."""
-        async with asyncio.timeout(self.deadlines.connect_timeout_s):
-            return await take_inventory(self.client, self.spec.name, tuple(self.tools.values()))
+        return await take_inventory(self.client, self.spec.name, tuple(self.tools.values()))

@@ -1,9 +1,12 @@
 """A server's listing, all pages of it or an error, as Tool records."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from orchestrator.catalogue import tool_from
 from orchestrator.errors import InvalidCatalogue
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 1_000
 MAX_TOOLS = 50_000
+_COUNT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,15 @@ async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
     The library holds each answer to them: a part that is no JSON Schema, or a pattern that only JavaScript reads, would
     cost the answer of a call that ran.
     """
-    page = await client.list_tools(**asked)
+    from mcp import MCPError
+    from mcp.types import METHOD_NOT_FOUND, ListToolsResult
+
+    try:
+        page = await client.list_tools(**asked)
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
+            raise
+        return ListToolsResult(tools=[])  # It says that it has none, only prompts or resources.
     for tool in page.tools:
         if (schema := tool.output_schema) is not None:
             mended = checkable(schema)
@@ -63,17 +75,21 @@ async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
 
 
 async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...]) -> Inventory:
-    """The given tools, and counts of what else the server says it has."""
-    offers = client.server_capabilities
-    prompts = await _pages(client.list_prompts, "prompts", server) if offers.prompts else []
-    resources = await _pages(client.list_resources, "resources", server) if offers.resources else []
-    templates = await _pages(client.list_resource_templates, "resource_templates", server) if offers.resources else []
-    return Inventory(
-        tools=tools,
-        prompts=len(prompts),
-        resources=len(resources),
-        resource_templates=len(templates),
-    )
+    """The given tools, and counts of what else the server says it has, as far as it tells within 5 s.
+
+    Some say that they have prompts or resources and list none: that costs nobody their tools.
+    """
+    offers, counts = client.server_capabilities, dict.fromkeys(("prompts", "resources", "resource_templates"), 0)
+    asked = {
+        "prompts": client.list_prompts if offers.prompts else None,
+        "resources": client.list_resources if offers.resources else None,
+        "resource_templates": client.list_resource_templates if offers.resources else None,
+    }
+    with anyio.move_on_after(_COUNT_S):
+        for field, fetch in asked.items():
+            with suppress(Exception):
+                counts[field] = len(await _pages(fetch, field, server)) if fetch else 0
+    return Inventory(tools=tools, **counts)
 
 
 async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) -> list[Any]:

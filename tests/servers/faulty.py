@@ -27,7 +27,7 @@ class Faulty:
             self.greeted = True
             return None if self.fault == "mute" else self.hello()
         if method == "prompts/list":
-            raise LookupError(f"the key was {os.environ.get('API_KEY')}")
+            return self.prompts()
         if method == "tools/list":
             return getattr(self, f"list_{self.fault}", self.list_one)(params)
         if method == "tools/call":
@@ -49,8 +49,17 @@ class Faulty:
         threading.Event().wait()
 
     def hello(self) -> dict[str, Any]:
-        prompts = {"prompts": {}} if self.fault == "prompts" else {}
-        return {**HELLO, "capabilities": {**HELLO["capabilities"], **prompts}}
+        prompts: dict[str, Any] = {"prompts": {}} if self.fault in ("prompts", "unlisted") else {}
+        tools = {} if self.fault == "toolless" else HELLO["capabilities"]
+        return {**HELLO, "capabilities": {**tools, **prompts}}
+
+    def prompts(self) -> None:
+        """An error, or no answer."""
+        if self.fault == "prompts":
+            raise LookupError(f"the key was {os.environ.get('API_KEY')}")
+
+    def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
+        raise LookupError("tools/list")
 
     def list_one(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [tool("it")]}
