@@ -95,7 +95,8 @@ class Connections:
         deadline_s: float | None = None,
         max_result_tokens: int | None = None,
     ) -> ToolResult:
-        """Calls a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it.
+        """Calls a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place
+        of the server's timeout.
 
         A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns.
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
@@ -134,8 +135,8 @@ class Connections:
         async with self.using(call.server, call.deadline) as connection:
             live = await self._live_tool(connection, call)
             warnings = call.compare(live)
-            left = call.seconds_left(connection.deadlines.call_timeout_s)
-            answer = await connection.call(call.name, call.arguments, call.meta, left, call.on_progress)
+            patience = call.patience(connection.deadlines.call_timeout_s)
+            answer = await connection.call(call.name, call.arguments, call.meta, patience, call.on_progress)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )

@@ -21,7 +21,6 @@ from orchestrator.errors import (
     ServerUnavailable,
     ToolrouteError,
 )
-from orchestrator.mcp import listing
 from orchestrator.mcp.states import State
 from tests.servers.start import alive, config, entry, owners, until
 
@@ -172,30 +171,6 @@ async def test_half_of_a_secret_in_shortened_last_words_is_masked_too() -> None:
         with pytest.raises(ServerUnavailable, match=r"padding \*\*\*"):
             await servers.call("bad:it")
         assert "s3cret" not in servers.states()[0].last_error
-
-
-@pytest.mark.parametrize("fault", ["prompts", "unlisted"])
-async def test_prompts_that_cannot_be_counted_cost_no_tools(
-    fault: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(listing, "_COUNT_S", 0.5)
-    async with Connections(config(bad=entry("faulty.py", fault, API_KEY="s3cret-key"))) as servers:
-        inventory = await servers.inventory("bad")
-        assert [tool.name for tool in inventory.tools] == ["it"]
-        assert (inventory.prompts, inventory.resources) == (0, 0)
-        assert (await servers.call("bad:it")).text == "fine"
-    assert "s3cret" not in str(capfd.readouterr())
-
-
-async def test_a_server_without_tools_is_connected_and_has_none() -> None:
-    async with Connections(config(bare=faulty("toolless"))) as servers:
-        for _ in range(2):
-            assert (await servers.inventory("bare")).tools == ()
-        async with servers.using("bare") as connection:
-            connection.doubt()  # It is asked whether it is still there.
-            await asyncio.sleep(0.2)
-            assert connection.usable
-        assert (servers.states()[0].state, servers.states()[0].tools) == (State.READY, 0)
 
 
 async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_stays() -> None:

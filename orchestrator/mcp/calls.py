@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.exports import check_arguments, read_arguments
@@ -11,6 +11,17 @@ from orchestrator.models import Tool
 from orchestrator.names import IDEMPOTENCY_KEY
 
 MAX_RESULT_TOKENS = 8_000
+
+
+_WITH_PROGRESS = 10
+"""How many times as long a call may take whose server goes on telling its progress."""
+
+
+class Patience(NamedTuple):
+    """Seconds to wait for an answer: since it was asked for or progress was last told, and altogether."""
+
+    silent_s: float
+    whole_s: float
 
 
 class OnProgress(Protocol):
@@ -21,8 +32,8 @@ class OnProgress(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time; a
-    server is asked to tell its progress where `on_progress` wants it."""
+    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time and goes
+    before the server's timeout; what the server tells of its progress is passed to `on_progress`."""
 
     server: str
     name: str
@@ -50,14 +61,15 @@ class Call:
     def key(self) -> str:
         return f"{self.server}:{self.name}"
 
-    def seconds_left(self, at_most: float) -> float:
-        """What is left for the call itself; ServerUnavailable when connecting has used up the deadline."""
+    def patience(self, timeout_s: float) -> Patience:
+        """For the call itself: what its own deadline leaves, else the server's timeout; ServerUnavailable when
+        connecting has used up the deadline."""
         if self.deadline is None:
-            return at_most
+            return Patience(timeout_s, _WITH_PROGRESS * timeout_s)
         left = self.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
-        return min(at_most, left)
+        return Patience(left, left)
 
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Notes the server's present definition, and warns if it is not the chosen one; InvalidArguments if the

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mcp import Client, MCPError
     from mcp.types import CallToolResult
 
-    from orchestrator.mcp.calls import OnProgress
+    from orchestrator.mcp.calls import OnProgress, Patience
 
     Answer = CallToolResult | MCPError | RuntimeError
 
@@ -160,7 +161,7 @@ class Connection:
         name: str,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
-        timeout_s: float,
+        patience: "Patience",
         on_progress: "OnProgress | None" = None,
     ) -> "Answer":
         """The server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...); raises
@@ -170,18 +171,20 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
+        begin = asyncio.get_running_loop().time()
+        limit = asyncio.timeout(patience.silent_s)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with limit:
                 return await self._client.call_tool(
                     name,
                     dict(arguments),
-                    progress_callback=on_progress and self._scrubbed(on_progress),
+                    progress_callback=self._told(limit, patience, on_progress),
                     meta=dict(meta) or None,  # type: ignore[arg-type]
                 )
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
-            told = f"no answer within {timeout_s:.3g} s of being sent{self.hint()}"
+            told = f"no answer within {round((limit.when() or begin) - begin, 2):g} s of being sent{self.hint()}"
             raise CallLost(told, sent=True, timed_out=True) from None
         except ValidationError as error:
             return RuntimeError(f"cannot be read ({self.secrets.scrub(first_problem(error))})")
@@ -195,9 +198,16 @@ class Connection:
         except Exception as error:
             raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
 
-    def _scrubbed(self, on_progress: "OnProgress") -> "OnProgress":
+    def _told(self, limit: asyncio.Timeout, patience: "Patience", on_progress: "OnProgress | None") -> "OnProgress":
+        """A server that tells its progress is at work: its time begins anew."""
+        clock = asyncio.get_running_loop().time
+        last = clock() + patience.whole_s
+
         async def tell(progress: float, total: float | None, message: str | None) -> None:
-            await on_progress(progress, total, message and self.secrets.scrub_result(message))
+            with suppress(RuntimeError):  # The call is over.
+                limit.reschedule(min(clock() + patience.silent_s, last))
+            if on_progress is not None:
+                await on_progress(progress, total, message and self.secrets.scrub_result(message))
 
         return tell
 

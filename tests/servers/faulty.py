@@ -1,5 +1,6 @@
 """A server over stdio that does one thing wrong. Run: `python faulty.py FAULT`; the faults are the methods below."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ class Faulty:
         if method == "tools/list":
             return getattr(self, f"list_{self.fault}", self.list_one)(params)
         if method == "tools/call":
-            return getattr(self, f"call_{self.fault}", self.call_fine)()
+            return self.busy(params) if self.fault == "busy" else getattr(self, f"call_{self.fault}", self.call_fine)()
         raise LookupError(method)
 
     def before_none(self, method: str) -> None:
@@ -60,6 +61,14 @@ class Faulty:
 
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
         raise LookupError("tools/list")
+
+    def busy(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Tells its progress as often as asked to, then answers."""
+        for number in range(params["arguments"]["notices"]):
+            time.sleep(0.2)
+            told = {"progressToken": params["_meta"]["progressToken"], "progress": number}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
+        return text("fine")
 
     def list_one(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [tool("it")]}
