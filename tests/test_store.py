@@ -152,7 +152,7 @@ def test_a_server_that_nobody_runs_is_told_with_the_reason_and_without_its_passw
 
 
 def test_no_tenant_is_no_tenant(store: Store) -> None:
-    for ask in (store.load, store.version, store.servers):
+    for ask in (store.load, store.servers):
         with pytest.raises(UnknownTenant):
             ask("")
 
