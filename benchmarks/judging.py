@@ -42,7 +42,7 @@ def judge(example: Example, maps: Calibration) -> Judged:
     """Ranks the query's candidates in every way; `auto` goes as `route` does."""
     legs = _legs(maps)
     keyword = _widened(by_keyword(legs, example)[0], example.overlap)
-    semantic = maps.semantic(example.semantic, example.query)
+    semantic = supported(maps.semantic(example.semantic, example.query), example.fits)
     learnt, _ = by_both(legs, example)
     orders = {"bm25": _best_first(example.keyword[:, 0])}
     orders["semantic"] = _best_first(semantic)

@@ -11,8 +11,9 @@ from orchestrator.confidence import shipped as shipped_maps
 from orchestrator.embed import Embedder, StaticEmbedder, embedder_for, no_tool_of
 from orchestrator.models import RouteHint, RouteRequest, Stage
 from orchestrator.options import Options
+from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.search import Candidates, Search
+from orchestrator.retrieval.search import Search
 from orchestrator.stages.parts import LEAST
 from orchestrator.stages.understand import understand
 from tests.catalogues import sample

@@ -17,6 +17,7 @@ from orchestrator.confidence import CONFIDENCE, GATE, LogisticMap, top_features
 from orchestrator.embed import embedder_for
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
+from orchestrator.retrieval.servers import supported
 from orchestrator.stages.merge import blend
 from training.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
 from training.sources import SETS
@@ -87,15 +88,15 @@ Chances = Callable[[Example], tuple[Rows, Rows]]
 def by_keyword(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As the keyword leg alone has it: the candidates that share a word with the query."""
     rows = example.keyword[example.overlap]
-    return maps["keyword"](_with_query(rows, example)), rows
+    return supported(maps["keyword"](_with_query(rows, example)), example.fits[example.overlap]), rows
 
 
 def by_both(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As both legs have it, blended."""
-    keyword = maps["keyword"](_with_query(example.keyword, example)) * example.overlap
-    semantic = maps["semantic"](_with_query(example.semantic, example))
+    keyword = supported(maps["keyword"](_with_query(example.keyword, example)) * example.overlap, example.fits)
+    semantic = supported(maps["semantic"](_with_query(example.semantic, example)), example.fits)
     rows = np.hstack([example.keyword, example.semantic])
-    return blend(keyword, semantic, maps["merged"](_with_query(rows, example))), rows
+    return blend(keyword, semantic, supported(maps["merged"](_with_query(rows, example)), example.fits)), rows
 
 
 def _with_query(rows: Rows, example: Example | Part) -> Rows:

@@ -15,9 +15,10 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
 from orchestrator.embed import Embedder, no_tool_of
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
+from orchestrator.retrieval.found import ClauseFound
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement
-from orchestrator.retrieval.search import ClauseFound, Search
+from orchestrator.retrieval.search import Search
 from orchestrator.stages.understand import Understood, understand
 from training.strays import stray
 from training.tasks import tasks
@@ -44,6 +45,7 @@ class Part:
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
+    fits: Rows
     places: NDArray[np.int64]
     servers: NDArray[np.int64]
     asking: float
@@ -62,6 +64,7 @@ class Example:
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
+    fits: Rows
     relevant: NDArray[np.bool_]
     gold: int
     servers: NDArray[np.int64]
@@ -163,6 +166,7 @@ def _example(
         semantic=found.rows[:, len(KEYWORD) :],
         query=found.query,
         overlap=found.overlap,
+        fits=found.fits,
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         servers=index.keyword.server_of[found.chosen],
@@ -193,6 +197,7 @@ def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
         semantic=clause.rows[:, len(KEYWORD) :],
         query=clause.query,
         overlap=clause.overlap,
+        fits=clause.fits,
         places=np.where(known, places, -1),
         servers=index.keyword.server_of[clause.chosen],
         asking=clause.asking,

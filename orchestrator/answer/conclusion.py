@@ -13,7 +13,8 @@ from orchestrator.answer.remarks import rejected, warnings_of
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
 from orchestrator.models import MAX_LIMIT, Gives, Kind, Match, Stage
-from orchestrator.retrieval.search import Candidates, Search
+from orchestrator.retrieval.found import Candidates
+from orchestrator.retrieval.search import Search
 from orchestrator.stages import select
 from orchestrator.stages.conversation import offered_before
 from orchestrator.stages.forbidden import forbidden_tools

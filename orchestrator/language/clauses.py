@@ -92,9 +92,9 @@ def told_beside(text: str, clauses: Sequence[str]) -> list[str]:
         return []
     sentences = [(part, part.strip(" ,.;!?")) for part in _SENTENCE.split(masked(text))]
     told = [
-        bare
-        for part, bare in sentences
-        if bare in text and says(bare, MIN_CLAUSE_TERMS) and not (clauses and _asks(part))
+        said
+        for part, said in sentences
+        if said in text and says(said, MIN_CLAUSE_TERMS) and not (clauses and _asks(part))
     ]
     return told[:MAX_TOLD] if len(clauses) + len(told) > 1 else []
 
@@ -124,7 +124,7 @@ def _cut(sentence: str) -> Iterator[str]:
     for joint in _JOINT.finditer(sentence):
         before, after = sentence[start : joint.start()], sentence[joint.end() :]
         anew = _begins_anew(joint.group(), after, actions=actions)
-        if anew and not _MODIFIER.match(_bare(before)) and (start or _stands_alone(before)):
+        if anew and not _MODIFIER.match(bare(before)) and (start or _stands_alone(before)):
             yield before.strip(" ,.;")
             start = joint.end()
     yield sentence[start:].strip(" ,.;")
@@ -149,7 +149,7 @@ def _begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
         return _stands_alone(own)
     word, sequence = first_word(part), bool(_SEQUENCE.search(joint) or _SEQUENCE.match(part))
     if word in ACTIONS_OR_THINGS:
-        begins = actions or sequence or bool(_OBJECT.match(_bare(part).partition(" ")[2]))
+        begins = actions or sequence or bool(_OBJECT.match(bare(part).partition(" ")[2]))
     else:
         begins = word in ACTIONS or word in _QUESTIONS
     return begins and (_stands_alone(own) or (sequence and may_act(word) and part[:1].islower() and says(own, 1)))
@@ -157,10 +157,10 @@ def _begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
 
 def first_word(part: str) -> str:
     """The word that a part begins with, in lower case, behind "then", "please", "I need to" and the like."""
-    return _bare(part).partition(" ")[0].lower().strip(",:.;")
+    return bare(part).partition(" ")[0].lower().strip(",:.;")
 
 
-def _bare(part: str) -> str:
+def bare(part: str) -> str:
     """The part without "then", "please", "I need to" and the like before it."""
     filler = _FILLER.match(part)
     return part[filler.end() :] if filler else part
@@ -168,17 +168,17 @@ def _bare(part: str) -> str:
 
 def asks_something(part: str) -> bool:
     """Whether it is a question."""
-    return part.rstrip().endswith("?") or _bare(part).partition(" ")[0].lower() in _QUESTIONS
+    return part.rstrip().endswith("?") or bare(part).partition(" ")[0].lower() in _QUESTIONS
 
 
 def _asks(sentence: str) -> bool:
     """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
-    bare = _bare(sentence)
-    if _ANNOUNCES.match(bare):
+    own = bare(sentence)
+    if _ANNOUNCES.match(own):
         return False
     if asks_something(sentence):
         return says(sentence, 1)
-    return not _CONTEXT.match(bare) and _stands_alone(sentence)
+    return not _CONTEXT.match(own) and _stands_alone(sentence)
 
 
 def _stands_alone(part: str) -> bool:

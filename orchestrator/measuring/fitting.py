@@ -19,7 +19,7 @@ from orchestrator.measuring import metrics
 from orchestrator.measuring.trials import Trial
 from orchestrator.models import MAX_LIMIT
 from orchestrator.options import Options
-from orchestrator.retrieval.search import Opening
+from orchestrator.retrieval.found import Opening
 
 PRIOR_LABELLED = 10.0
 PRIOR_MADE = 200.0

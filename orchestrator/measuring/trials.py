@@ -12,9 +12,10 @@ from orchestrator.confidence import Calibration
 from orchestrator.coverage import conformity
 from orchestrator.embed import Embedder, no_tool_of
 from orchestrator.models import MAX_LIMIT, Tool
+from orchestrator.retrieval.found import Candidates, Opening
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
-from orchestrator.retrieval.search import Candidates, Opening, Search
+from orchestrator.retrieval.search import Search
 from orchestrator.retrieval.servers import supported_behind_best
 from orchestrator.stages.parts import raised_by_parts
 from orchestrator.stages.select import kept_of

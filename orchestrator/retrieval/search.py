@@ -1,7 +1,6 @@
 """Both legs over one Index: the candidates of a query, with each leg's probabilities and the features behind them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +11,6 @@ from orchestrator.confidence import (
     Calibration,
     Probabilities,
     most_by_meaning,
-    most_by_words,
     top_features,
 )
 from orchestrator.features import (
@@ -21,18 +19,19 @@ from orchestrator.features import (
     Rows,
     best_positions,
     keyword_features,
-    places_among,
     query_features,
     semantic_features,
     union,
 )
 from orchestrator.language.identified import identified_in
+from orchestrator.retrieval.found import Candidates, ClauseFound
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
 from orchestrator.retrieval.servers import support, supported
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
-from orchestrator.stages.parts import Chances, asking
+from orchestrator.stages.modes import fitting
+from orchestrator.stages.parts import asking
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Clause, Understood
 
@@ -41,83 +40,6 @@ _CLAUSE_WIDTH = 10
 
 _NAMED_WIDTH = 10
 """Candidates of a leg that are looked at among the tools of the servers that the query names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClauseFound:
-    """What a clause, or a sentence beside the clauses, finds as a query of its own, by the legs that ran: candidates as
-    in Candidates, each one's chance to be right, and that of the best. `asking`: what their odds were multiplied with,
-    as it may ask for nothing."""
-
-    chosen: Positions
-    rows: Rows
-    query: list[float]
-    overlap: NDArray[np.bool_]
-    chances: Probabilities
-    support: Probabilities
-    sure: float
-    asking: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
-
-    least: float
-    most: float
-
-    @property
-    def chance(self) -> float:
-        """That the keyword leg's best tool is right; of several clauses the least sure one's."""
-        return min(self.least, self.most)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
-    """What a search found: positions in the catalogue, and for each the features and the legs' probabilities.
-
-    `semantic` and `merged` are None where the semantic leg did not run; `overlap`: shares a term with the query;
-    `support`: how far its server speaks for each (servers.py); `sure`: the keyword leg's chance that its best
-    tool is right; `clauses`: what each finds, where there are several; `told`: what the sentences beside them find,
-    where both legs ran; `idle`: the query's cosine with what needs no tool.
-    """
-
-    chosen: Positions
-    rows: Rows
-    query: list[float]
-    keyword: Probabilities
-    overlap: NDArray[np.bool_]
-    support: Probabilities
-    sure: float = 0.0
-    semantic: Probabilities | None = None
-    merged: Probabilities | None = None
-    clauses: tuple[ClauseFound, ...] = ()
-    told: tuple[ClauseFound, ...] = ()
-    idle: float = NOT_IDLE
-
-    def of_parts(self, positions: Positions, *, heard: bool = True) -> Chances:
-        """The chance of each of these to be right for each part alone [parts, positions], the clauses' first; heard:
-        with its server's word."""
-        parts = (*self.clauses, *self.told)
-        chances = np.zeros((len(parts), len(positions)))
-        for row, part in zip(chances, parts, strict=True):
-            places, known = places_among(part.chosen, positions)
-            own = supported(part.chances, part.support) if heard else part.chances
-            row[known] = own[places[known]]
-        return chances
-
-    def of_clauses(self, *, heard: bool = True) -> Chances:
-        """The same of each candidate for the clauses, which ask, or where there are none for the sentences."""
-        return self.of_parts(self.chosen, heard=heard)[: len(self.clauses) or None]
-
-    @property
-    def opening(self) -> Opening:
-        """Of what the keyword leg found."""
-        words = [most_by_words(one.chances, one.rows, one.query) for one in self.clauses]
-        return Opening(
-            least=min([self.sure, *(one.sure for one in self.clauses)]),
-            most=min([most_by_words(self.keyword, self.rows, self.query), *words]),
-        )
 
 
 class Search:
@@ -233,21 +155,24 @@ class Search:
         chosen = Chosen(several, asked)
         rows = keyword_features(self._index.keyword, self._keyword, chosen)
         query = chosen.own(self._queries)
+        fits = fitting(self._wanted[: len(several)], self._index.keyword.does, chosen)
         overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
-        keyword = chances = self._calibration.keyword(rows, query) * overlap
+        keyword = chances = supported(self._calibration.keyword(rows, query) * overlap, fits)
         semantic, asks = None, np.ones(len(several))
         if cosines is not None and self._semantic is not None:
             meaning = semantic_features(self._semantic, cosines, chosen, self._allowed)
             rows = np.concatenate([rows, meaning], axis=1)
-            semantic = self._calibration.semantic(meaning, query)
-            chances = blend(keyword, semantic, self._calibration.merged(rows, query))
+            semantic = supported(self._calibration.semantic(meaning, query), fits)
+            chances = blend(keyword, semantic, supported(self._calibration.merged(rows, query), fits))
             if idle is not None:
                 asks[1:] = self._asking(idle[1:], cosines[1:])
                 chances = supported(chances, chosen.own(asks))
         beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
         whole, *parts = chosen.rows
         found = [
-            self._clause(several[number], rows[own], number, overlap[own], chances[own], beside[own], asks[number])
+            self._clause(
+                several[number], rows[own], number, overlap[own], fits[own], chances[own], beside[own], asks[number]
+            )
             for number, own in enumerate(parts, start=1)
         ]
         return Candidates(
@@ -256,6 +181,7 @@ class Search:
             query=self._query[0],
             keyword=keyword[whole],
             overlap=overlap[whole],
+            fits=fits[whole],
             support=beside[whole],
             sure=self._sure(keyword[whole], rows[whole], self._query[0]) if semantic is None else 0.0,
             semantic=None if semantic is None else semantic[whole],
@@ -264,6 +190,12 @@ class Search:
             told=tuple(found[asked:]),
             idle=NOT_IDLE if idle is None else float(idle[0]),
         )
+
+    @cached_property
+    def _wanted(self) -> NDArray[np.int64]:
+        """The mode of the whole, and of each part."""
+        said = self._understood
+        return np.array([said.mode, *(part.mode for part in (*said.parts, *said.told))], np.int64)
 
     def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:
         """What to multiply the odds of the tools of each part with [parts], as it may ask for nothing."""
@@ -276,6 +208,7 @@ class Search:
         rows: Rows,
         number: int,
         overlap: NDArray[np.bool_],
+        fits: Probabilities,
         chances: Probabilities,
         support: Probabilities,
         asks: float,
@@ -290,6 +223,7 @@ class Search:
             rows=rows,
             query=query,
             overlap=overlap,
+            fits=fits,
             chances=chances,
             support=support,
             sure=sure,

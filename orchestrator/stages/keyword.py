@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue import Catalogue, places_of_servers
+from orchestrator.language.modes import done_by
 from orchestrator.models import Tool
 from orchestrator.sparse.difference import Difference
 from orchestrator.sparse.postings import Columns, Counts, Postings, each
@@ -79,6 +80,8 @@ class KeywordIndex:
         self.name_weight = _name_weights(self.postings)
         self.names = names or ServerNames(self.servers)
         self.server_terms = self.names.terms
+        self.does = np.array([done_by(tool) for tool in tools], np.int64)
+        """The mode of each tool [tools]."""
 
     def changed(self, catalogue: Catalogue, difference: Difference) -> "KeywordIndex":
         """The index of this catalogue, which differs so from the present one."""

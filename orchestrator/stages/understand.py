@@ -11,6 +11,7 @@ from itertools import islice
 from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
+from orchestrator.language.modes import UNSAID, wanted
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.language.sending import in_full
@@ -55,6 +56,12 @@ class Understood:
         """The clauses, if there are several."""
         return self.clauses if len(self.clauses) > 1 else ()
 
+    @property
+    def mode(self) -> int:
+        """What all clauses want: to be told something, or to have something changed; UNSAID where they differ."""
+        modes = {clause.mode for clause in self.clauses}
+        return modes.pop() if len(modes) == 1 else UNSAID
+
     @cached_property
     def told(self) -> tuple["Clause", ...]:
         """The sentences beside the parts, which ask for nothing and tell what the task is about; of a task without
@@ -73,12 +80,14 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action."""
+    """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action; `mode`:
+    whether it wants to be told something or to have something changed."""
 
     text: str
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
     acts: bool = True
+    mode: int = UNSAID
 
 
 def understand(
@@ -111,7 +120,8 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
-    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs),)
+    mode = wanted(parts[0] if len(parts) == 1 else asked) if is_task else UNSAID
+    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode),)
     shown = dict(reversed(words))
     return Understood(
         text=text,
@@ -141,7 +151,7 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
-    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts)
+    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=wanted(text))
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
