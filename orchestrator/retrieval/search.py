@@ -155,7 +155,7 @@ class Search:
         chosen = Chosen(several, asked)
         rows = keyword_features(self._index.keyword, self._keyword, chosen)
         query = chosen.own(self._queries)
-        fits = fitting(self._wanted[: len(several)], self._index.keyword.does, chosen)
+        fits = fitting(chosen.own(self._wanted(len(several))), self._index.keyword.does[chosen.positions])
         overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
         keyword = chances = supported(self._calibration.keyword(rows, query) * overlap, fits)
         semantic, asks = None, np.ones(len(several))
@@ -191,11 +191,11 @@ class Search:
             idle=NOT_IDLE if idle is None else float(idle[0]),
         )
 
-    @cached_property
-    def _wanted(self) -> NDArray[np.int64]:
-        """The mode of the whole, and of each part."""
+    def _wanted(self, count: int) -> NDArray[np.int64]:
+        """The modes of the whole and of as many parts as are searched; told ones are looked for by both legs alone."""
         said = self._understood
-        return np.array([said.mode, *(part.mode for part in (*said.parts, *said.told))], np.int64)
+        parts = said.parts if count == 1 + len(said.parts) else (*said.parts, *said.told)
+        return np.array([said.mode, *(part.mode for part in parts)], np.int64)
 
     def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:
         """What to multiply the odds of the tools of each part with [parts], as it may ask for nothing."""

@@ -3,19 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.features import Chosen
-
 CHANGES_UNASKED, TELLS_ONLY = 0.15, 0.3
 """What is left of the odds of a tool that changes something where something was to be told, and of one that only tells
 something where it was to be changed, as that may have to be looked up first. Chosen on the development sets
 (docs/decisions.md)."""
 
 
-def fitting(wanted: NDArray[np.int64], does: NDArray[np.int64], chosen: Chosen) -> NDArray[np.float64]:
+def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.float64]:
     """What to multiply the odds of each candidate with: 1 where it does what its part wants, or either does not say.
 
-    wanted: of the whole and of each part [parts]; does: of each tool; modes as `language/modes.py` has them.
+    Modes as `language/modes.py` has them; [candidates], or [1] where all are of one part.
     """
-    asked = chosen.own(wanted)
-    against = asked * does[chosen.positions] < 0
-    return np.where(against, np.where(asked > 0, CHANGES_UNASKED, TELLS_ONLY), 1.0)
+    return np.where(wanted * done < 0, np.where(wanted > 0, CHANGES_UNASKED, TELLS_ONLY), 1.0)
