@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator import devserver
 from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
@@ -88,6 +89,24 @@ def test_doctor_tells_a_model_that_is_named_without_a_key(
     result = toolroute("doctor")
     assert result.exit_code == 1
     assert "!! model: big is named, and there is no key for it\n   -> set OPENAI_API_KEY, or" in result.stdout
+
+
+@pytest.mark.parametrize("command", [("worker", "--check"), ("doctor",)])
+def test_a_process_that_reached_no_temporal_server_waits_for_the_client_before_it_ends(
+    command: tuple[str, ...], toolroute: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited, settle = [], devserver.settle
+
+    async def settled() -> None:
+        await settle()
+        waited.append(command)
+
+    monkeypatch.setattr(devserver, "settle", settled)  # Without it a third of such processes abort, unlike this one.
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    ran = toolroute(*command)
+    assert ran.exit_code == 1
+    assert "no Temporal server answers at 127.0.0.1:1" in ran.stdout + ran.stderr
+    assert waited == [command]
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
 
 def _temporal(options: Options) -> Finding:
     if options.temporal_address:
-        asyncio.run(reach(options.temporal_address, options.temporal_namespace))
+        asyncio.run(_reached(options))
         return Finding(what="temporal", state="works", detail=f"a server answers at {options.temporal_address}")
     from orchestrator.devserver import kept_binary
 
@@ -167,6 +167,15 @@ def _temporal(options: Options) -> Finding:
         return Finding(what="temporal", state="works", detail=f"`toolroute run --dev` starts {binary}")
     remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
     return Finding(what="temporal", state="missing", detail="no TEMPORAL_ADDRESS and no local server", remedy=remedy)
+
+
+async def _reached(options: Options) -> None:
+    from orchestrator.devserver import settle
+
+    try:
+        await reach(options.temporal_address, options.temporal_namespace)
+    finally:
+        await settle()
 
 
 def _model(options: Options) -> Finding:

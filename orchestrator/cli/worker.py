@@ -116,15 +116,17 @@ async def _is_served(options: Options, task_queue: str) -> bool:
 
     from orchestrator.devserver import settle
 
-    client = await connect(options.temporal_address or DEFAULT_ADDRESS, options.temporal_namespace, None)
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=options.temporal_namespace,
-            task_queue=TaskQueue(name=task_queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+    try:
+        client = await connect(options.temporal_address or DEFAULT_ADDRESS, options.temporal_namespace, None)
+        answer = await client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=options.temporal_namespace,
+                task_queue=TaskQueue(name=task_queue),
+                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+            )
         )
-    )
-    await settle()
+    finally:
+        await settle()
     return any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in answer.pollers)
 
 
