@@ -62,7 +62,7 @@ def tasks(queries: Sequence[Query], count: int, draw: random.Random) -> list[tup
 async def measure(router: Router, asked: Sequence[tuple[str, frozenset[str]]]) -> Figures:
     rows = []
     for text, needed in asked:
-        decision = await router.route(RouteRequest(query=text, tenant="bench"))
+        decision = await router.route(RouteRequest(query=text, tenant="local"))
         keys = [match.tool.key for match in decision.matches]
         rows.append((recall(keys, needed, 5), recall(keys, needed, 10)))
     five, ten = (mean(column) for column in zip(*rows, strict=True))

@@ -72,7 +72,7 @@ async def measure(router: Router, name: str, asked: Sequence[Asked], *, within: 
     leaning = 0
     for query, turns in asked:
         before = turns if within else ()
-        decision = await router.route(RouteRequest(query=query.text, tenant="bench", conversation=before))
+        decision = await router.route(RouteRequest(query=query.text, tenant="local", conversation=before))
         said = meant(query.text, before)
         leaning += bool(said.earlier) or said.text != query.text
         keys = [match.tool.key for match in decision.matches]

@@ -44,7 +44,7 @@ async def measure(router: Router, asked: Sequence[tuple[str, Query]], *, correct
     rows = []
     with patch("orchestrator.language.slips.MOST", MOST if corrected else 0):
         for text, query in asked:
-            decision = await router.route(RouteRequest(query=text, tenant="bench"))
+            decision = await router.route(RouteRequest(query=text, tenant="local"))
             keys = [match.tool.key for match in decision.matches]
             words = sum(warning.startswith("no tool says") for warning in decision.warnings)
             rows.append((recall(keys, query.relevant, 5), recall(keys, query.relevant, 10), words))

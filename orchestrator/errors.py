@@ -4,7 +4,7 @@ ToolrouteError
 ├── InvalidInput            the caller must change something; never retried
 │   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
 │   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
-│   ├── UnknownTenant       neither an organization nor a user, or one whose ID is blank
+│   ├── UnknownTenant       no tenant, or what is no name of one (org:ID, user:ID, local)
 │   ├── UnknownTool         a key that this tenant's catalogue does not hold
 │   └── InvalidArguments    arguments that do not fit the tool's input schema
 ├── Unauthorised            a credential was refused; never retried
@@ -52,7 +52,7 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownTenant(InvalidInput):
-    """No tenant was named where one is needed, or one whose ID is blank."""
+    """No tenant was named where one is needed, or what was named can be none: it is neither org:ID nor user:ID."""
 
 
 class UnknownTool(InvalidInput):

@@ -8,8 +8,9 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from orchestrator.digests import digest
-from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.errors import InvalidInput
 from orchestrator.forms import Form, check_forms
+from orchestrator.tenants import check_tenant
 
 MAX_LIMIT = 50
 MAX_QUERY_CHARS = 100_000
@@ -169,8 +170,7 @@ class RouteRequest:
             raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
-        if not self.tenant:
-            raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
+        check_tenant(self.tenant)
 
 
 _FORMS: dict[str, Form] = {
@@ -205,17 +205,6 @@ def _member(kind: type[_Choice], name: str, value: Any) -> _Choice:
         return kind(value)
     except ValueError:
         raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
-
-
-def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """`org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
-    for prefix, value in (("org", organization), ("user", user)):
-        if value is None:
-            continue
-        if not value.strip():
-            raise UnknownTenant(f"{prefix} ID is {value!r}: give one that is not blank, or leave it out")
-        return f"{prefix}:{value.strip()}"
-    return default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

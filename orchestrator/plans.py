@@ -7,10 +7,11 @@ from typing import Any
 
 from orchestrator.completions import NO_MODEL, Choice, Filled, Usage
 from orchestrator.decision import Decision
-from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.errors import InvalidInput
 from orchestrator.forms import Form, check_forms
 from orchestrator.limits import BudgetReport, Limits
 from orchestrator.models import RouteHint, Tool, Turn
+from orchestrator.tenants import check_tenant
 
 MAX_STEPS = 20
 """Of a plan; the rest of a longer task is another one."""
@@ -133,9 +134,8 @@ class SyncRequest:
     servers: tuple[str, ...] = ()
 
     def validate(self) -> None:
-        """Raises UnknownTenant where none is named."""
-        if not self.tenant:
-            raise UnknownTenant("tenant='': name the tenant whose servers to list, e.g. 'org:acme'")
+        """Raises UnknownTenant for what names none; those shared by all may be listed, too."""
+        check_tenant(self.tenant, shared=True)
 
 
 class StepStatus(StrEnum):

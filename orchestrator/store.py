@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.embed import Embedder
-from orchestrator.errors import InvalidCatalogue, StoreUnavailable, UnknownTenant
+from orchestrator.errors import InvalidCatalogue, StoreUnavailable
 from orchestrator.models import Tool
 from orchestrator.names import COLLECTION
 from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
-from orchestrator.storage.points import SHARED, Changes, stored_tool, tool_id
+from orchestrator.storage.points import Changes, stored_tool, tool_id
 from orchestrator.storage.qdrant import Busy, Qdrant
 from orchestrator.storage.shelf import Shelf
 from orchestrator.storage.stored import Stored, following_news, read_stored
 from orchestrator.storage.writing import Progress, Writer
+from orchestrator.tenants import SHARED, check_tenant
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
@@ -98,7 +99,7 @@ class Store:
 
         While another process writes, the earlier one stands, unless it has no tool: then the writer is waited for.
         """
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         if (told := self._told(tenant, earlier)) is not None:
             return told
         stamp = self._qdrant.stamp()
@@ -123,7 +124,7 @@ class Store:
         return stored
 
     def _load(self, tenant: str, earlier: Stored | None) -> Stored:
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
@@ -140,20 +141,20 @@ class Store:
 
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
         """The tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         with self._qdrant.opened() as points:
             owners = [owner for owner in ledger.visible(points, tenant) if owner.tenant == tenant or not own]
         return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
 
     def entries(self, tenant: str) -> dict[str, str]:
         """What the tenant's own servers were listed by (`ServerSpec.identity`), where a listing told that."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         with self._qdrant.opened() as points:
             return dict(ledger.owned(points, [tenant])[tenant].entries)
 
     def tool(self, tenant: str, key: str) -> Tool | None:
         """One tool's definition, read without the rest; None where the tenant has no such tool."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         with self._qdrant.opened() as points:
             ids = {
                 ":".join(name): point for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()
@@ -164,7 +165,7 @@ class Store:
 
     def search(self, tenant: str, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
         """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         with self._qdrant.opened() as points:
             ids = {point: name for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()}
             if not ids:
@@ -198,7 +199,7 @@ class Store:
         entries: Mapping[str, str] | None = None,
     ) -> dict[str, Changes]:
         """The same for several servers, which all flip at once. Raises StoreUnavailable and EmbedderUnavailable."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         now = {server: _definitions(server, tools) for server, tools in servers.items()}
         wanted = {
             tool_id(tenant, tool.key, tool.hash): tool
@@ -210,7 +211,7 @@ class Store:
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Takes a server and all its tools away."""
-        _check_tenant(tenant)
+        check_tenant(tenant, shared=True)
         return self._writer.write(tenant, {server: None}, {}, {}, None)[server]
 
     def close(self) -> None:
@@ -222,8 +223,3 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
     if wrong := next((tool for tool in tools if tool.server != server), None):
         raise InvalidCatalogue(f"tool {wrong.key!r} is not of server {server!r}: give each server its own tools")
     return {tool.name: tool.hash for tool in tools}
-
-
-def _check_tenant(tenant: str) -> None:
-    if not tenant:
-        raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")

@@ -103,9 +103,11 @@ async def test_a_follow_up_within_the_offer_keeps_its_bytes_although_another_too
 
 
 async def test_tools_found_later_are_appended(router: Router) -> None:
-    first = await router.route(RouteRequest(query=PULLS, tenant="t", limit=4))
+    first = await router.route(RouteRequest(query=PULLS, tenant="local", limit=4))
     turns = (first.turn("github:list_pull_requests"),)
-    later = await router.route(RouteRequest(query="and post them to Slack", tenant="t", limit=8, conversation=turns))
+    later = await router.route(
+        RouteRequest(query="and post them to Slack", tenant="local", limit=8, conversation=turns)
+    )
     assert later.offered[:4] == first.offered
     assert later.recommended[0].startswith("slack:")
     assert json.dumps(later.tools())[:-1].startswith(json.dumps(first.tools())[:-1])
@@ -122,10 +124,10 @@ async def test_a_change_of_topic_wins_and_used_tools_stay_available(router: Rout
 
 
 async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router) -> None:
-    alone = await router.route(RouteRequest(query=PULLS, tenant="t", limit=6))
+    alone = await router.route(RouteRequest(query=PULLS, tenant="local", limit=6))
     others = [tool.key for tool in sample().tools if tool.key not in keys(alone)]
     turns = [Turn(text="x", tools=tuple(others[:30]))]
-    asked = RouteRequest(query=PULLS, tenant="t", conversation=tuple(turns), limit=6)
+    asked = RouteRequest(query=PULLS, tenant="local", conversation=tuple(turns), limit=6)
     found = await router.route(asked)
     used = set(turns[0].tools)
     brought = set(keys(found)) - set(keys(alone))
@@ -133,9 +135,9 @@ async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router
     assert brought <= used
     assert {match.tool.key for match in found.matches if "used earlier" in match.why} == used & set(keys(found))
     assert found.matches[0].tool.key == "github:list_pull_requests"
-    only = RouteRequest(query=PULLS, tenant="t", conversation=tuple(turns), filters={"server": "github"})
+    only = RouteRequest(query=PULLS, tenant="local", conversation=tuple(turns), filters={"server": "github"})
     assert {match.tool.server for match in (await router.route(only)).matches} == {"github"}
-    one = await router.route(RouteRequest(query=PULLS, tenant="t", conversation=tuple(turns), limit=1))
+    one = await router.route(RouteRequest(query=PULLS, tenant="local", conversation=tuple(turns), limit=1))
     assert keys(one) == ["github:list_pull_requests"]
 
 
@@ -170,7 +172,7 @@ async def test_turns_without_words_or_roles_of_their_own_do_no_harm(router: Rout
 def test_a_conversation_too_long_to_be_read_says_so() -> None:
     turns = tuple(Turn(text="x" * 100_000) for _ in range(6))
     with pytest.raises(InvalidInput, match="600,000 characters: at most 500,000 are read"):
-        RouteRequest(query="x", tenant="t", conversation=turns).validate()
+        RouteRequest(query="x", tenant="local", conversation=turns).validate()
 
 
 def test_the_command_line_reads_a_conversation(tmp_path: Path, route: Run) -> None:

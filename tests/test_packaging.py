@@ -57,7 +57,7 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "digests errors forms reading names models completions schemas exports decision limits plans payloads "
+    "records": "digests errors forms reading names tenants models completions schemas exports decision limits plans payloads "
     "held budget",
     "workflow side": "runs workflow workflows",
     "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",

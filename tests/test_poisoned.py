@@ -78,7 +78,7 @@ INSIDE = (
 
 
 async def asked(router: Router, query: str, hint: RouteHint = RouteHint.AUTO) -> Decision:
-    return await router.route(RouteRequest(query=query, tenant="t", limit=30, route_hint=hint))
+    return await router.route(RouteRequest(query=query, tenant="local", limit=30, route_hint=hint))
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ async def test_a_flagged_tool_that_fits_is_shown_behind_the_better_without_its_p
 
 
 async def test_a_flagged_tool_is_left_out_by_filters(poisoned: Router) -> None:
-    only = await poisoned.route(RouteRequest(query="get the weather", tenant="t", filters={"server": "weather"}))
+    only = await poisoned.route(RouteRequest(query="get the weather", tenant="local", filters={"server": "weather"}))
     assert {match.tool.server for match in only.matches} == {"weather"}
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from orchestrator import Router
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.models import RouteRequest, Tool, tenant_of
+from orchestrator.models import RouteRequest, Tool
+from orchestrator.plans import SyncRequest
 from orchestrator.store import SHARED, Store
+from orchestrator.tenants import tenant_of
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, by_server, shipped
 
@@ -116,6 +118,37 @@ async def test_a_request_without_a_tenant_is_refused(store: Store) -> None:
     async with Router(store=store) as router:
         with pytest.raises(InvalidInput, match="no tenant"):
             await router.route(RouteRequest(query="send an email"))
+
+
+@pytest.mark.parametrize("name", ["o1", "Org:1", "org:", "org: ", "org:1 ", "team:1", "everyone", "shared"])
+async def test_what_is_no_tenants_name_is_refused_and_not_taken_for_a_tenant_without_tools(
+    name: str, store: Store, router: Router
+) -> None:
+    async with Router(store=store) as stored:
+        for one in (stored, router):
+            with pytest.raises(UnknownTenant, match=f"^tenant '{name}': give an organization"):
+                await one.route(RouteRequest(query="send an email", tenant=name))
+
+
+@pytest.mark.parametrize("name", ["o1", "Org:1", 42])
+def test_a_store_and_a_sync_refuse_what_is_no_tenants_name(name: Any, store: Store) -> None:
+    asked = (
+        lambda: store.servers(name),
+        lambda: store.load(name),
+        lambda: store.version(name),
+        lambda: store.replace_server(name, "mail", MAIL),
+        lambda: store.remove_server(name, "mail"),
+        SyncRequest(tenant=name).validate,
+    )
+    for ask in asked:
+        with pytest.raises(UnknownTenant, match=f"tenant {name!r}: give an organization"):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["local", "org:1", "user:ann@example.org", "org:two words", "org:a:b", "org:Zürich"])
+async def test_any_tenant_may_route_by_a_catalogue_that_all_share(name: str, router: Router) -> None:
+    decision = await router.route(RouteRequest(query="refund the charge", tenant=name))
+    assert (decision.tenant, bool(decision.matches)) == (name, True)
 
 
 async def test_an_unknown_tenant_has_an_empty_catalogue_and_no_trace_of_others(store: Store) -> None:

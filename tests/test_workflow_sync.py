@@ -40,7 +40,8 @@ async def test_a_workflow_lists_servers_and_what_they_have_is_found(
     ("asked", "said"),
     [
         ({"tenant": "org:7", "servers": ["tiem"]}, "no server 'tiem'; the configuration names time"),
-        ({"tenant": ""}, "name the tenant"),
+        ({"tenant": ""}, "no tenant: give an organization"),
+        ({"tenant": "o7"}, "tenant 'o7': give an organization"),
         ({}, "tenant: Field required"),
     ],
 )

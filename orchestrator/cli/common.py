@@ -12,11 +12,12 @@ import click
 from orchestrator.cli.plain import escaped, note, one_line
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Tool, tenant_of
+from orchestrator.models import Tool
 from orchestrator.options import Options, default_store
 from orchestrator.router import Router
 from orchestrator.safety.suspicion import suspects
 from orchestrator.store import Store
+from orchestrator.tenants import tenant_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import environment
 from orchestrator.reading import read_json, why_unread
+from orchestrator.tenants import is_tenant
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,7 +20,6 @@ TENANT = "toolroute.tenant"
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
-_TENANT = re.compile(r"(org|user):\S.*|local")
 _SHORTEST = 16
 
 
@@ -60,7 +60,7 @@ class Tokens:
 
 
 def _checked(path: Path, tenant: str, given: Any, environ: Mapping[str, str], seen: Mapping[str, str]) -> str:
-    if not _TENANT.fullmatch(tenant):
+    if not is_tenant(tenant):
         raise InvalidConfig(f"{path}: tenant {tenant!r}: give org:ID or user:ID")
     if not isinstance(given, str):
         raise InvalidConfig(f"{path}: tenant {tenant!r}: a token is a text")

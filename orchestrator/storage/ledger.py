@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.storage.client import Points
 from orchestrator.storage.points import (
-    SHARED,
     Definitions,
     Servers,
     draft_id,
@@ -20,6 +19,7 @@ from orchestrator.storage.points import (
     read_servers,
     version_of,
 )
+from orchestrator.tenants import SHARED
 
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""

@@ -14,9 +14,6 @@ from orchestrator.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Annotations, Kind, Tool
 
-SHARED = "shared"
-"""The tenant whose tools are copied into every other tenant's catalogue."""
-
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]

@@ -13,8 +13,9 @@ from orchestrator.names import COLLECTION
 from orchestrator.storage import ledger
 from orchestrator.storage.client import Points
 from orchestrator.storage.news import Write
-from orchestrator.storage.points import SHARED, Definitions, Point, stored_tool, tool_id, version_of
+from orchestrator.storage.points import Definitions, Point, stored_tool, tool_id, version_of
 from orchestrator.storage.shelf import Shelf
+from orchestrator.tenants import SHARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

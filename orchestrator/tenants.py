@@ -1,0 +1,33 @@
+"""Tenants: what one is called. Every index, cache, search, count and connection belongs to exactly one."""
+
+import re
+
+from orchestrator.errors import UnknownTenant
+
+SHARED = "shared"
+"""The tenant whose tools are copied into every other tenant's catalogue; nobody routes as this one."""
+_TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")
+
+
+def is_tenant(name: str) -> bool:
+    """Whether it is `org:ID`, `user:ID` or `local`, and so what a tenant can be called."""
+    return isinstance(name, str) and _TENANT.fullmatch(name) is not None
+
+
+def check_tenant(name: str, *, shared: bool = False) -> None:
+    """Raises UnknownTenant for no tenant's name: it would be a tenant without tools. With `shared`, SHARED is one."""
+    if not name:
+        raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
+    if not (is_tenant(name) or (shared and name == SHARED)):
+        raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
+
+
+def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
+    """`org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
+    for prefix, value in (("org", organization), ("user", user)):
+        if value is None:
+            continue
+        if not value.strip():
+            raise UnknownTenant(f"{prefix} ID is {value!r}: give one that is not blank, or leave it out")
+        return f"{prefix}:{value.strip()}"
+    return default
