@@ -57,8 +57,8 @@ def test_the_public_names_are_these() -> None:
 
 
 LAYERS = {
-    "records": "digests errors forms reading names tenants models completions schemas exports decision limits plans payloads "
-    "held budget",
+    "records": "digests errors forms reading names tenants models completions schemas exports decision limits plans "
+    "payloads held budget",
     "workflow side": "runs workflow workflows",
     "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
