@@ -31,6 +31,10 @@ from orchestrator.stages.understand import Understood, understand
 from orchestrator.store import Store
 from orchestrator.threads import Threads
 
+KEYWORD_ALONE = "keyword leg alone: "
+"""How a warning begins that says why the semantic leg did not run; the reason follows."""
+NO_KNOWN_WORD = "the embedder knows no word of the query"
+"""The one reason that is no failure."""
 _EMBEDDING_AT_A_TIME = 32
 
 
@@ -172,8 +176,8 @@ class Router:
             vectors = leaning(vectors, [weight for _, weight in understood.earlier])
             if vectors[0].any():
                 return vectors
-            reason = "the embedder knows no word of the query"
-        warnings.append(f"keyword leg alone: {reason}")
+            reason = NO_KNOWN_WORD
+        warnings.append(f"{KEYWORD_ALONE}{reason}")
         return None
 
     async def _embed(self, index: Index, texts: list[str]) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.measuring.evaluation import Stages, answer_all, quality, read_set, report
 from orchestrator.router import Router
+from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.command_line import Run
 
 TOOLS = {
@@ -92,20 +93,21 @@ def test_per_query_lines_tell_what_the_metrics_were_made_of(folder: Path, tmp_pa
     result = json.loads(ran.stdout)
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == ["q1", "q2", "q3", "q4", "q5"]
-    assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms"}
+    assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms",
+                             "warnings"}  # fmt: skip
     gold = [set(query["relevant"]) for query in QUERIES]
     recalls = [len(set(line["ranked"][:3]) & own) / len(own) for line, own in zip(lines, gold, strict=True) if own]
     assert result["metrics"]["recall@3"] == pytest.approx(sum(recalls) / 4, abs=1e-4)
     assert result["semantic_share"] == sum(line["semantic_ran"] for line in lines) / 5
 
 
-async def test_a_query_that_no_tool_fits_counts_for_the_confidence_alone(folder: Path) -> None:
+async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alone(folder: Path) -> None:
     found = read_set(folder)
     async with Router(found.catalogue) as router:
         answers = await answer_all(router, found.queries)
     known = {tool.key for tool in found.catalogue}
     alone = quality(answers[4:], known=known, gate=0.0, level="tool")
-    assert alone["metrics"]["recall@10"] == 0
+    assert {*alone["metrics"].values(), *alone["ceiling"].values()} == {None}
     assert alone["confidence"] == {"ece": round(answers[4].confidence, 4), "gate": 0.0, "resolved": 1.0,
                                    "precision": 0.0}  # fmt: skip
     assert quality(answers, known=known, gate=0.7, level="tool")["metrics"] == quality(
@@ -131,7 +133,9 @@ def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path,
     ran = toolroute("eval", folder, "--by-category")
     assert ran.exit_code == 0
     shown = ran.stdout
-    assert all(word in shown for word in ("recall@5", "precision", "two", "8 tools"))
+    assert all(word in shown for word in ("recall@5", "precision", "refused", "two", "8 tools"))
+    (none,) = [line.split() for line in shown.splitlines() if line.startswith("none")]
+    assert none[:9] == ["none", "1", *"-------"]
 
 
 def test_distractors_join_the_catalogue_and_never_replace_its_own(folder: Path, tmp_path: Path, toolroute: Run) -> None:
@@ -151,6 +155,58 @@ def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(folder
     assert ran.exit_code == 0
     assert json.loads(ran.stdout)["ceiling"]["recall@5"] == 0.5
     assert "'fax:send'" in ran.stderr
+
+
+def test_refusals_are_counted_by_whether_a_tool_was_there(folder: Path, tmp_path: Path, toolroute: Run) -> None:
+    unfit = {"id": "q6", "query": "zzqx vrrm plonk", "relevant": ["fax:send"], "category": "none"}
+    asked = [{**QUERIES[3], "query": "zzqx plonk vrrm"}, *QUERIES[:3], QUERIES[4], unfit]
+    _write(folder, queries=asked)
+    ran = toolroute("eval", folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json")
+    assert ran.exit_code == 0
+    ended = [json.loads(line)["stage"] == "none" for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert ended[0]
+    assert ended[5]
+    refused = json.loads(ran.stdout)["refused"]
+    assert refused == {"wrongly": sum(ended[:4]) / 4, "rightly": sum(ended[4:]) / 2}
+
+
+def test_an_embedder_that_always_fails_is_told_once_with_its_count_and_ends_with_1(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_EMBEDDER", "openai:m")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    ran = toolroute("eval", folder, "--stages", "hybrid", "--per-query", tmp_path / "lines.jsonl", "-o", "json")
+    assert ran.exit_code == 1
+    (reason,) = json.loads(ran.stdout)["semantic_failures"]
+    assert "did not answer: the connection failed" in reason
+    assert ran.stderr.splitlines() == [
+        f"toolroute: the semantic leg failed for 5 queries: {reason}",
+        "toolroute: the semantic leg never ran: these figures are the keyword leg's alone",
+    ]
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert {f"keyword leg alone: {reason}" in line["warnings"] for line in lines} == {True}
+    assert toolroute("eval", folder, "--stages", "keyword").exit_code == 0
+
+
+def test_an_embedder_that_fails_for_some_queries_is_told_and_the_figures_stand(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    with ScriptedModel(embeddings=[None, None, Fault(500, "worn out")]) as model:  # The tools, the warming up, a query.
+        for name, value in environment(model).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("TOOLROUTE_EMBEDDER", "openai:m")
+        ran = toolroute("eval", folder, "--stages", "hybrid", "-o", "json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["semantic_share"] == 0.8
+    assert "the semantic leg failed for 1 query: embedding model 'm'" in ran.stderr
+    assert "HTTP 500" in ran.stderr
+
+
+def test_words_that_the_embedder_does_not_know_are_no_failure(folder: Path, toolroute: Run) -> None:
+    _write(folder, queries=[{"id": "q", "query": "ᚠᚢᚦ", "relevant": []}])
+    ran = toolroute("eval", folder, "--stages", "hybrid", "-o", "json")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["semantic_share"] == 0
 
 
 @pytest.mark.parametrize(

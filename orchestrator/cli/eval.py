@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,16 @@ from orchestrator.cli.common import calibration_option, echo_json, output_option
 from orchestrator.cli.fit import fit_set
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.errors import InvalidInput
-from orchestrator.measuring.evaluation import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
+from orchestrator.measuring.evaluation import (
+    Answer,
+    Level,
+    QuerySet,
+    Stages,
+    answer_all,
+    by_category,
+    read_set,
+    report,
+)
 from orchestrator.options import Options
 from orchestrator.router import Router
 
@@ -56,6 +66,8 @@ def evaluate(
 
     The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
     {"query": "...", "relevant": ["server:tool"]}. An empty list: no tool fits. "id" and "category" may be added.
+
+    Exit code 1 when the semantic leg was wanted and always failed.
     """
     found = read_set(folder, distractors)
     _note_unknown(found)
@@ -78,6 +90,7 @@ def evaluate(
         echo_json({**result, "by_category": groups} if categories else result)
     else:
         _show(result, groups)
+    _tell_failures(result)
 
 
 def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
@@ -96,6 +109,15 @@ def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> 
                 )
 
     return asyncio.run(answer())
+
+
+def _tell_failures(result: dict[str, Any]) -> None:
+    """Tells on standard error why the semantic leg failed; ends with 1 where it never ran."""
+    for reason, number in result["semantic_failures"].items():
+        note(f"toolroute: the semantic leg failed for {counted(number, 'query', 'queries')}: {reason}")
+    if result["semantic_failures"] and not result["semantic_share"]:
+        note("toolroute: the semantic leg never ran: these figures are the keyword leg's alone")
+        sys.exit(1)
 
 
 def _note_unknown(found: QuerySet) -> None:
@@ -121,18 +143,18 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     from orchestrator.cli.show import console
 
     out = console()
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
     table.add_column("")
     table.columns[0].no_wrap = True
-    for column in ("queries", *SHOWN, "ece", "resolved", "precision"):
+    for column in ("queries", *SHOWN, "ece", "resolved", "precision", "refused\nwrongly", "refused\nrightly"):
         table.add_column(column, justify="right")
     for name, row in {result["set"]: result, **groups}.items():
-        sure = row["confidence"]
-        figures = [*(row["metrics"][measure] for measure in SHOWN), sure["ece"], sure["resolved"], sure["precision"]]
+        sure = [row["confidence"][name] for name in ("ece", "resolved", "precision")]
+        figures = [*(row["metrics"][measure] for measure in SHOWN), *sure, *row["refused"].values()]
         table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(figure(value) for value in figures))
     out.print(table)
     tokens, times = result["tokens"], result["latency_ms"]
-    best = ", ".join(f"{name} {value:.3f}" for name, value in result["ceiling"].items())
+    best = ", ".join(f"{name} {figure(value)}" for name, value in result["ceiling"].items())
     lines = (
         f"{counted(result['tools'], 'tool')}; the best that any order can reach: {best}",
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",

@@ -1,10 +1,15 @@
 """Evaluation: labelled queries routed one by one by a real Router, and what their Decisions were worth."""
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,11 +18,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from orchestrator.catalogue import Catalogue, read_tools
 from orchestrator.confidence import Calibration, shipped
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.measuring import metrics
-from orchestrator.models import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
+from orchestrator.models import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest, Stage
 from orchestrator.reading import first_problem, read_json, why_unread
-from orchestrator.router import Router
+from orchestrator.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
 
 Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)
@@ -80,6 +85,7 @@ class Answer:
     ms: float
     tokens_before: int
     tokens_after: int
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A line of `--per-query`."""
@@ -91,6 +97,7 @@ class Answer:
             "stage": self.stage,
             "semantic_ran": self.semantic_ran,
             "ms": round(self.ms, 3),
+            "warnings": list(self.warnings),
         }
 
 
@@ -148,12 +155,15 @@ async def answer_all(
     level: Level = "tool",
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """Each query's Answer, in turn, with the index loaded before the first is timed.
+    """Each query's Answer, in turn, with the index loaded and the tools embedded before the first is timed.
 
     At server level 50 tools are asked for instead of 10: ten of them may all be one server's.
     """
     limit = max(CUTS) if level == "tool" else MAX_LIMIT
     ask = partial(RouteRequest, tenant="local", limit=limit, route_hint=stages.hint)
+    if stages is not Stages.KEYWORD:
+        with suppress(EmbedderUnavailable, Unauthorised):  # What fails is told by each answer that it is missing in.
+            await asyncio.to_thread((await router.index("local")).semantic, router.embedder)
     await router.route(replace(ask(query="warm up"), route_hint=RouteHint.SEMANTIC))
     answers = []
     for number, query in enumerate(queries, start=1):
@@ -172,11 +182,20 @@ async def answer_all(
                 ms=ms,
                 tokens_before=decision.tokens.before,
                 tokens_after=decision.tokens.after,
+                warnings=decision.warnings,
             )
         )
         if on_progress is not None:
             on_progress(number)
     return answers
+
+
+def failures(answers: Sequence[Answer]) -> dict[str, int]:
+    """Why the semantic leg failed where it was wanted, and for how many queries; the keyword leg's answer stood."""
+    told = [warning for answer in answers for warning in answer.warnings if warning.startswith(KEYWORD_ALONE)]
+    reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in told)
+    del reasons[NO_KNOWN_WORD]
+    return dict(reasons.most_common())
 
 
 def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:
@@ -193,6 +212,7 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
         "queries": len(answers),
         **quality(answers, known=frozenset(keys), gate=gate, level=level),
         "semantic_share": round(len(went_on) / len(answers), 4),
+        "semantic_failures": failures(answers),
         "tokens": {
             "before": answers[0].tokens_before,
             "after_mean": round(metrics.mean([answer.tokens_after for answer in answers]), 1),
@@ -206,16 +226,22 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
 
 
 def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, level: Level) -> dict[str, Any]:
-    """`metrics`, `ceiling` and `confidence` of some answers; `known` are the keys that can be found, at this level."""
+    """`metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
+
+    `known` are the keys that can be found, at this level. `refused` is the share of answers that end at `none`:
+    `wrongly` of the queries that a known tool fits, `rightly` of the others.
+    """
     ranked = [_at_level(level, answer.ranked) for answer in answers]
     gold = [frozenset(_at_level(level, answer.query.relevant)) for answer in answers]
     labelled = [(order, relevant) for order, relevant in zip(ranked, gold, strict=True) if relevant]
     right = [bool(order) and order[0] in relevant for order, relevant in zip(ranked, gold, strict=True)]
     confidences = [answer.confidence for answer in answers]
     resolved, precision = metrics.settled(confidences, right, gate)
+    ended = [answer.stage == Stage.NONE for answer in answers]
+    fits = [not relevant.isdisjoint(known) for relevant in gold]
 
-    def mean_of(measure: Callable[..., float], *args: int) -> float:
-        return round(metrics.mean([measure(order, relevant, *args) for order, relevant in labelled]), 4)
+    def mean_of(measure: Callable[..., float], *args: int) -> float | None:
+        return _mean([measure(order, relevant, *args) for order, relevant in labelled])
 
     return {
         "metrics": {
@@ -225,8 +251,7 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
             "hit@1": mean_of(metrics.hit),
         },
         "ceiling": {
-            f"recall@{k}": round(metrics.mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]), 4)
-            for k in (5, 10)
+            f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]) for k in (5, 10)
         },
         "confidence": {
             "ece": round(metrics.calibration_error(confidences, right), 4),
@@ -234,7 +259,15 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
             "resolved": round(resolved, 4),
             "precision": None if precision is None else round(precision, 4),
         },
+        "refused": {
+            "wrongly": _mean(list(compress(ended, fits))),
+            "rightly": _mean(list(compress(ended, map(not_, fits)))),
+        },
     }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(metrics.mean(values), 4) if values else None
 
 
 def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level) -> dict[str, dict[str, Any]]:
