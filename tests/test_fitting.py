@@ -168,6 +168,16 @@ def test_a_fit_to_claims_far_too_modest_pays_on_queries_that_it_has_not_seen(tri
     assert after.tools < before.tools
 
 
+@pytest.mark.parametrize(("queries", "own"), [(49, False), (50, True), (62, True)])
+def test_each_fold_fits_thresholds_of_coverage_where_the_fit_to_all_queries_does(
+    queries: int, own: bool, trials: list[Trial]
+) -> None:
+    some = [*trials[:queries], *trials[-2:]]  # The last two have no tool, and so no say in coverage.
+    assert (fit_labelled(some, Options()).coverage is not None) == own
+    before, after = cross_validated(some, Options())
+    assert (after.tools != before.tools) == own
+
+
 def test_what_a_fit_is_worth_is_counted_on_its_own_queries(trials: list[Trial]) -> None:
     plain = worth([(Fit(), trials)], Options())
     claims = [corrected(Fit(), trial, 0.7) for trial in trials]
@@ -257,7 +267,9 @@ def test_too_few_queries_are_not_fitted_to(folder: Path, toolroute: Run) -> None
 def test_twenty_queries_are_enough_to_fit_to(folder: Path, toolroute: Run) -> None:
     lines = (folder / "queries.jsonl").read_text().splitlines(keepends=True)
     (folder / "queries.jsonl").write_text("".join(lines[:20]))
-    assert toolroute("eval", folder, "--fit").exit_code == 0
+    ran = toolroute("eval", folder, "--fit")
+    assert ran.exit_code == 0
+    assert "fewer than 50 queries have a tool in the catalogue: the thresholds of coverage sets stay" in ran.stdout
 
 
 def test_queries_whose_tools_the_catalogue_lacks_are_not_fitted_to(folder: Path, toolroute: Run) -> None:

@@ -7,6 +7,7 @@ from orchestrator.cli.common import echo_json, progress
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
+from orchestrator.fit import Fit
 from orchestrator.measuring.evaluation import QuerySet
 from orchestrator.measuring.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
 from orchestrator.measuring.trials import Trial, tried
@@ -44,10 +45,10 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
     if output == "json":
         echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if write is None else str(write)})
     else:
-        _show(before, after, len(trials), write)
+        _show(before, after, fit, len(trials), write)
 
 
-def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None:
+def _show(before: Worth, after: Worth, fit: Fit, queries: int, write: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -62,8 +63,9 @@ def _show(before: Worth, after: Worth, queries: int, write: Path | None) -> None
         table.add_row(name, *(figure(value) for value in asdict(worth).values()))
     out.print(table)
     lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
-    if queries < LEAST_FOR_COVERAGE:
-        lines.append(f"fewer than {LEAST_FOR_COVERAGE} queries: the thresholds of coverage sets stay as shipped")
+    if fit.coverage is None:
+        few = f"fewer than {LEAST_FOR_COVERAGE} queries have a tool in the catalogue"
+        lines.append(f"{few}: the thresholds of coverage sets stay as shipped")
     if write is None:
         lines.append("not written: give --write FILE to keep the fit to all queries")
     else:

@@ -69,7 +69,8 @@ def fit_made(trials: Sequence[Trial], options: Options, *, maps: bool) -> Fit:
 
 
 def fit_labelled(trials: Sequence[Trial], options: Options) -> Fit:
-    """From labelled queries: corrections, floor, and from LEAST_FOR_COVERAGE on the thresholds of coverage sets.
+    """From labelled queries: corrections, floor, and from LEAST_FOR_COVERAGE answerable ones on the thresholds of
+    coverage sets.
 
     Raises InvalidInput for fewer than LEAST_QUERIES, and where the catalogue has no tool of any of them.
     """
@@ -77,13 +78,17 @@ def fit_labelled(trials: Sequence[Trial], options: Options) -> Fit:
         raise InvalidInput(f"{len(trials)} queries are too few to fit anything to: give {LEAST_QUERIES} or more")
     if not any(trial.answerable for trial in trials):
         raise InvalidInput("no query's tool is in the catalogue: name them as tools.jsonl does, server:name")
-    return _fitted(trials, options)
+    return _fitted(trials, options, coverage=_enough_for_coverage(trials))
 
 
-def _fitted(trials: Sequence[Trial], options: Options) -> Fit:
+def _enough_for_coverage(trials: Sequence[Trial]) -> bool:
+    return sum(trial.answerable for trial in trials) >= LEAST_FOR_COVERAGE
+
+
+def _fitted(trials: Sequence[Trial], options: Options, *, coverage: bool) -> Fit:
     fit = _with_corrections(Fit(), trials, PRIOR_LABELLED)
-    own = [trial for trial in trials if trial.answerable]
-    if len(own) >= LEAST_FOR_COVERAGE:
+    if coverage:
+        own = [trial for trial in trials if trial.answerable]
         own_thresholds: dict[Legs, tuple[float, ...]] = {
             "keyword": fit_thresholds({"own": [trial.keyword.conformity for trial in own]}),
             "both": fit_thresholds({"own": [trial.both.conformity for trial in own]}),
@@ -106,9 +111,13 @@ def _with_corrections(fit: Fit, trials: Sequence[Trial], prior: float) -> Fit:
 
 def cross_validated(trials: Sequence[Trial], options: Options) -> tuple[Worth, Worth]:
     """The worth of the shipped numbers, and of fits to four fifths of the queries on the fifth that they don't see;
-    of queries that `fit_labelled` takes."""
+    of queries that `fit_labelled` takes, and fitted what it fits to all of them."""
     folds = [trials[number::FOLDS] for number in range(FOLDS)]
-    parts = [(_fitted([t for other in folds if other is not fold for t in other], options), fold) for fold in folds]
+    coverage = _enough_for_coverage(trials)
+    parts = []
+    for fold in folds:
+        others = [trial for other in folds if other is not fold for trial in other]
+        parts.append((_fitted(others, options, coverage=coverage), fold))
     return worth([(Fit(), fold) for fold in folds], options), worth(parts, options)
 
 
