@@ -229,13 +229,9 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
 def read_tools(path: str | Path) -> list[Tool]:
     """All tools of a .jsonl, a .json or a folder's tools.jsonl (else all its .jsonl); InvalidCatalogue if unusable."""
     path = Path(path)
-    if path.is_dir():
-        named = path / "tools.jsonl"
-        files = [named] if named.is_file() else sorted(path.glob("*.jsonl"))
-        if not files:
-            raise InvalidCatalogue(f"{path}: no tools.jsonl and no other .jsonl in this folder")
-        return [tool for file in files for tool in read_tools(file)]
     try:
+        if path.is_dir():
+            return [tool for file in _files_in(path) for tool in read_tools(file)]
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InvalidCatalogue(f"{path} does not exist: give a tools.jsonl, or a folder with one") from None
@@ -243,6 +239,14 @@ def read_tools(path: str | Path) -> list[Tool]:
         form = "give a UTF-8 file, one JSON object a line"
         raise InvalidCatalogue(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
     return list(_read_list(path, text) if path.suffix == ".json" else _read_lines(path, text))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    named = folder / "tools.jsonl"
+    files = [named] if named.is_file() else sorted(file for file in folder.iterdir() if file.suffix == ".jsonl")
+    if not files:
+        raise InvalidCatalogue(f"{folder}: no tools.jsonl and no other .jsonl in this folder")
+    return files
 
 
 def _read_lines(path: Path, text: str) -> Iterator[Tool]:

@@ -15,6 +15,7 @@ from orchestrator.endpoints import address, complaint, secrets_of, unanswered
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import Tool
 from orchestrator.options import Options, model_key
+from orchestrator.reading import why_unread
 from orchestrator.scrub import LogFilter
 from orchestrator.text import card, facets
 
@@ -49,14 +50,41 @@ class Embedder(Protocol):
 
 def embedder_for(options: Options) -> Embedder:
     """The embedder that `options.embedder` names: `static`, `openai:MODEL`, or a model2vec folder."""
+    named = _named(options)
+    return StaticEmbedder(named) if isinstance(named, Path) else named
+
+
+def check_embedder(options: Options) -> None:
+    """Raises InvalidConfig where `options.embedder` names none that there is; loads no model."""
+    named = _named(options)
+    if not isinstance(named, Path):
+        return
+    try:
+        for part in _PARTS:
+            (named / part).open("rb").close()
+    except OSError as error:
+        raise _no_model(named, error) from None
+
+
+def embedder_id(options: Options) -> str:
+    """The id of the embedder that they name, which for a static model takes reading its files; loads no model."""
+    named = _named(options)
+    return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
+
+
+def _named(options: Options) -> "Path | OpenAIEmbedder":
+    """The folder of a static model, or an endpoint, which is opened on first use."""
     name = options.embedder
-    if name == "static":
-        return StaticEmbedder(Path(str(files("orchestrator") / "data" / "embedder")))
     if name.startswith("openai:"):
         return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
-    if Path(name).is_dir():
-        return StaticEmbedder(Path(name))
-    raise InvalidConfig(f"embedder {name!r}: give `static`, `openai:MODEL`, or a model2vec folder that exists")
+    folder = Path(str(files("orchestrator") / "data" / "embedder")) if name == "static" else Path(name)
+    try:
+        if folder.is_dir():
+            return folder
+        why = "no such folder"
+    except OSError as error:  # Another folder bars the way, say.
+        why = why_unread(error)
+    raise InvalidConfig(f"embedder {name!r} ({why}): give `static`, `openai:MODEL`, or a model2vec folder that exists")
 
 
 def unit(vectors: Vectors) -> Vectors:
@@ -97,6 +125,26 @@ def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
 
 
+_PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+def _read_model(folder: Path) -> tuple[bytes, bytes]:
+    """The tensors and the tokenizer of a static model, as they stand in its folder."""
+    try:
+        return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
+    except OSError as error:
+        raise _no_model(folder, error) from None
+
+
+def _static_id(model: bytes, tokenizer: bytes) -> str:
+    # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
+    return f"static-{hashlib.sha256(model + tokenizer).hexdigest()[:12]}-facets"
+
+
+def _no_model(folder: Path, why: object) -> InvalidConfig:
+    return InvalidConfig(f"{folder} is no model2vec folder ({why}): it needs {', '.join(_PARTS)}")
+
+
 class StaticEmbedder:
     """A static model in model2vec's folder format: a vector a token, weighted, summed, scaled to length 1.
 
@@ -107,18 +155,15 @@ class StaticEmbedder:
     remote = False
 
     def __init__(self, folder: Path) -> None:
+        model, tokenizer = _read_model(folder)
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            parts = [(folder / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
-            self._load(*parts)
+            self._load(model, tokenizer)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise InvalidConfig(
-                f"{folder} is no model2vec folder ({error}): it needs config.json, tokenizer.json and model.safetensors"
-            ) from None
+            raise _no_model(folder, error) from None
         talk = config.get("no_tool") if isinstance(config, dict) else None
         self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
-        # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
-        self.id = f"static-{hashlib.sha256(b''.join(parts)).hexdigest()[:12]}-facets"
+        self.id = _static_id(model, tokenizer)
 
     def _load(self, model: bytes, tokenizer: bytes) -> None:
         from safetensors.numpy import load

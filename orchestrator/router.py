@@ -16,7 +16,16 @@ from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.decision import Decision
-from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embedder_for, no_tool_of, vectors_of
+from orchestrator.embed import (
+    Embedder,
+    OpenAIEmbedder,
+    StaticEmbedder,
+    check_embedder,
+    embedder_for,
+    embedder_id,
+    no_tool_of,
+    vectors_of,
+)
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.fit import Fit
 from orchestrator.models import RouteHint, RouteRequest, Turn
@@ -67,6 +76,8 @@ class Router:
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
+        elif self._owns_embedder:
+            _check_named(options, self._fit)
         self.options = self._fit.options(options)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(store, str | Path)
@@ -198,6 +209,13 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> Route
         request = replace(request, conversation=tuple(conversation))
     request.validate()
     return request
+
+
+def _check_named(options: Options, fit: Fit) -> None:
+    """Raises InvalidConfig where the options name no embedder, or another one than that of the fit; loads no model."""
+    check_embedder(options)
+    if fit.embedder:
+        fit.check(embedder_id(options))
 
 
 def _fit_from(given: Calibration | Fit | str | Path) -> Fit:

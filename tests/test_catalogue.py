@@ -167,6 +167,8 @@ def test_what_cannot_be_read_is_named_with_the_remedy(tmp_path: Path) -> None:
         Catalogue.read(tmp_path)
     with pytest.raises(InvalidCatalogue, match=r"nowhere\.jsonl does not exist: give a tools\.jsonl, or a folder"):
         Catalogue.read(tmp_path / "nowhere.jsonl")
+    with pytest.raises(InvalidCatalogue, match=r"x: cannot be read \(File name too long\); give a UTF-8 file"):
+        Catalogue.read(tmp_path / ("x" * 300))
     (tmp_path / "latin.jsonl").write_bytes(b'{"name": "caf\xe9"}')
     with pytest.raises(InvalidCatalogue, match=r"latin\.jsonl: cannot be read \(not UTF-8\); give a UTF-8 file"):
         Catalogue.read(tmp_path / "latin.jsonl")

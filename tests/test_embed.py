@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
-from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for, unit
+from orchestrator.embed import Embedder, OpenAIEmbedder, StaticEmbedder, embed_tools, embedder_for, embedder_id, unit
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
@@ -20,7 +22,7 @@ from orchestrator.scripted.replies import Reply
 from orchestrator.scripted.vectors import DIMENSION
 from orchestrator.store import Changes, Store
 from orchestrator.testing import Asked, CutOff, Fault, Raw, ScriptedModel, Slow, Vectors, embedding
-from tests.catalogues import tool
+from tests.catalogues import sample, tool
 from tests.stores import FILES, MAIL, SHIPPED, shipped, smaller_model
 from tests.timing import seconds
 
@@ -119,12 +121,28 @@ def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
     (folder / broken).unlink()
     with pytest.raises(InvalidConfig, match="no model2vec folder"):
         StaticEmbedder(folder)
+    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+        Router(sample(), options=Options(embedder=str(folder)))
 
 
-@pytest.mark.parametrize("name", ["openai:", "no/such/folder"])
-def test_an_embedder_that_is_none_is_told(name: str) -> None:
+@pytest.mark.parametrize("name", ["openai:", "no/such/folder", "statc", "x" * 300])
+def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str) -> None:
     with pytest.raises(InvalidConfig, match="embedder"):
         embedder_for(Options(embedder=name))
+    with pytest.raises(InvalidConfig, match="embedder"):
+        Router(sample(), options=Options(embedder=name))
+
+
+def test_the_id_of_an_embedder_is_known_before_it_is_loaded(tmp_path: Path) -> None:
+    folder = str(smaller_model(tmp_path / "model"))
+    for options in (Options(), Options(embedder=folder), Options(embedder="openai:m")):
+        assert embedder_id(options) == embedder_for(options).id
+
+
+def test_a_router_that_is_made_has_loaded_no_model() -> None:
+    code = "import sys; from orchestrator import *; Router(Catalogue()); print('tokenizers' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout == "False\n"
 
 
 # --- an endpoint

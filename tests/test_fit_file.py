@@ -14,7 +14,8 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.fit import Correction, Fit
 from orchestrator.options import Options
 from orchestrator.router import Router
-from tests.catalogues import sample
+from orchestrator.store import Store
+from tests.catalogues import sample, tool
 
 FIT = Fit(
     gate=Correction(slope=0.8, offset=-0.5),
@@ -54,11 +55,21 @@ def test_what_is_no_fit_at_all_is_refused(content: bytes, tmp_path: Path) -> Non
         Fit.read(tmp_path / "fit.json")
 
 
-async def test_a_fit_made_with_another_embedder_is_refused(tmp_path: Path) -> None:
+def test_a_fit_made_with_another_embedder_is_refused_where_the_router_is_made() -> None:
     fit = replace(FIT, embedder="openai-other")
-    with pytest.raises(InvalidConfig, match="fitted with the embedder 'openai-other'"):
+    said = "fitted with the embedder 'openai-other', .* fit it again"
+    with pytest.raises(InvalidConfig, match=said):
         Router(sample(), calibration=fit, embedder=embedder_for(Options(embedder="static")))
-    async with Router(sample(), calibration=fit) as router:
+    for embedder in ("static", "openai:one"):
+        with pytest.raises(InvalidConfig, match=said):
+            Router(sample(), calibration=fit, options=Options(embedder=embedder))
+    Router(sample(), calibration=fit, options=Options(embedder="openai:other"))
+
+
+async def test_a_fit_made_with_another_embedder_than_a_given_stores_is_refused_when_that_one_opens() -> None:
+    store = Store(embedder=lambda: embedder_for(Options()))
+    store.replace_server("local", "a", [tool("a:b", "Warm a room")])
+    async with Router(store=store, calibration=replace(FIT, embedder="openai-other")) as router:
         with pytest.raises(InvalidConfig, match="fit it again"):
             await router.route(TASK)
 
