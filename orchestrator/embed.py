@@ -50,41 +50,29 @@ class Embedder(Protocol):
 
 def embedder_for(options: Options) -> Embedder:
     """The embedder that `options.embedder` names: `static`, `openai:MODEL`, or a model2vec folder."""
-    named = _named(options)
+    named = named_embedder(options)
     return StaticEmbedder(named) if isinstance(named, Path) else named
 
 
-def check_embedder(options: Options) -> None:
-    """Raises InvalidConfig where `options.embedder` names none that there is; loads no model."""
-    named = _named(options)
-    if not isinstance(named, Path):
-        return
-    try:
-        for part in _PARTS:
-            (named / part).open("rb").close()
-    except OSError as error:
-        raise _no_model(named, error) from None
-
-
-def embedder_id(options: Options) -> str:
-    """The id of the embedder that they name, which for a static model takes reading its files; loads no model."""
-    named = _named(options)
-    return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
-
-
-def _named(options: Options) -> "Path | OpenAIEmbedder":
-    """The folder of a static model, or an endpoint, which is opened on first use."""
+def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
+    """The folder of a static model, or an endpoint; InvalidConfig where there is none. Nothing is loaded or asked."""
     name = options.embedder
     if name.startswith("openai:"):
         return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
     folder = Path(str(files("orchestrator") / "data" / "embedder")) if name == "static" else Path(name)
     try:
-        if folder.is_dir():
-            return folder
-        why = "no such folder"
-    except OSError as error:  # Another folder bars the way, say.
-        why = why_unread(error)
-    raise InvalidConfig(f"embedder {name!r} ({why}): give `static`, `openai:MODEL`, or a model2vec folder that exists")
+        for part in _PARTS:
+            (folder / part).open("rb").close()
+    except OSError as error:
+        form = f"give `static`, `openai:MODEL`, or a model2vec folder, with {', '.join(_PARTS)}"
+        raise InvalidConfig(f"embedder {name!r} ({why_unread(error)}): {form}") from None
+    return folder
+
+
+def embedder_id(options: Options) -> str:
+    """The id of the embedder that they name, which for a static model takes reading its files; loads no model."""
+    named = named_embedder(options)
+    return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
 
 
 def unit(vectors: Vectors) -> Vectors:
@@ -129,20 +117,12 @@ _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 def _read_model(folder: Path) -> tuple[bytes, bytes]:
-    """The tensors and the tokenizer of a static model, as they stand in its folder."""
-    try:
-        return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
-    except OSError as error:
-        raise _no_model(folder, error) from None
+    return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
 
 
 def _static_id(model: bytes, tokenizer: bytes) -> str:
     # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
     return f"static-{hashlib.sha256(model + tokenizer).hexdigest()[:12]}-facets"
-
-
-def _no_model(folder: Path, why: object) -> InvalidConfig:
-    return InvalidConfig(f"{folder} is no model2vec folder ({why}): it needs {', '.join(_PARTS)}")
 
 
 class StaticEmbedder:
@@ -155,12 +135,12 @@ class StaticEmbedder:
     remote = False
 
     def __init__(self, folder: Path) -> None:
-        model, tokenizer = _read_model(folder)
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            model, tokenizer = _read_model(folder)
             self._load(model, tokenizer)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise _no_model(folder, error) from None
+            raise InvalidConfig(f"{folder} is no model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
         talk = config.get("no_tool") if isinstance(config, dict) else None
         self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
         self.id = _static_id(model, tokenizer)

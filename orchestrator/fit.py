@@ -71,7 +71,7 @@ class Fit:
     def read(cls, path: str | Path) -> Self:
         """The fit in a file; InvalidConfig says what is wrong with it, or that other maps are shipped by now."""
         try:
-            record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8"))
+            record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {_REMEDY}") from None
         except ValidationError as error:

@@ -1,7 +1,7 @@
 """The records of routing: tools, requests and matches. Frozen; they pass Temporal's default converter as they are."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import NoneType
@@ -171,6 +171,13 @@ class RouteRequest:
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
         check_tenant(self.tenant)
+
+
+def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
+    """The turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
+    if not isinstance(conversation, Iterable):
+        raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
+    return tuple(conversation)
 
 
 _FORMS: dict[str, Form] = {

@@ -58,6 +58,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_forms(self, {setting.name: _FORMS[type(setting.default)] for setting in fields(self)}, InvalidConfig)
+        for name in ("store", "embedder", "calibration"):
+            object.__setattr__(self, name, at_home(getattr(self, name)))
         for name in ("gate", "floor", "explicit_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
@@ -72,6 +74,14 @@ class Options:
         if "model_timeout_s" in found:
             found["model_timeout_s"] = _seconds(_VARIABLES["model_timeout_s"], found["model_timeout_s"])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
+
+
+def at_home(path: str) -> str:
+    """`~/x` in the user's home; no shell has led it there where an environment file says so, or `--store=~/x`."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:  # Nobody is called so: it stays as it is, as in a shell.
+        return path
 
 
 _FORMS: dict[type, Form] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,15 @@ from orchestrator.embed import (
     Embedder,
     OpenAIEmbedder,
     StaticEmbedder,
-    check_embedder,
     embedder_for,
     embedder_id,
+    named_embedder,
     no_tool_of,
     vectors_of,
 )
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.fit import Fit
-from orchestrator.models import RouteHint, RouteRequest, Turn
+from orchestrator.models import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.indexes import Indexes
@@ -51,7 +51,7 @@ class Router:
     """Routes tasks to tools, in process.
 
     Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
-    or a Store), which knows each tenant's own. `calibration` is a fit, or a file of one
+    or a Store; by default that of the options), which knows each tenant's own. `calibration` is a fit, or a file of one
     (docs/calibration.md). Everything opens on first use and closes with the context. One Router serves many concurrent
     calls of one event loop.
     """
@@ -66,11 +66,12 @@ class Router:
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
         calibration: Calibration | Fit | str | Path | None = None,
     ) -> None:
+        _check_types(catalogue, store, embedder, options, calibration)
+        options = options or Options()
+        if catalogue is None and store is None:
+            store = options.store or None
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
-        if not isinstance(catalogue, Catalogue | str | Path | None):
-            raise InvalidInput(f"catalogue is a {type(catalogue).__name__}: give Catalogue(tools), a file or a folder")
-        options = options or Options()
         self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
         self._fit = _fit_from(calibration or options.calibration)
@@ -206,14 +207,30 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> Route
     elif not isinstance(request, RouteRequest):
         raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
     if conversation:
-        request = replace(request, conversation=tuple(conversation))
+        request = replace(request, conversation=turns_of(conversation))
     request.validate()
     return request
 
 
+def _check_types(catalogue: object, store: object, embedder: object, options: object, calibration: object) -> None:
+    """Raises InvalidInput for the first that is none of what a Router takes, with what would do."""
+    wanted: tuple[tuple[str, object, Any, str], ...] = (
+        ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
+        ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
+        ("options", options, Options | None, "Options(...)"),
+        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the file of one"),
+    )
+    for name, value, kinds, remedy in wanted:
+        if not isinstance(value, kinds):
+            raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
+    if embedder is not None and not hasattr(embedder, "embed"):
+        kind = type(embedder).__name__
+        raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
+
+
 def _check_named(options: Options, fit: Fit) -> None:
     """Raises InvalidConfig where the options name no embedder, or another one than that of the fit; loads no model."""
-    check_embedder(options)
+    named_embedder(options)
     if fit.embedder:
         fit.check(embedder_id(options))
 

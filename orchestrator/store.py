@@ -65,7 +65,7 @@ class Store:
     @property
     def exists(self) -> bool:
         """Whether it may hold anything: a folder is made by the first write."""
-        return self._qdrant.folder is None or self._qdrant.folder.exists()
+        return self._qdrant.exists
 
     # --- reading
 

@@ -23,7 +23,7 @@ from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
 from orchestrator.errors import UnknownTool
 from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
-from orchestrator.models import RouteRequest, Turn
+from orchestrator.models import RouteRequest, Turn, turns_of
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
 from orchestrator.runs.durable import MODEL_RETRY, RETRY, as_failure, as_failures, call_config, call_tool
@@ -73,9 +73,9 @@ class ToolRouter:
         A bare text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
         """
         if isinstance(request, str):
-            request = RouteRequest(query=request, tenant=self.tenant, conversation=tuple(conversation))
+            request = RouteRequest(query=request, tenant=self.tenant, conversation=_turns(conversation))
         elif conversation:
-            request = replace(request, conversation=tuple(conversation))
+            request = replace(request, conversation=_turns(conversation))
         _check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
@@ -94,7 +94,8 @@ class ToolRouter:
 
         A worker's language model reads the `conversation` before the task.
         """
-        _check_size("the conversation before a plan", [turn.text for turn in conversation])
+        turns = _turns(conversation)
+        _check_size("the conversation before a plan", [turn.text for turn in turns])
         given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
         _check_size("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         request = PlanRequest(
@@ -103,7 +104,7 @@ class ToolRouter:
             salt=occurrence("plan", decision.query),
             first=first,
             min_confidence=min_confidence,
-            conversation=tuple(conversation),
+            conversation=turns,
         )
         config: Config = {**self._plan, **options}
         return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)
@@ -157,6 +158,11 @@ class ToolRouter:
         """Lets a step that waits for approval go on, or not, from a signal handler of the calling workflow."""
         if run := self._runs.get(asyncio.get_running_loop()):
             run.approve(step, allowed)
+
+
+def _turns(conversation: Sequence[Turn]) -> tuple[Turn, ...]:
+    with as_failures():
+        return turns_of(conversation)
 
 
 def _check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:

@@ -1,7 +1,9 @@
 """What people get wrong on the command line: one line that names the value and the remedy, and nothing done."""
 
 import json
+import os
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from orchestrator import devserver
 from tests.catalogues import EXAMPLES
-from tests.command_line import Run
+from tests.command_line import COMMAND, Run
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry
 
@@ -31,6 +33,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
         ("tools list --store tols", "store 'tols' does not exist"),
+        (f"route q --store {'x' * 300}", "xxx' cannot be used as a folder (File name too long): name one that can be"),
+        (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
         ("tools import nowhere.jsonl", "nowhere.jsonl does not exist: give a tools.jsonl, or a folder with one"),
         (f"tools list --catalogue {CATALOGUE} --server jirra", "no tools of a server 'jirra'; did you mean jira?"),
@@ -66,6 +70,26 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy
     elsewhere = toolroute("serve", "--transport", "http", "--host", "192.0.2.1")
     assert elsewhere.exit_code == 2
     assert elsewhere.stderr.strip().endswith("give another --host")
+
+
+@pytest.mark.parametrize(
+    ("closed", "output", "said"),
+    [
+        ((1,), "json", ""),
+        ((1,), "table", ""),
+        ((1,), "markdown", ""),
+        ((2,), "openai", "refund"),
+        ((0, 1, 2), "mcp", ""),
+    ],
+)
+def test_a_closed_stream_leads_nowhere_and_the_others_stay(closed: tuple[int, ...], output: str, said: str) -> None:
+    command = [COMMAND, "route", "refund the charge", "--catalogue", CATALOGUE, "-o", output]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, preexec_fn=lambda: [*map(os.close, closed)]
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert said in ran.stdout
+    assert bool(ran.stdout) == bool(said)
 
 
 def test_an_empty_catalogue_is_told_with_the_tenant_whose_it_is(toolroute: Run, file: Path) -> None:

@@ -184,6 +184,16 @@ def test_the_command_line_reads_a_conversation(tmp_path: Path, route: Run) -> No
     assert "used earlier in this conversation" in found["matches"][0]["why"]
 
 
+def test_a_models_messages_are_a_conversation_too(tmp_path: Path, route: Run) -> None:
+    file = tmp_path / "messages.jsonl"
+    found = []
+    for name in ("text", "content"):
+        file.write_text(json.dumps({"role": "user", name: PULLS}), encoding="utf-8")
+        found.append(json.loads(route("and for acme/web?", "--conversation", str(file), "-o", "json").stdout))
+    assert found[0]["matches"] == found[1]["matches"]
+    assert found[1]["recommended"][0] == "github:list_pull_requests"
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

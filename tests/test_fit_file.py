@@ -74,6 +74,13 @@ async def test_a_fit_made_with_another_embedder_than_a_given_stores_is_refused_w
             await router.route(TASK)
 
 
+def test_a_file_that_an_editor_marked_as_utf_8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "fit.json"
+    FIT.write(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert Fit.read(path).floor == FIT.floor
+
+
 def test_maps_of_ones_own_are_taken_as_they_are() -> None:
     maps: Calibration = shipped()
     router = Router(sample(), calibration=maps, options=Options(embedder="static"))

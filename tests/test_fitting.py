@@ -280,6 +280,24 @@ def test_queries_whose_tools_the_catalogue_lacks_are_not_fitted_to(folder: Path,
     assert "no query's tool is in the catalogue" in ran.stderr
 
 
+def test_what_was_measured_is_shown_though_the_file_cannot_be_written(folder: Path, toolroute: Run) -> None:
+    nowhere = folder / "gone" / "fit.json"
+    commands = {
+        "shipped": ("eval", folder, "--fit", "--write", nowhere),
+        "made from their own text": ("doctor", "--catalogue", folder, "--write", nowhere),
+        "recall@1": ("eval", folder, "--per-query", nowhere),
+    }
+    for shown, command in commands.items():
+        ran = toolroute(*command)
+        assert ran.exit_code == 2
+        assert shown in ran.stdout
+        assert "written to" not in ran.stdout.lower()
+        assert "cannot be written" in ran.stderr
+    ran = toolroute("eval", folder, "--fit", "--write", nowhere, "-o", "json")
+    assert ran.exit_code == 2
+    assert json.loads(ran.stdout)["written"] is None
+
+
 def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Run) -> None:
     ran = toolroute("route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json")
     assert ran.exit_code == 2

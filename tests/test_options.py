@@ -1,12 +1,18 @@
 """Options fail where they are made, with the setting, the value and what would do; misspelt variables are told."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.errors import InvalidConfig
+from orchestrator.embed import embedder_for
+from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.options import Options, misspelt
+from orchestrator.router import Router
+from orchestrator.store import Store
+from tests.catalogues import sample
+from tests.stores import MAIL
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,29 @@ def test_a_setting_of_the_wrong_type_or_range_is_named_with_its_remedy(name: str
 def test_a_timeout_from_the_environment_is_refused_under_the_variables_own_name(value: str) -> None:
     with pytest.raises(InvalidConfig, match=f"TOOLROUTE_MODEL_TIMEOUT='{value}'"):
         Options.from_env({"TOOLROUTE_MODEL_TIMEOUT": value})
+
+
+def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = Options.from_env({"TOOLROUTE_STORE": "~/x", "TOOLROUTE_CALIBRATION": "~/f.json"})
+    assert (options.store, options.calibration) == (str(tmp_path / "x"), str(tmp_path / "f.json"))
+    assert Options(embedder="~/model").embedder == str(tmp_path / "model")
+    assert str(Store("~/x", embedder=lambda: embedder_for(options))) == str(tmp_path / "x")
+    assert Options(store="~nobody-at-all/x").store == "~nobody-at-all/x"
+
+
+async def test_the_store_that_the_options_name_is_a_routers_unless_it_is_given_another_place(tmp_path: Path) -> None:
+    options = Options(store=str(tmp_path))
+    Store(tmp_path, embedder=lambda: embedder_for(options)).replace_server("local", "mail", MAIL)
+    async with Router(options=options) as router:
+        decision = await router.route("send an email")
+    assert decision.catalogue.tools == len(MAIL)
+    assert Router(sample(), options=options).store is None
+    assert str(Router(store=tmp_path / "other", options=options).store) == str(tmp_path / "other")
+    with pytest.raises(InvalidInput, match="give one of the two"):
+        Router()
 
 
 def test_a_misspelt_variable_is_told_with_the_one_that_is_meant() -> None:

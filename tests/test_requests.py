@@ -8,6 +8,7 @@ from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Fusion, RouteHint, Turn
 from orchestrator.plans import RunRequest
+from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"
 """Words settle nothing here: the gate stays closed."""
@@ -69,5 +70,21 @@ async def test_a_hint_and_a_fusion_given_as_plain_words_route_as_the_enums_do(ro
 async def test_what_is_no_task_or_no_catalogue_is_refused_with_what_would_do(router: Router) -> None:
     with pytest.raises(InvalidInput, match="5 cannot be routed: give the task as a text, or a RouteRequest"):
         await router.route(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match=r"catalogue is a list: give Catalogue\(tools\), a file or a folder"):
-        Router([Tool(server="a", name="b")])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"conversation=Turn\(.*: give Turn records in a list"):
+        await router.route("again", conversation=Turn(text="refund the charge"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("catalogue", [Tool(server="a", name="b")], r"list: give Catalogue\(tools\), a file or a folder"),
+        ("store", 5, "int: give a folder, a URL or a Store"),
+        ("options", {}, r"dict: give Options\(\.\.\.\)"),
+        ("options", {"gate": 0.5}, r"dict: give Options\(\.\.\.\)"),
+        ("embedder", "static", r"str: give an Embedder, or name one with Options\(embedder=\.\.\.\)"),
+        ("calibration", {"floor": 0.3}, "dict: give a Fit, or the file of one"),
+    ],
+)
+def test_what_a_router_cannot_be_made_of_is_named_with_what_would_do(name: str, value: Any, remedy: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{name} is a {remedy}"):
+        Router(**{"catalogue": sample(), name: value})

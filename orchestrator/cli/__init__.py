@@ -1,9 +1,11 @@
 """The command line: one file a family of commands, each imported only when it is called."""
 
 import errno
+import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
@@ -45,11 +47,20 @@ def cli() -> None:
     """Finds the few tools that fit a task, says why, and connects only their servers."""
 
 
+def _open_closed() -> None:
+    """Leads standard streams that whoever started this closed (`>&-`) nowhere; their numbers would be other files'."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (open until the process ends)
+            setattr(sys, name, nowhere)
+
+
 def main() -> None:
     """The `toolroute` command. Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough.
 
     Besides, 4: some servers could not be had; 5: a step of a run needs input or approval.
     """
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # What a terminal cannot show is shown as "?", not as a traceback.

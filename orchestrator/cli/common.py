@@ -12,6 +12,7 @@ import click
 from orchestrator.cli.plain import escaped, note, one_line
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
+from orchestrator.fit import Fit
 from orchestrator.models import Tool
 from orchestrator.options import Options, default_store
 from orchestrator.router import Router
@@ -134,6 +135,16 @@ def tell_flagged(tools: Sequence[Tool]) -> None:
         note(one_line(f"toolroute: {key} is flagged: {'; '.join(reasons)}"))
     if len(flags) > MOST_TOLD:
         note(f"toolroute: {len(flags) - MOST_TOLD:,} more are flagged; `toolroute doctor` tells them all")
+
+
+def kept(fit: Fit, path: Path | None) -> tuple[Path | None, InvalidInput | None]:
+    """Writes the fit where told: the path if it is there now; the error if not, to be raised once all is shown."""
+    try:
+        if path is not None:
+            fit.write(path)
+    except InvalidInput as error:
+        return None, error
+    return path, None
 
 
 def progress(label: str) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import click
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Turn
@@ -14,13 +14,14 @@ CONVERSATION = click.option(
     "--conversation",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help='Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text must be there.',
+    help='Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text, or "content", '
+    "must be there.",
 )
 
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    text: Annotated[str, Field(min_length=1)]
+    text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
     role: str = "user"
     tools: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()

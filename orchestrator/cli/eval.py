@@ -82,14 +82,14 @@ def evaluate(
     if calibration is not None and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
     answers = _answer(found, options, Stages(stages), level)
-    if per_query is not None:
-        _write_lines(per_query, answers)
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
     if output == "json":
         echo_json({**result, "by_category": groups} if categories else result)
     else:
         _show(result, groups)
+    if per_query is not None:
+        _write_lines(per_query, answers)
     _tell_failures(result)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.cli.common import echo_json, progress, tell_flagged
+from orchestrator.cli.common import echo_json, kept, progress, tell_flagged
 from orchestrator.cli.plain import counted
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
@@ -36,20 +36,21 @@ def examine(path: Path, options: Options, *, write: Path | None, maps: bool, out
     examination.run(_bar("trying tools"))
     findings = examination.findings(_bar("trying words"))
     fit = fit_made(examination.all_trials(), options, maps=maps)
-    if write is not None:
-        about = {"from": "made queries", "catalogue": catalogue.fingerprint, "queries": findings.queries}
-        replace(fit, embedder=embedder.id, about=about).write(write)
+    about = {"from": "made queries", "catalogue": catalogue.fingerprint, "queries": findings.queries}
+    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
         echo_json(
             {
                 **findings.to_json(),
                 "flagged": index.flags,
                 "fit": _fit_json(fit),
-                "written": None if write is None else str(write),
+                "written": None if written is None else str(written),
             }
         )
     else:
-        _show(findings, index.flags, fit, options, write, time.perf_counter() - started)
+        _show(findings, index.flags, fit, options, written, time.perf_counter() - started)
+    if failed is not None:
+        raise failed
 
 
 def _bar(label: str) -> Any:
@@ -83,7 +84,7 @@ def _show(
     flags: Mapping[str, Sequence[str]],
     fit: Fit,
     options: Options,
-    write: Path | None,
+    written: Path | None,
     seconds: float,
 ) -> None:
     from rich.text import Text
@@ -102,8 +103,8 @@ def _show(
         lines = [[f"{key}: {'; '.join(reasons)}"] for key, reasons in flags.items()]
         _section(out, "Flagged, so never matched first and not examined here", lines)
     out.print(f"\nAbstain below {fit.floor:g} here; {options.floor:g} is the default.", style="dim")
-    if write is not None:
-        told = f"Written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}"
+    if written is not None:
+        told = f"Written to {written}: use it with --calibration {written}, or TOOLROUTE_CALIBRATION={written}"
         out.print(Text(told, style="dim"), soft_wrap=True)
 
 

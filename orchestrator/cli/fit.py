@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from orchestrator.cli.common import echo_json, progress
+from orchestrator.cli.common import echo_json, kept, progress
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
@@ -40,15 +40,16 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
     for name in worse:
         told = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
         note(f"toolroute: the fit is worse on queries that it has not seen: {told}; give more queries, or leave it out")
-    if write is not None:
-        replace(fit, embedder=embedder.id, about=about).write(write)
+    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
-        echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if write is None else str(write)})
+        echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if written is None else str(written)})
     else:
-        _show(before, after, fit, len(trials), write)
+        _show(before, after, fit, len(trials), written)
+    if failed is not None:
+        raise failed
 
 
-def _show(before: Worth, after: Worth, fit: Fit, queries: int, write: Path | None) -> None:
+def _show(before: Worth, after: Worth, fit: Fit, queries: int, written: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -66,8 +67,8 @@ def _show(before: Worth, after: Worth, fit: Fit, queries: int, write: Path | Non
     if fit.coverage is None:
         few = f"fewer than {LEAST_FOR_COVERAGE} queries have a tool in the catalogue"
         lines.append(f"{few}: the thresholds of coverage sets stay as shipped")
-    if write is None:
+    if written is None:
         lines.append("not written: give --write FILE to keep the fit to all queries")
     else:
-        lines.append(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
+        lines.append(f"written to {written}: use it with --calibration {written}, or TOOLROUTE_CALIBRATION={written}")
     out.print(Text("\n".join(lines), style="dim"), soft_wrap=True)

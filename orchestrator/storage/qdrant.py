@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.options import store_key
+from orchestrator.options import at_home, store_key
 from orchestrator.storage.client import Points
 from orchestrator.storage.news import News, Write
 
@@ -32,7 +32,7 @@ class Qdrant:
     """Where the points are: "" is memory, else a folder or a URL. Safe to use from several threads."""
 
     def __init__(self, location: str, timeout_s: float) -> None:
-        self.location = location
+        self.location = location = at_home(location)
         self.remote = location.startswith(("http://", "https://"))
         if "://" in location and not self.remote:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
@@ -64,12 +64,24 @@ class Qdrant:
         except _outages() as error:
             raise self._failure(error) from error
 
+    @property
+    def exists(self) -> bool:
+        """Whether it may hold anything: a folder is made by the first write. InvalidConfig where none can be there."""
+        if self.folder is None:
+            return True
+        try:
+            return self.folder.exists()
+        except OSError as error:
+            raise _unusable(self.folder, error) from None
+
     def stamp(self) -> str:
         """Cheap to ask, and another one after every write; "" where only the server can tell."""
         if self.remote:
             return ""
         if self.folder is None:
             return f"memory {self._written}"
+        if not self.exists:
+            return ""
         files = (self.folder / "meta.json", *sorted(self.folder.glob("collection/*/storage.sqlite*")))
         return " ".join(filter(None, map(_file_stamp, files)))
 
@@ -116,7 +128,7 @@ class Qdrant:
         if self.folder is None:
             yield self._kept_client()
             return
-        if not (make or self.folder.exists()):
+        if not (make or self.exists):
             with closing(_in_memory()) as empty:
                 yield empty
             return
@@ -202,9 +214,13 @@ def _lock_file(folder: Path) -> IO[bytes]:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / _LOCK).open("ab")
     except OSError as error:
-        raise InvalidConfig(
-            f"store {str(folder)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
-        ) from None
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, error: OSError) -> InvalidConfig:
+    return InvalidConfig(
+        f"store {str(folder)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
+    )
 
 
 def _file_stamp(file: Path) -> str:
