@@ -73,14 +73,14 @@ class Fit:
         try:
             record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {_REMEDY}") from None
+            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {REMEDY}") from None
         except ValidationError as error:
             wrong = first_problem(error, "the file")
-            raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {_REMEDY}") from None
+            raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {REMEDY}") from None
         if record.maps != shipped_maps():
             raise InvalidConfig(
                 f"calibration {str(path)!r} corrects the maps {record.maps!r}, but this version of toolroute has "
-                f"{shipped_maps()!r}; {_REMEDY}"
+                f"{shipped_maps()!r}; {REMEDY}"
             )
         return cls(
             gate=_correction(record.gate),
@@ -110,7 +110,7 @@ class Fit:
             raise InvalidConfig(f"calibration {str(path)!r} cannot be written: {error.strerror}") from None
 
 
-_REMEDY = "make it with `toolroute doctor --catalogue PATH --write FILE` or `toolroute eval FOLDER --fit --write FILE`"
+REMEDY = "make it with `toolroute doctor --catalogue PATH --write FILE` or `toolroute eval FOLDER --fit --write FILE`"
 
 
 class _Pair(BaseModel):

@@ -15,7 +15,8 @@ from orchestrator.fit import Correction, Fit
 from orchestrator.options import Options
 from orchestrator.router import Router
 from orchestrator.store import Store
-from tests.catalogues import sample, tool
+from tests.catalogues import EXAMPLES, sample, tool
+from tests.command_line import Ran, Run
 
 FIT = Fit(
     gate=Correction(slope=0.8, offset=-0.5),
@@ -79,6 +80,44 @@ def test_a_file_that_an_editor_marked_as_utf_8_is_read(tmp_path: Path) -> None:
     FIT.write(path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert Fit.read(path).floor == FIT.floor
+
+
+def told_of_calibration(ran: Ran) -> tuple[str, str]:
+    (found,) = [found for found in json.loads(ran.stdout) if found["what"] == "calibration"]
+    return found["state"], found["detail"]
+
+
+def test_doctor_tells_a_calibration_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    doctor = ("doctor", "--store", tmp_path / "store", "-o", "json")
+    assert told_of_calibration(toolroute(*doctor)) == ("missing", "none: the shipped numbers")
+    for fit, said in ((None, "cannot be read"), (replace(FIT, embedder="openai-other"), "fitted with the embedder")):
+        path = tmp_path / "fit.json"
+        if fit is not None:
+            fit.write(path)
+        monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(path))
+        ran = toolroute(*doctor)
+        state, detail = told_of_calibration(ran)
+        assert (ran.exit_code, state) == (1, "broken")
+        assert said in detail
+
+
+def test_doctor_doubts_a_calibration_made_for_another_catalogue_than_the_stored_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
+    path = tmp_path / "fit.json"
+    toolroute("doctor", "--catalogue", EXAMPLES, "--write", path)
+    monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(path))
+    made = f"{path}: fitted to 507 made queries"
+    assert told_of_calibration(toolroute("doctor", "-o", "json")) == ("works", made)
+    toolroute("tools", "import", EXAMPLES)
+    assert told_of_calibration(toolroute("doctor", "-o", "json")) == ("works", made)
+    Store(tmp_path / "store", embedder=embedder_for(Options())).replace_server("local", "a", [tool("a:b", "Warm up")])
+    ran = toolroute("doctor", "-o", "json")
+    told = f"{made} of 197 tools; local has another catalogue now (198 tools)"
+    assert (ran.exit_code, *told_of_calibration(ran)) == (0, "flagged", told)
 
 
 def test_maps_of_ones_own_are_taken_as_they_are() -> None:

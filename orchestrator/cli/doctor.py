@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.catalogue import Catalogue
 from orchestrator.cli.common import (
     echo_json,
     open_store,
@@ -26,6 +27,7 @@ from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import counted
 from orchestrator.cli.temporal import reach
 from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.fit import REMEDY, Fit
 from orchestrator.options import Options, default_store, misspelt, model_key
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at: `works`, `missing` (optional, not there), `broken`, or a tool that is `flagged`."""
+    """One thing looked at: `works`, `missing` (optional, not there), `broken`, or `flagged` (in use, and doubted)."""
 
     what: str
     state: str
@@ -96,7 +98,9 @@ def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
     options = Options.from_env()
     yield _checked("embedder", lambda: _embedder(options), "set TOOLROUTE_EMBEDDER to `static`, or reinstall toolroute")
     yield _checked("store", lambda: _store(options, store, tenant), "name a folder or a Qdrant URL with --store")
-    yield from _flagged(options, store, tenant)
+    stored = _stored(options, store, tenant)
+    yield _checked("calibration", lambda: _calibration(options, tenant, stored), "mend or unset TOOLROUTE_CALIBRATION")
+    yield from _flagged(stored)
     yield _checked("temporal", lambda: _temporal(options), "start the server that TEMPORAL_ADDRESS names, or unset it")
     yield _model(options)
     yield _exact_tokens()
@@ -141,16 +145,38 @@ def _store(options: Options, location: str, tenant: str) -> Finding:
     return Finding(what="store", state="missing", detail=detail, remedy=remedy)
 
 
-def _flagged(options: Options, location: str, tenant: str) -> Iterator[Finding]:
-    """The stored tools that are not taken at their word; none where the store cannot be read: that is told apart."""
-    from orchestrator.safety.suspicion import suspects
-
+def _stored(options: Options, location: str, tenant: str) -> Catalogue:
+    """The tenant's tools; none where the store cannot be read: that is told apart."""
     try:
         with closing(open_store(location, options)) as store:
-            flags = suspects(store.load(tenant).tools)
+            return store.load(tenant).catalogue
     except ToolrouteError:
-        return
-    for key, reasons in flags.items():
+        return Catalogue()
+
+
+def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
+    """The fit that routing would use, held to the embedder and to the tenant's catalogue."""
+    from orchestrator.embed import embedder_id
+
+    if not options.calibration:
+        return Finding(what="calibration", state="missing", detail="none: the shipped numbers", remedy=REMEDY)
+    fit = Fit.read(options.calibration)
+    if fit.embedder:
+        fit.check(embedder_id(options))
+    about = fit.about or {}
+    detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} {about.get('from', 'queries')}"
+    if not len(stored) or about.get("catalogue") in (None, stored.fingerprint):
+        return Finding(what="calibration", state="works", detail=detail)
+    now = f"{tenant} has another catalogue now ({counted(len(stored), 'tool')})"
+    detail += f" of {about.get('tools', 'some')} tools; {now}"
+    return Finding(what="calibration", state="flagged", detail=detail, remedy=f"where much has changed, {REMEDY}")
+
+
+def _flagged(stored: Catalogue) -> Iterator[Finding]:
+    """The stored tools that are not taken at their word."""
+    from orchestrator.safety.suspicion import suspects
+
+    for key, reasons in suspects(stored.tools).items():
         detail = f"{key} is flagged: {'; '.join(reasons)}"
         remedy = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
         yield Finding(what="tool", state="flagged", detail=detail, remedy=remedy)

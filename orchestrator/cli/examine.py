@@ -36,7 +36,12 @@ def examine(path: Path, options: Options, *, write: Path | None, maps: bool, out
     examination.run(_bar("trying tools"))
     findings = examination.findings(_bar("trying words"))
     fit = fit_made(examination.all_trials(), options, maps=maps)
-    about = {"from": "made queries", "catalogue": catalogue.fingerprint, "queries": findings.queries}
+    about = {
+        "from": "made queries",
+        "catalogue": catalogue.fingerprint,
+        "tools": len(catalogue),
+        "queries": findings.queries,
+    }
     written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
         echo_json(

@@ -32,6 +32,7 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
         "from": "labelled queries",
         "set": found.name,
         "catalogue": found.catalogue.fingerprint,
+        "tools": len(found.catalogue),
         "queries": len(trials),
         "before": asdict(before),
         "after": asdict(after),
