@@ -33,7 +33,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
         ("tools list --store tols", "store 'tols' does not exist"),
-        (f"route q --store {'x' * 300}", "xxx' cannot be used as a folder (File name too long): name one that can be"),
         (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
         ("tools import nowhere.jsonl", "nowhere.jsonl does not exist: give a tools.jsonl, or a folder with one"),
@@ -90,6 +89,15 @@ def test_a_closed_stream_leads_nowhere_and_the_others_stay(closed: tuple[int, ..
     assert (ran.returncode, ran.stderr) == (0, "")
     assert said in ran.stdout
     assert bool(ran.stdout) == bool(said)
+
+
+def test_a_store_that_cannot_be_looked_into_is_told(toolroute: Run, file: Path) -> None:
+    long = "x" * 300
+    ran = toolroute("route", "q", "--store", long)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"toolroute: the store {long} does not answer: [Errno 36] File name too long" in ran.stderr
+    found = {one["what"]: one["state"] for one in json.loads(toolroute("doctor", "--store", long, "-o", "json").stdout)}
+    assert found["store"] == "broken"
 
 
 def test_an_empty_catalogue_is_told_with_the_tenant_whose_it_is(toolroute: Run, file: Path) -> None:

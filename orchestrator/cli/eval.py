@@ -88,9 +88,11 @@ def evaluate(
         echo_json({**result, "by_category": groups} if categories else result)
     else:
         _show(result, groups)
+    _tell_failures(result)
     if per_query is not None:
         _write_lines(per_query, answers)
-    _tell_failures(result)
+    if result["semantic_failures"] and not result["semantic_share"]:
+        sys.exit(1)
 
 
 def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
@@ -112,12 +114,11 @@ def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> 
 
 
 def _tell_failures(result: dict[str, Any]) -> None:
-    """Tells on standard error why the semantic leg failed; ends with 1 where it never ran."""
+    """Tells on standard error why the semantic leg failed, and that it never ran."""
     for reason, number in result["semantic_failures"].items():
         note(f"toolroute: the semantic leg failed for {counted(number, 'query', 'queries')}: {reason}")
     if result["semantic_failures"] and not result["semantic_share"]:
         note("toolroute: the semantic leg never ran: these figures are the keyword leg's alone")
-        sys.exit(1)
 
 
 def _note_unknown(found: QuerySet) -> None:
@@ -149,7 +150,7 @@ def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
     for column in ("queries", *SHOWN, "ece", "resolved", "precision", "refused\nwrongly", "refused\nrightly"):
         table.add_column(column, justify="right")
     for name, row in {result["set"]: result, **groups}.items():
-        sure = [row["confidence"][name] for name in ("ece", "resolved", "precision")]
+        sure = [row["confidence"][measure] for measure in ("ece", "resolved", "precision")]
         figures = [*(row["metrics"][measure] for measure in SHOWN), *sure, *row["refused"].values()]
         table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(figure(value) for value in figures))
     out.print(table)

@@ -66,23 +66,22 @@ class Qdrant:
 
     @property
     def exists(self) -> bool:
-        """Whether it may hold anything: a folder is made by the first write. InvalidConfig where none can be there."""
-        if self.folder is None:
-            return True
+        """Whether it may hold anything: a folder is made by the first write. StoreUnavailable where one cannot look."""
         try:
-            return self.folder.exists()
+            return self.folder is None or self.folder.exists()
         except OSError as error:
-            raise _unusable(self.folder, error) from None
+            raise self._failure(error) from error
 
     def stamp(self) -> str:
-        """Cheap to ask, and another one after every write; "" where only the server can tell."""
+        """Cheap to ask, and another one after every write; "" where only opening can tell."""
         if self.remote:
             return ""
         if self.folder is None:
             return f"memory {self._written}"
-        if not self.exists:
+        try:
+            files = (self.folder / "meta.json", *sorted(self.folder.glob("collection/*/storage.sqlite*")))
+        except OSError:  # Who opens it is told.
             return ""
-        files = (self.folder / "meta.json", *sorted(self.folder.glob("collection/*/storage.sqlite*")))
         return " ".join(filter(None, map(_file_stamp, files)))
 
     def wrote(self, write: Write | None = None) -> None:
@@ -214,13 +213,9 @@ def _lock_file(folder: Path) -> IO[bytes]:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / _LOCK).open("ab")
     except OSError as error:
-        raise _unusable(folder, error) from None
-
-
-def _unusable(folder: Path, error: OSError) -> InvalidConfig:
-    return InvalidConfig(
-        f"store {str(folder)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
-    )
+        raise InvalidConfig(
+            f"store {str(folder)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
+        ) from None
 
 
 def _file_stamp(file: Path) -> str:
