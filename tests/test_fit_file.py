@@ -124,3 +124,9 @@ def test_maps_of_ones_own_are_taken_as_they_are() -> None:
     maps: Calibration = shipped()
     router = Router(sample(), calibration=maps, options=Options(embedder="static"))
     assert isinstance(router.embedder, StaticEmbedder)
+
+
+def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Run) -> None:
+    ran = toolroute("route", TASK, "--catalogue", EXAMPLES, "--calibration", "nowhere.json")
+    assert ran.exit_code == 2
+    assert "'nowhere.json' cannot be read" in ran.stderr

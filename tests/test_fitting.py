@@ -296,9 +296,3 @@ def test_what_was_measured_is_shown_though_the_file_cannot_be_written(folder: Pa
     ran = toolroute("eval", folder, "--fit", "--write", nowhere, "-o", "json")
     assert ran.exit_code == 2
     assert json.loads(ran.stdout)["written"] is None
-
-
-def test_a_file_that_is_not_there_ends_route_with_2(toolroute: Run) -> None:
-    ran = toolroute("route", VAGUE, "--catalogue", EXAMPLES, "--calibration", "nowhere.json")
-    assert ran.exit_code == 2
-    assert "'nowhere.json' cannot be read" in ran.stderr

@@ -135,7 +135,6 @@ def test_a_store_and_a_sync_refuse_what_is_no_tenants_name(name: Any, store: Sto
     asked = (
         lambda: store.servers(name),
         lambda: store.load(name),
-        lambda: store.version(name),
         lambda: store.replace_server(name, "mail", MAIL),
         lambda: store.remove_server(name, "mail"),
         SyncRequest(tenant=name).validate,

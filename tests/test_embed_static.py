@@ -1,0 +1,95 @@
+"""The static embedder, and what is told of one that there is none of."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator import Router
+from orchestrator.embed import StaticEmbedder, embed_tools, embedder_for, embedder_id
+from orchestrator.errors import InvalidConfig
+from orchestrator.options import Options
+from tests.catalogues import sample
+from tests.stores import SHIPPED, shipped, smaller_model
+from tests.timing import seconds
+
+
+def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
+    texts = ["send an email", "读取文件", "mail " * 5_000, "delete the file " * 500, "e-mail, then  call.\tNow\nthis"]
+    texts += [
+        "getUserName of MyServer",
+        "café na\u0131ve cafe\u0301 \u0301x",
+        "42% of $3,000.50!",
+        "a\u200bb c\u00a0d 🚀up",
+    ]
+    assert len(texts) > 8  # Few texts are cut word by word, and many by the tokenizer itself.
+    together = shipped().embed(texts)
+    assert together.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+    for text, row in zip(texts, together, strict=True):
+        np.testing.assert_allclose(shipped().embed([text])[0], row, atol=1e-6)
+
+
+def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
+    assert not shipped().embed(["", "   "]).any()
+    assert shipped().embed([]).shape == (0, shipped().dimension)
+    assert embed_tools(shipped(), []).shape == (0, shipped().dimension)
+
+
+def test_texts_that_mean_the_same_are_nearer_than_others() -> None:
+    query, same, other = shipped().embed(["delete a file", "remove the document from disk", "weather in Oslo"])
+    assert query @ same > query @ other + 0.1
+
+
+def test_more_texts_than_a_batch_come_back_in_order() -> None:
+    texts = [f"tool number {number}" for number in range(1_100)]
+    rows = shipped().embed(texts)
+    assert rows.shape[0] == 1_100
+    np.testing.assert_allclose(rows[1_050], shipped().embed([texts[1_050]])[0], atol=1e-6)
+
+
+def test_a_query_takes_no_time_worth_speaking_of() -> None:
+    query = ["send an email to the whole team about the release"]
+    assert seconds(lambda: [shipped().embed(query) for _ in range(100)]) < 0.5
+
+
+def test_another_folder_is_another_embedder(tmp_path: Path) -> None:
+    smaller = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
+    assert (smaller.dimension, shipped().dimension) == (64, 256)
+    assert smaller.id != shipped().id
+    assert StaticEmbedder(SHIPPED).id == shipped().id
+
+
+@pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
+    folder = smaller_model(tmp_path / "model")
+    (folder / broken).write_text("{")
+    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+        StaticEmbedder(folder)
+    (folder / broken).unlink()
+    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+        StaticEmbedder(folder)
+    with pytest.raises(InvalidConfig, match=rf"No such file.* a model2vec folder, with .*{broken}"):
+        Router(sample(), options=Options(embedder=str(folder)))
+
+
+@pytest.mark.parametrize("name", ["openai:", "no/such/folder", "statc", "x" * 300])
+def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="embedder"):
+        embedder_for(Options(embedder=name))
+    with pytest.raises(InvalidConfig, match="embedder"):
+        Router(sample(), options=Options(embedder=name))
+
+
+def test_the_id_of_an_embedder_is_known_before_it_is_loaded(tmp_path: Path) -> None:
+    folder = str(smaller_model(tmp_path / "model"))
+    for options in (Options(), Options(embedder=folder), Options(embedder="openai:m")):
+        assert embedder_id(options) == embedder_for(options).id
+
+
+def test_a_router_that_is_made_has_loaded_no_model() -> None:
+    code = "import sys; from orchestrator import *; Router(Catalogue()); print('tokenizers' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout == "False\n"
