@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from orchestrator.catalogue import read_tools
 from orchestrator.safety.suspicion import suspects
+from orchestrator.toolfiles import read_tools
 
 
 def main() -> None:

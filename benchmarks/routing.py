@@ -21,7 +21,7 @@ from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
-from orchestrator.catalogue import Catalogue, read_tools
+from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
 from orchestrator.features import best_positions
 from orchestrator.measuring import metrics
@@ -30,6 +30,7 @@ from orchestrator.models import RouteHint, RouteRequest, Tool
 from orchestrator.retrieval.index import Index
 from orchestrator.router import Router
 from orchestrator.stages.understand import Understood, understand
+from orchestrator.toolfiles import read_tools
 
 SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
 OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}

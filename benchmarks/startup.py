@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from orchestrator.catalogue import tool_to_json
+from orchestrator.definitions import tool_to_json
 from orchestrator.models import Tool
 
 ROUNDS = 5

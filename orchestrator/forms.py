@@ -1,6 +1,7 @@
-"""The types of settings, for callers without a type checker: a wrong one is told with the value and what would do."""
+"""The types and names of settings, for callers without a type checker: what is wrong is told with what would do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 from orchestrator.errors import InvalidInput
 
@@ -14,3 +15,17 @@ def check_forms(settings: object, forms: Mapping[str, Form], error: type[Invalid
         value = getattr(settings, name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise error(f"{name}={value!r:.80}: give {wanted}")
+
+
+_NEARLY = 0.85
+"""How alike a name and a known one are for a slip: `approveDestructive` and `tennant` are."""
+
+
+def nearly(name: str, known: Iterable[str]) -> str:
+    """The known name that this one is but for a slip, or the case that a language writes it in; "" where none is."""
+    bare = {_bare(one): one for one in known}
+    return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
+
+
+def _bare(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()

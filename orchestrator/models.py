@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from orchestrator.digests import digest
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import InvalidCatalogue, InvalidInput
 from orchestrator.forms import Form, check_forms
 from orchestrator.tenants import check_tenant
 
@@ -70,7 +70,10 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One callable capability. `hash` names its definition and survives a shortened schema."""
+    """One callable capability. `hash` names its definition and survives a shortened schema.
+
+    InvalidCatalogue where a field is of another type.
+    """
 
     server: str
     name: str
@@ -84,6 +87,8 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not self.hash:
+            check_forms(self, _TOOL_FORMS, InvalidCatalogue)
+            object.__setattr__(self, "kind", _member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
 
     @property
@@ -95,6 +100,17 @@ class Tool:
     def filtered_by(self) -> dict[str, str]:
         """What filters ask for: its kind, server and name, which hide labels called so, and its other labels."""
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+
+
+_TOOL_FORMS: dict[str, Form] = {
+    "server": ((str,), 'whose tool it is, "" for nobody\'s'),
+    "name": ((str,), "a text"),
+    "description": ((str,), "a text"),
+    "input_schema": ((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
+    "keywords": ((tuple, list), "a tuple of texts"),
+    "labels": ((Mapping,), "a dict of texts"),
+    "annotations": ((Annotations,), "Annotations"),
+}
 
 
 def _definition_hash(tool: Tool) -> str:

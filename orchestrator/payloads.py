@@ -6,7 +6,6 @@ Whatever is not plain JSON (another data converter) is left to the converter.
 import json
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
@@ -16,15 +15,13 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from orchestrator.errors import InvalidInput
+from orchestrator.forms import nearly
 from orchestrator.held import MAX_LEVELS, is_deeper
 
 Record = TypeVar("Record")
 
 NOTHING: Final = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The input of whoever gives none."""
-
-NEARLY = 0.85
-"""How alike a name and a field's are for a slip: `approveDestructive` and `tennant` are."""
 
 MOST_LEVELS = MAX_LEVELS + 30
 """Of an input: a run's results stand a few levels deep in what it hands on to the next execution."""
@@ -110,15 +107,9 @@ def _misnamed(given: Any, kind: type[Any]) -> str:
             if told:
                 return told
             continue
-        bare = {_bare(field): field for field in known}
-        if nearly := get_close_matches(_bare(name), bare, 1, NEARLY):
-            return f"{kind.__name__}: {name!r} is no field: did you mean {bare[nearly[0]]!r}?"
+        if meant := nearly(name, known):
+            return f"{kind.__name__}: {name!r} is no field: did you mean {meant!r}?"
     return ""
-
-
-def _bare(name: str) -> str:
-    """The name as it is in whatever case a language writes it."""
-    return name.replace("_", "").replace("-", "").lower()
 
 
 def size_of(record: Any) -> int:

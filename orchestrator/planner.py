@@ -12,10 +12,12 @@ from typing import Any
 
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
+from orchestrator.errors import InvalidArguments
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, unquoted
 from orchestrator.models import Match, Stage
 from orchestrator.planning.arguments import extract, given_for, given_for_any
+from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import field_terms, fields, terms
@@ -82,7 +84,8 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
             continue
         match, why = best
         steps.append(_fill(replace(step, why=f"found by a further route; {why}"), match, request.arguments))
-    return replace(first, steps=tuple(steps), warnings=(*first.warnings, *_unused(request.arguments, steps)))
+    warnings = (*first.warnings, *_unused(request.arguments, steps), *_unfit(request, steps))
+    return replace(first, steps=tuple(steps), warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _bind(decision: Decision, parts: Sequence[Part], given: dict[str, Any]) -> list[_Bound]:
@@ -223,7 +226,8 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
     own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
     # A step without a tool asks for a further route, whose tool may take what is left.
     unused = _unused(request.arguments, steps) if all(step.tool for step in steps) else ()
-    return Plan(id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=unused)
+    warnings = (*unused, *_unfit(request, steps))
+    return Plan(id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=warnings)
 
 
 def _unused(given: Mapping[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
@@ -231,3 +235,17 @@ def _unused(given: Mapping[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
     taken = {name for step in steps for own in step.arguments for name in (own, f"{step.id}.{own}")}
     left = ", ".join(name for name in given if name not in taken) if steps else ""
     return (f"no step takes the given {left}",) if left else ()
+
+
+def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
+    """What to say of given arguments that the schema of a step's tool refuses: so would the check before the call."""
+    told: list[str] = []
+    for step in steps:
+        tool = request.decision.tool(step.tool)
+        given = given_for(step.id, tool, request.arguments) if tool else {}
+        try:
+            if tool and given:
+                check_so_far(tool, {name: step.arguments[name] for name in given if name in step.arguments})
+        except InvalidArguments as error:
+            told.append(f"what is given for {step.id} does not fit {error}")
+    return tuple(told)

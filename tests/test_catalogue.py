@@ -2,15 +2,17 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
-from orchestrator.errors import InvalidCatalogue, UnknownTool
+from orchestrator.catalogue import Catalogue
+from orchestrator.definitions import tool_from, tool_to_json
+from orchestrator.errors import InvalidCatalogue, InvalidInput, UnknownTool
 from orchestrator.exports import Provider, export
-from orchestrator.models import Annotations, Kind
+from orchestrator.models import Annotations, Kind, Tool
 from tests.catalogues import sample, tool
 
 
@@ -31,6 +33,73 @@ def test_a_catalogue_is_ordered_and_its_fingerprint_does_not_depend_on_the_order
     assert Catalogue(shuffled).tools == tuple(tools)
     assert Catalogue(shuffled).fingerprint == sample().fingerprint
     assert [tool.key for tool in tools] == [f"{s}:{n}" for s, n in sorted((t.server, t.name) for t in tools)]
+
+
+def test_records_in_memory_are_a_catalogue_as_those_of_a_file_are(tmp_path: Path) -> None:
+    records = [
+        {"type": "function", "function": {"name": "send", "parameters": {"type": "object"}}},
+        {"server": "mail", "name": "read", "inputSchema": {"type": "object"}},
+        record("add"),
+    ]
+    found = Catalogue([*records, tool("mail:drop")])
+    assert [own.key for own in found] == [":send", "mail:drop", "mail:read", "notes:add"]
+    assert Catalogue(records).fingerprint == Catalogue.read(written(tmp_path, *records)).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ({"nam": "read"}, "'nam' is no field: did you mean 'name'?"),
+        ({"server": "a"}, "name: missing"),
+        ("read", "the record is no JSON object: 'read'"),
+        (None, "the record is no JSON object: None"),
+    ],
+)
+def test_an_item_that_is_no_tool_is_named(item: Any, reason: str) -> None:
+    with pytest.raises(InvalidCatalogue, match=f"^tool 2: {re.escape(reason)}"):
+        Catalogue([tool("a:b"), item])
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"description": None}, "description=None: give a text"),
+        ({"server": None}, 'server=None: give whose tool it is, "" for'),
+        ({"name": 3}, "name=3: give a text"),
+        ({"input_schema": "x"}, "input_schema='x': give a JSON Schema"),
+        ({"keywords": "mail"}, "keywords='mail': give a tuple of texts"),
+        ({"labels": None}, "labels=None: give a dict"),
+        ({"annotations": {}}, "annotations={}: give Annotations"),
+        ({"kind": "robot"}, "kind='robot': give one of mcp, agent, integration"),
+    ],
+)
+def test_a_tool_with_a_field_of_another_type_is_refused(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{re.escape(reason)}"):
+        Tool(**{"server": "a", "name": "b", **given})
+
+
+def test_a_tools_kind_may_be_given_as_text() -> None:
+    assert Tool(server="a", name="b", kind="agent") == tool("a:b", kind=Kind.AGENT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("descripton", "description"),
+        ("Description", "description"),
+        ("input-schema", "inputSchema"),
+        ("sever", "server"),
+    ],
+)
+def test_a_field_that_is_nearly_a_known_one_is_refused_where_it_would_be_lost(name: str, meant: str) -> None:
+    with pytest.raises(InvalidCatalogue, match=f"'{name}' is no field: did you mean '{meant}'?"):
+        tool_from({"name": "a", name: "x"})
+    assert tool_from({**record("a", description="said"), "descripton": "x"}).description == "said"
+
+
+def test_fields_that_others_add_are_left() -> None:
+    others = ("title", "outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "examples", "execution")
+    assert tool_from({"name": "a", **dict.fromkeys(others, "x")}) == tool(":a")
 
 
 def test_any_change_of_a_definition_changes_the_fingerprint() -> None:
@@ -62,7 +131,7 @@ def test_two_different_tools_of_one_key_are_refused_with_both_lines(tmp_path: Pa
 def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path) -> None:
     written(tmp_path, record("add"), name="a.jsonl")
     written(tmp_path, record("add", description="else"), name="b.jsonl")
-    with pytest.raises(InvalidCatalogue, match="two different tools have the key 'notes:add'"):
+    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:1: the key 'notes:add' stands in .*a\.jsonl:1 already"):
         Catalogue.read(tmp_path)
 
 

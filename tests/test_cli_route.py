@@ -130,6 +130,18 @@ def test_explain_names_words_and_fields_and_what_others_lacked(toolroute: Run) -
         assert shown in done.stdout
 
 
+def test_explain_as_json_is_the_contract_and_the_words_of_each_match_by_field(toolroute: Run) -> None:
+    query = ("refund charge ch_3PqX, the customer paid twice", "--catalogue", CATALOGUE, "--limit", "2", "-o", "json")
+    done = toolroute("explain", *query)
+    found = json.loads(done.stdout)
+    words = [match.pop("words") for match in found["matches"]]
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert_contract(found)
+    assert "refund" in words[0]["name"]
+    routed = json.loads(toolroute("route", *query).stdout)
+    assert {**found, "timings_ms": 0} == {**routed, "timings_ms": 0}
+
+
 def test_filters_hints_fusion_and_the_token_cap_reach_the_router(route: Run) -> None:
     done = route(
         *("review the code", "-o", "json", "--filter", "kind=agent", "--filter", "maturity=emerging"),

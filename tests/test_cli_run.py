@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.fit import Fit
 from orchestrator.models import Tool
 from tests.decisions import CONVERT, DELETE, NOW, READ, schema
 from tests.running import SERVERS
@@ -139,6 +140,10 @@ async def test_the_user_is_asked_before_something_may_be_destroyed(folder: Folde
         (("run", "x", "--catalogue", "nowhere.jsonl"), 2, "does not exist"),
         (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "(Connection refused): start one"),
         (("run", "x", "--limit", "0"), 2, "limit=0"),
+        (("run", "x", "--limit", "3", "--coverage", "0.9"), 2, "leave out --limit"),
+        (("run", "x", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json' cannot be read"),
+        (("worker", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json' cannot be read"),
+        (("serve", "--calibration", "no.json"), 2, "'no.json' cannot be read"),
     ],
 )
 async def test_what_is_wrong_is_said_with_its_remedy(
@@ -163,6 +168,28 @@ async def test_a_plan_is_shown_and_nothing_is_called(folder: Folder) -> None:
     steps = json.loads(out)["plan"]["steps"]
     assert [step["tool"] for step in steps] == ["time:get_current_time", "files:read_file"]
     assert steps[1]["depends_on"] == ["s1"]
+
+
+async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(folder: Folder) -> None:
+    task = "What is the current time in UTC?"
+    shaped = ("--filter", "server=files", "--route-hint", "keyword")
+    _, told, err = await folder.run(task, *shaped, "--coverage", "0.9")
+    assert (told["decision"]["coverage"] is not None, told["decision"]["semantic_ran"]) == (True, False), err
+    assert {match["server"] for match in told["decision"]["matches"]} == {"files"}
+    own = ("--catalogue", "tools.jsonl", "-o", "json", "--token-cap", "100", "--fusion", "rrf")
+    _, out, err = await folder.toolroute("plan", task, *shaped, *own)
+    found = json.loads(out)["decision"]
+    assert {match["server"] for match in found["matches"]} == {"files"}, err
+    assert (found["semantic_ran"], found["tokens"]["after"] <= 100) == (False, True)
+
+
+async def test_a_fit_reaches_plans_and_runs(folder: Folder) -> None:
+    Fit(floor=1.0).write(folder.path / "fit.json")
+    task, fit = "What is the current time in UTC?", ("--calibration", "fit.json")
+    code, told, err = await folder.run(task, *fit)
+    assert (code, told["decision"]["stage"]) == (3, "none"), err
+    code, out, err = await folder.toolroute("plan", task, "--catalogue", "tools.jsonl", "-o", "json", *fit)
+    assert (code, json.loads(out)["decision"]["stage"]) == (3, "none"), err
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
 from tests.pages import ROOT, printed, python_of
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
+RESPONSES, CHAT, IN_MEMORY, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
 
 
 def _said(asked: Asked) -> object:
@@ -33,6 +33,10 @@ async def _printed(code: str, folder: Path) -> str:
 @pytest.mark.parametrize("code", [RESPONSES, CHAT])
 async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> None:
     assert await _printed(code, tmp_path) == "stripe:refund_charge {'charge': 'ch_3PqX'}\n"
+
+
+async def test_functions_in_memory_are_routed(tmp_path: Path) -> None:
+    assert await _printed(IN_MEMORY, tmp_path) == "['send_email']\n"
 
 
 async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
+from orchestrator.definitions import tool_to_json
 from orchestrator.embed import embedder_for
 from orchestrator.fit import Fit
 from orchestrator.measuring import findability

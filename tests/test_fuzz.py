@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue import Catalogue, tool_from, tool_to_json
+from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
+from orchestrator.definitions import tool_from, tool_to_json
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.exports import check_arguments, export
 from orchestrator.language.clauses import MAX_CLAUSES

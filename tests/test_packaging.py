@@ -4,6 +4,7 @@ import ast
 import zipfile
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_wheel_holds_the_model_and_the_fitted_maps(wheel_names: list[str]) -
         "embedder/model.safetensors",
     }
     assert {f"orchestrator/data/{name}" for name in wanted} <= set(wheel_names)
-    assert "orchestrator/py.typed" in wheel_names
+    assert {"orchestrator/py.typed", "orchestrator/__init__.pyi"} <= set(wheel_names)
     assert "orchestrator/activities/routing.py" in wheel_names
 
 
@@ -56,9 +57,19 @@ def test_the_public_names_are_these() -> None:
         assert getattr(orchestrator, name).__name__ == name
 
 
+def test_people_and_type_checkers_see_the_public_names() -> None:
+    assert dir(orchestrator) == orchestrator.__all__
+    stub = ast.parse(Path(orchestrator.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {
+        alias.asname: getattr(import_module(str(node.module)), alias.name) for node in imports for alias in node.names
+    }
+    assert homes == {name: getattr(orchestrator, name) for name in orchestrator.__all__}
+
+
 LAYERS = {
-    "records": "digests errors forms reading names tenants models completions schemas exports decision limits plans "
-    "payloads held budget",
+    "records": "digests errors forms reading definitions toolfiles names tenants models completions schemas exports "
+    "decision limits plans payloads held budget",
     "workflow side": "runs workflow workflows",
     "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "

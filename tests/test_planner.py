@@ -132,6 +132,26 @@ def test_given_arguments_that_no_step_takes_are_told_and_those_that_one_takes_ar
     assert made.warnings == ("no step takes the given titel, s9.path",)
 
 
+def test_given_arguments_that_the_tool_cannot_take_are_told_and_those_that_it_can_are_not() -> None:
+    task = "Wait, and then read the file a.txt"
+    wait = Tool(
+        server="plain",
+        name="wait",
+        description="Wait some seconds",
+        input_schema=schema(
+            "seconds", seconds={"type": "integer"}, place={"enum": ["here", "there"]}, until={"type": "string"}
+        ),
+    )
+    own = decision(task)
+    waits = replace(own, matches=(Match(tool=wait, score=0.9), *own.matches))
+    given = {"place": "here", "path": "b.txt", "s1.seconds": "3"}
+    assert plan(PlanRequest(decision=waits, arguments=given)).warnings == ()
+    given = {"place": "nowhere", "path": "b.txt", "s1.seconds": "soon"}
+    place = "place: 'nowhere' is not one of ['here', 'there']"
+    told = f"what is given for s1 does not fit plain:wait: {place}; seconds: 'soon' is not of type 'integer'"
+    assert plan(PlanRequest(decision=waits, arguments=given)).warnings == (told,)
+
+
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
     one, other = (planned("What time is it in UTC?") for _ in range(2))
     salted = plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other"))

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue, read_tools, tool_to_json
+from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
+from orchestrator.definitions import tool_to_json
 from orchestrator.embed import embed_tools, embedder_for
 from orchestrator.exports import export
 from orchestrator.models import RouteHint, RouteRequest, Tool
@@ -17,6 +18,7 @@ from orchestrator.options import Options
 from orchestrator.router import Router
 from orchestrator.safety.suspicion import cleaned, suspects
 from orchestrator.store import Store
+from orchestrator.toolfiles import read_tools
 from tests.catalogues import sample, taking, tool
 from tests.command_line import Run
 from tests.shared_data import queries

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.catalogue import Catalogue
+from orchestrator.definitions import tool_to_json
 from orchestrator.embed import embed_tools
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
 from orchestrator.models import Annotations, Kind

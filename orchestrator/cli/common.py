@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from orchestrator.cli.paths import FILE, PATH, TEXT, TOOLS
 from orchestrator.cli.plain import escaped, note, one_line
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
@@ -33,7 +34,7 @@ def store_option(command: Command) -> Command:
     """`--store`."""
     default = "[default: TOOLROUTE_STORE, else a folder among the user's data]"
     text = f"Where tools are kept: a folder, or the URL of a Qdrant server. {default}"
-    return click.option("--store", metavar="FOLDER|URL", help=text)(command)
+    return click.option("--store", metavar="FOLDER|URL", type=TEXT, help=text)(command)
 
 
 def model_option(command: Command) -> Command:
@@ -52,13 +53,13 @@ def calibration_option(command: Command) -> Command:
     """`--calibration`."""
     made = "A fit to your own catalogue, made by `doctor --write` or `eval --fit --write`."
     text = f"{made} [default: TOOLROUTE_CALIBRATION, if any]"
-    return click.option("--calibration", metavar="FILE", type=click.Path(path_type=Path), help=text)(command)
+    return click.option("--calibration", metavar="FILE", type=PATH, help=text)(command)
 
 
 def write_option(command: Command) -> Command:
     """`--write`, of the commands that make a fit."""
     text = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
-    return click.option("--write", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help=text)(command)
+    return click.option("--write", metavar="FILE", type=FILE, help=text)(command)
 
 
 def output_option(command: Command) -> Command:
@@ -70,9 +71,10 @@ def output_option(command: Command) -> Command:
 def source_options(command: Command) -> Command:
     """`--catalogue`, `--store` and the tenant."""
     text = (
-        "Use the tools of this tools.jsonl, or folder of them, and no store; with --store they are stored there first."
+        "Use the tools of this file or folder (- is standard input), and no store; "
+        "with --store they are stored there first."
     )
-    option = click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help=text)
+    option = click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=text)
     return option(store_option(tenant_options(command)))
 
 

@@ -6,13 +6,14 @@ from typing import Annotated
 import click
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from orchestrator.cli.paths import PATH
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Turn
 from orchestrator.reading import first_problem, why_unread
 
 CONVERSATION = click.option(
     "--conversation",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help='Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text, or "content", '
     "must be there.",

@@ -24,6 +24,7 @@ from orchestrator.cli.common import (
     write_option,
 )
 from orchestrator.cli.mcp_common import config_option
+from orchestrator.cli.paths import TOOLS
 from orchestrator.cli.plain import counted
 from orchestrator.cli.temporal import reach
 from orchestrator.errors import InvalidInput, ToolrouteError
@@ -53,7 +54,7 @@ class Finding:
 @click.option(
     "--catalogue",
     metavar="FILE|FOLDER",
-    type=click.Path(path_type=Path),
+    type=TOOLS,
     help="Examine these tools instead: which cannot be found, which collide, and the words that help.",
 )
 @write_option

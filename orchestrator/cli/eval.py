@@ -10,6 +10,7 @@ import click
 
 from orchestrator.cli.common import calibration_option, echo_json, output_option, progress, write_option
 from orchestrator.cli.fit import fit_set
+from orchestrator.cli.paths import FILE, PATH, TOOLS
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.errors import InvalidInput
 from orchestrator.measuring.evaluation import (
@@ -30,12 +31,12 @@ SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@
 
 
 @click.command("eval")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--level", type=click.Choice(get_args(Level)), default="tool", show_default=True)
 @click.option(
     "--distractors",
     metavar="FILE|FOLDER",
-    type=click.Path(path_type=Path),
+    type=TOOLS,
     help="Further tools beside the set's own, none of them right.",
 )
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto", show_default=True)
@@ -43,7 +44,7 @@ SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@
 @click.option(
     "--per-query",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Write a JSON line for each query.",
 )
 @click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")

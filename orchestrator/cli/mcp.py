@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from orchestrator.cli.common import (
+    calibration_option,
     echo_json,
     open_store,
     output_option,
@@ -22,6 +23,7 @@ from orchestrator.cli.common import (
     tenant_options,
 )
 from orchestrator.cli.mcp_common import command_body, config_option, read_config
+from orchestrator.cli.paths import FILE
 from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
 from orchestrator.mcp.faults import without_name
@@ -227,11 +229,12 @@ def _print_states(states: list[dict[str, Any]]) -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free port.")
 @click.option(
     "--tokens",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help='A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}.  [default: one new token, told on stderr]',
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A further host name that clients may use (http).")
 @click.option("--allow-origin", "origins", multiple=True, help="An origin whose pages may call (http).")
+@calibration_option
 @click.option("--warm", is_flag=True, help="Connect the recommended servers while the model thinks.")
 @command_body
 async def serve(
@@ -245,6 +248,7 @@ async def serve(
     tokens: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    calibration: Path | None,
     warm: bool,
 ) -> int:
     """Serve all servers as one MCP server.
@@ -262,7 +266,8 @@ async def serve(
     if transport == "stdio":
         _refuse_http_options()
     tenant = tenant_from(organization, user)
-    router = Router(store=store or default_store(), options=Options.from_env())
+    options = Options.from_env(calibration=calibration and str(calibration))
+    router = Router(store=store or default_store(), options=options)
     async with Gateway(read_config(config), router_store(router), router, warm=warm, note=note) as gateway:
         if transport == "http":
             token = secrets.token_urlsafe()

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from orchestrator.cli.paths import FILE
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 
@@ -22,8 +23,7 @@ _OR_FOUND = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this f
 
 def config_option(command: Command, text: str = _OR_FOUND) -> Command:
     """`--config`."""
-    kind = click.Path(path_type=Path, dir_okay=False)
-    return click.option("--config", metavar="FILE", type=kind, multiple=True, callback=_only_one, help=text)(command)
+    return click.option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=text)(command)
 
 
 def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> Path | None:

@@ -13,18 +13,17 @@ from typing import Any
 import click
 
 from orchestrator.cli.common import (
+    calibration_option,
     echo_json,
     model_option,
     open_router,
     options_with,
     output_option,
-    source_options,
-    tenant_from,
 )
-from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
+from orchestrator.cli.routing import request_options, routing_options, take_request
 from orchestrator.cli.temporal import (
     DEFAULT_ADDRESS,
     clean_stdout,
@@ -36,13 +35,11 @@ from orchestrator.cli.temporal import (
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.limits import Limits
-from orchestrator.models import RouteRequest
 from orchestrator.plans import Plan, PlanRequest, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
 )
-LIMIT = click.option("--limit", default=10, show_default=True, metavar="N", help="At most so many matches (1 to 50).")
 MIN_CONFIDENCE = click.option(
     "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
 )
@@ -62,8 +59,8 @@ NEEDS_USER = 5
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 @model_option
 @ARGUMENT
-@LIMIT
-@CONVERSATION
+@request_options
+@calibration_option
 @MIN_CONFIDENCE
 @output_option
 def run(task: str, output: str, **given: Any) -> None:
@@ -75,18 +72,20 @@ def run(task: str, output: str, **given: Any) -> None:
     is your word: a step needs input or approval.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
+    route = take_request(task, given)
     request = RunRequest(
         task=task,
-        tenant=tenant_from(given.pop("organization"), given.pop("user")),
-        limit=given.pop("limit"),
-        conversation=read_conversation(given.pop("conversation")),
+        tenant=route.tenant,
+        limit=route.limit,
+        conversation=route.conversation,
+        filters=route.filters,
+        route_hint=route.route_hint,
+        coverage=route.coverage,
         arguments=_parse(given.pop("arguments")),
         limits=Limits(max_total_tokens=given.pop("budget")),
         min_confidence=given.pop("min_confidence"),
         approve_destructive=given.pop("ask"),
     )
-    route = RouteRequest(query=task, tenant=request.tenant, limit=request.limit, conversation=request.conversation)
-    route.validate()
     request.validate()
     with clean_stdout():
         result = asyncio.run(_run(request, **given))
@@ -101,11 +100,9 @@ def run(task: str, output: str, **given: Any) -> None:
 
 @click.command()
 @click.argument("task")
-@source_options
+@routing_options
 @model_option
 @ARGUMENT
-@LIMIT
-@CONVERSATION
 @MIN_CONFIDENCE
 @output_option
 def plan(task: str, output: str, **given: Any) -> None:
@@ -116,21 +113,21 @@ def plan(task: str, output: str, **given: Any) -> None:
     from orchestrator.deciding import make_plan
     from orchestrator.llm import models_for
 
-    options = options_with(given["model"])
-    tenant = tenant_from(given["organization"], given["user"])
-    turns = read_conversation(given["conversation"])
-    request = RouteRequest(query=task, tenant=tenant, limit=given["limit"], conversation=turns)
+    request = take_request(task, given)
+    calibration: Path | None = given["calibration"]
+    options = options_with(given["model"], calibration=calibration and str(calibration))
     arguments = _parse(given["arguments"])
 
     async def planned() -> tuple[Decision, Plan]:
         async with AsyncExitStack() as stack:
-            router = await stack.enter_async_context(open_router(given["catalogue"], given["store"], tenant, options))
+            source = open_router(given["catalogue"], given["store"], request.tenant, options)
+            router = await stack.enter_async_context(source)
             decision = await router.route(request)
             asked = PlanRequest(
                 decision=decision,
                 arguments=arguments,
                 min_confidence=given["min_confidence"],
-                conversation=turns,
+                conversation=request.conversation,
             )
             models = models_for(options)
             return decision, await make_plan(models and await stack.enter_async_context(models), asked)
@@ -155,15 +152,23 @@ async def _run(
     dev: bool,
     task_queue: str | None,
     model: str | None,
+    calibration: Path | None,
 ) -> RunResult:
     from orchestrator.devserver import dev_server, settle
 
     if model and task_queue:
         raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
     if task_queue:
-        _tell_unused(task_queue, {"--catalogue": catalogue, "--store": store, "--config": config})
+        _tell_unused(
+            task_queue, {"--catalogue": catalogue, "--store": store, "--config": config, "--calibration": calibration}
+        )
     quiet()
-    options = options_with(model, temporal_address=address, temporal_namespace=namespace)
+    options = options_with(
+        model,
+        temporal_address=address,
+        temporal_namespace=namespace,
+        calibration=calibration and str(calibration),
+    )
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
     try:
         async with AsyncExitStack() as stack:

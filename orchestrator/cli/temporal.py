@@ -51,8 +51,11 @@ async def make_plugin(
     options: Options,
 ) -> "OrchestratorPlugin":
     """The plugin over a catalogue file, or over the store; servers that it does not know are listed first."""
+    from orchestrator.fit import Fit
     from orchestrator.plugin import OrchestratorPlugin
 
+    if options.calibration:
+        Fit.read(options.calibration)  # a broken one is told here, not by every route
     if catalogue is not None and store is None:
         return OrchestratorPlugin(catalogue=_read_catalogue(catalogue, servers), options=options, mcp_servers=servers)
     place = store or default_store()

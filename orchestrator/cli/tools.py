@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from orchestrator.catalogue import Catalogue, tool_to_json
+from orchestrator.catalogue import Catalogue
 from orchestrator.cli.common import (
     echo_json,
     known_store,
@@ -18,8 +18,10 @@ from orchestrator.cli.common import (
     tenant_from,
     tenant_options,
 )
+from orchestrator.cli.paths import TEXT, TOOLS
 from orchestrator.cli.plain import counted, note, one_line, plain
 from orchestrator.cli.sync import sync_command
+from orchestrator.definitions import tool_to_json
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Tool
 from orchestrator.store import SHARED, Changes, Store
@@ -34,19 +36,32 @@ tools.add_command(sync_command)
 
 
 @tools.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=TOOLS)
 @store_option
 @tenant_options
 @click.option("--shared", is_flag=True, help="For every tenant.")
+@click.option("--server", type=TEXT, help="Whose tools those are that name no server. [default: called as their file]")
 @output_option
 def import_tools(
-    file: Path, store: str | None, organization: str | None, user: str | None, shared: bool, output: str
+    file: Path,
+    store: str | None,
+    organization: str | None,
+    user: str | None,
+    shared: bool,
+    server: str | None,
+    output: str,
 ) -> None:
-    """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay."""
+    """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay.
+
+    - reads them from standard input.
+    """
     if shared and (organization or user):
         raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
     tenant = SHARED if shared else tenant_from(organization, user)
-    changes = import_file(open_store(store), tenant, file)
+    found = Catalogue.read(file, server)
+    if server is not None and found.tools and server not in found.places:
+        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
+    changes = store_tools(open_store(store), tenant, found)
     totals = {
         "servers": len(changes),
         "new": sum(len(change.new) for change in changes.values()),
@@ -54,7 +69,7 @@ def import_tools(
         "gone": sum(len(change.gone) for change in changes.values()),
         "same": sum(change.same for change in changes.values()),
     }
-    tell_flagged(Catalogue.read(file).tools)
+    tell_flagged(found.tools)
     if not changes:
         note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
     if output == "json":
@@ -65,7 +80,7 @@ def import_tools(
 
 
 @tools.command("list")
-@click.option("--catalogue", metavar="FILE|FOLDER", type=click.Path(path_type=Path), help="List this file's instead.")
+@click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="List this file's instead.")
 @store_option
 @tenant_options
 @click.option("--server", help="Only this server's.")
@@ -96,11 +111,14 @@ def list_tools(
     tell_flagged(found)
 
 
-def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
-    """Makes the file's tools those of the servers that it names; shows progress on standard error."""
-    by_server: dict[str, list[Tool]] = {}
-    for tool in Catalogue.read(file):
-        by_server.setdefault(tool.server, []).append(tool)
+def import_file(store: Store, tenant: str, file: Path) -> None:
+    """Stores the file's tools as `tools import` does."""
+    store_tools(store, tenant, Catalogue.read(file, None))
+
+
+def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
+    """Makes these the tools of the servers that they name; shows progress on standard error."""
+    by_server = {server: tools.of_server(server) for server in tools.places}
     with progress("storing tools") as bar:
         task = bar.add_task("", total=None)
         return store.replace_servers(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator import names
-from orchestrator.cli.common import model_option, options_with, tenant_from
+from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
 from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, temporal_options
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds that calls get to end."
 )
 @model_option
+@calibration_option
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 def worker(
     catalogue: Path | None,
@@ -56,6 +57,7 @@ def worker(
     cached_tenants: int,
     grace: float,
     model: str | None,
+    calibration: Path | None,
     check: bool,
 ) -> None:
     """Serve routing, planning and tool calls on a Temporal task queue.
@@ -65,7 +67,13 @@ def worker(
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     named = tenant_from(organization, user) if organization or user else None
-    options = options_with(model, temporal_address=address, temporal_namespace=namespace, cached_tenants=cached_tenants)
+    options = options_with(
+        model,
+        temporal_address=address,
+        temporal_namespace=namespace,
+        cached_tenants=cached_tenants,
+        calibration=calibration and str(calibration),
+    )
 
     if check:
         sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)

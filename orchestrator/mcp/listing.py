@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from orchestrator.catalogue import tool_from
+from orchestrator.definitions import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.models import Tool

@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.catalogue import Catalogue, read_tools
+from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.measuring import metrics
 from orchestrator.models import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest, Stage
 from orchestrator.reading import first_problem, read_json, why_unread
 from orchestrator.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
+from orchestrator.toolfiles import read_tools
 
 Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)

@@ -118,10 +118,15 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
         values = {name: value for name, value in read.items() if value is not None and name not in later}
         if found := _PLACEHOLDER.search(compact(values)):
             return values, [f"arguments hold a placeholder ({found[0]!r}): name the parameter in from_results instead"]
-        schema = {key: value for key, value in (tool.input_schema or {}).items() if key not in _WHOLE}
-        return check_arguments(replace(tool, input_schema=schema), values), []
+        return check_so_far(tool, values), []
     except InvalidArguments as error:
         return {}, [f"arguments of {error}"]
+
+
+def check_so_far(tool: Tool, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, where each fits the tool's schema, whatever else that requires; else raises InvalidArguments."""
+    schema = {key: value for key, value in (tool.input_schema or {}).items() if key not in _WHOLE}
+    return check_arguments(replace(tool, input_schema=schema), values)
 
 
 def steps_of(decision: Decision, plan: PlanShape, given: Mapping[str, Any]) -> tuple[Step, ...]:

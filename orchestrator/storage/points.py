@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from orchestrator.catalogue import tool_to_json
+from orchestrator.definitions import tool_to_json
 from orchestrator.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.models import Annotations, Kind, Tool

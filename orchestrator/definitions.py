@@ -1,0 +1,134 @@
+"""Tools as others define them: a record of JSON in any of several spellings becomes a Tool, and a Tool a record."""
+
+import re
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from orchestrator.errors import InvalidCatalogue
+from orchestrator.forms import nearly
+from orchestrator.models import Annotations, Kind, Tool
+
+MAX_DEPTH = 64
+"""Levels of objects and lists within one tool."""
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    """The same JSON value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if depth > MAX_DEPTH:
+        raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
+    if isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _label_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) else value
+
+
+class _Hints(BaseModel):
+    """MCP's annotations in the spelling of the protocol, or in Python's."""
+
+    model_config = ConfigDict(extra="ignore")
+    read_only: bool | None = Field(None, validation_alias=AliasChoices("readOnlyHint", "read_only_hint", "read_only"))
+    destructive: bool | None = Field(
+        None, validation_alias=AliasChoices("destructiveHint", "destructive_hint", "destructive")
+    )
+    idempotent: bool | None = Field(
+        None, validation_alias=AliasChoices("idempotentHint", "idempotent_hint", "idempotent")
+    )
+    open_world: bool | None = Field(
+        None, validation_alias=AliasChoices("openWorldHint", "open_world_hint", "open_world")
+    )
+
+
+class _Record(BaseModel):
+    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`), also
+    where that stands under `function`."""
+
+    model_config = ConfigDict(extra="ignore")
+    server: str = ""
+    name: Annotated[str, Field(min_length=1)]
+    description: str = ""
+    input_schema: dict[str, Any] | None = Field(
+        None, validation_alias=AliasChoices("input_schema", "inputSchema", "parameters")
+    )
+    kind: Kind = Kind.MCP
+    keywords: tuple[str, ...] = ()
+    labels: dict[str, Annotated[str, BeforeValidator(_label_text)]] = Field(default_factory=dict)
+    annotations: _Hints | None = None
+
+
+def tool_from(record: Any) -> Tool:
+    """A Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
+    if not isinstance(record, Mapping):
+        raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
+    if isinstance(function := record.get("function"), Mapping):
+        record = {**record, **function}
+    record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
+    _check_names(record)
+    try:
+        parsed = _Record.model_validate(record)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"]))
+        shown = repr(problem.get("input"))[:80]
+        if problem["type"] == "missing":
+            raise InvalidCatalogue(f"{field}: missing in {shown}: a tool has at least a name") from None
+        raise InvalidCatalogue(f"{field}: {problem['msg']}, but it is {shown}") from None
+    if ":" in parsed.server:
+        raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
+    hints = parsed.annotations.model_dump() if parsed.annotations else {}
+    return Tool(**{**dict(parsed), "annotations": Annotations(**hints)})
+
+
+_FIELD_OF = {
+    spelling: name
+    for name, field in _Record.model_fields.items()
+    for spelling in (field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else [name])
+    if isinstance(spelling, str)
+}
+"""The field that each spelling names."""
+
+
+@lru_cache(256)
+def _meant(name: str) -> str:
+    return "" if name in _FIELD_OF else nearly(name, _FIELD_OF)
+
+
+def _check_names(record: Collection[str]) -> None:
+    """Raises InvalidCatalogue for a name that is nearly that of a field which the record lacks; others are left."""
+    given = {_FIELD_OF.get(name) for name in record}
+    for name in record:
+        if (meant := _meant(str(name))) and _FIELD_OF[meant] not in given:
+            raise InvalidCatalogue(f"{name!r} is no field: did you mean {meant!r}?")
+
+
+def tool_to_json(tool: Tool) -> dict[str, Any]:
+    """The tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
+    hints = {
+        "readOnlyHint": tool.annotations.read_only,
+        "destructiveHint": tool.annotations.destructive,
+        "idempotentHint": tool.annotations.idempotent,
+        "openWorldHint": tool.annotations.open_world,
+    }
+    optional = {
+        "keywords": list(tool.keywords),
+        "labels": tool.labels,
+        "annotations": {name: hint for name, hint in hints.items() if hint is not None},
+    }
+    return {
+        "server": tool.server,
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "kind": str(tool.kind),
+        **{name: value for name, value in optional.items() if value},
+    }
