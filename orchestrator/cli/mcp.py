@@ -85,9 +85,8 @@ def _read_arguments(text: str) -> dict[str, Any]:
     try:
         value = read_json(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
-        raise InvalidArguments(
-            f'--args is not JSON ({error}); give an object such as \'{{"path": "a.txt"}}\''
-        ) from None
+        such = '{"path": "a.txt"}'
+        raise InvalidArguments(f"--args is not JSON ({error}); give an object such as '{such}'") from None
     if not isinstance(value, dict):
         raise InvalidArguments(f"--args is {type(value).__name__}, not an object")
     return value
@@ -101,10 +100,9 @@ def _check(tool: "Tool", given: dict[str, Any]) -> None:
     except InvalidArguments as error:
         schema = parameters(tool)
         required = schema.get("required") or []
-        takes = (f"{name} (required)" if name in required else name for name in schema["properties"])
-        raise InvalidArguments(
-            f"{error}; it takes: {', '.join(takes) or 'nothing'}. If the server has changed since: toolroute tools sync"
-        ) from None
+        names = [f"{name} (required)" if name in required else name for name in schema["properties"]]
+        takes = f"it takes: {', '.join(names) or 'nothing'}"
+        raise InvalidArguments(f"{error}; {takes}. If the server has changed since: toolroute tools sync") from None
 
 
 def _print_answer(answered: "Answered", output: str) -> int:
