@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from orchestrator.catalogue import tool_from
+from orchestrator.definitions import tool_from
 from orchestrator.models import Kind
 from orchestrator.options import _VARIABLES, Options
 from tests.pages import ROOT, printed, python_of
