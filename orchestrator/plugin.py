@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from orchestrator.router import Router
 
 NAME = "toolroute.OrchestratorPlugin"
+_PASSED = ("orchestrator", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
+"""What the sandbox lets through: this package, and what checks arguments against a schema (`Decision.resolve`)."""
 
 
 class OrchestratorPlugin(SimplePlugin):
@@ -129,7 +131,7 @@ def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:
     if runner is None:
         runner = SandboxedWorkflowRunner()
     if isinstance(runner, SandboxedWorkflowRunner):
-        return replace(runner, restrictions=runner.restrictions.with_passthrough_modules("orchestrator"))
+        return replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*_PASSED))
     return runner
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
+from orchestrator.errors import InvalidArguments
 from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest, Turn
 from orchestrator.plans import Plan, Progress, RunRequest
@@ -25,6 +26,24 @@ class Assistant:
         told = await router.call(decision, step.tool, step.arguments, start_to_close_timeout=timedelta(seconds=20))
         result = await router.run(task)
         return [decision.recommended[0], told.text, result.answer]
+
+
+@workflow.defn
+class OwnModel:
+    """Calls what a model of its own chose, as that model's provider says it; a slip goes back to the model."""
+
+    @workflow.run
+    async def run(self, task: str, chosen: list[dict[str, Any]]) -> list[str]:
+        router, said = ToolRouter("org:1"), []
+        decision = await router.route(task)
+        for call in chosen:
+            try:
+                resolved = decision.resolve(call)
+            except InvalidArguments as error:
+                said.append(str(error))
+            else:
+                said.append((await router.call(decision, resolved.tool.key, resolved.arguments)).text)
+        return said
 
 
 @workflow.defn

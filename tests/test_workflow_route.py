@@ -17,7 +17,7 @@ from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Careless, Insistent, Patient, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Careless, Insistent, OwnModel, Patient, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, child_of, replays, until, working
 
@@ -48,6 +48,21 @@ async def test_the_router_inside_a_users_own_workflow(temporal_address: str, tas
         assert await activities_of(handle) == [route, plan, call, route, plan, call]
         await replays(await handle.fetch_history(), [Assistant], [plugin_over()])
     assert len(desk.calls) == 2
+
+
+async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_workflow(
+    temporal_address: str, task_queue: str
+) -> None:
+    chosen = [{"name": "files__read_file", "arguments": text} for text in ('{"pth": 1}', '{"path": "a.txt"}')]
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[OwnModel]):
+        handle = await client.start_workflow(
+            OwnModel.run, args=["Read the file a.txt", chosen], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
+        )
+        wrong, right = await asyncio.wait_for(handle.result(), 30)
+        await replays(await handle.fetch_history(), [OwnModel], [plugin_over()])
+    assert "'path' is a required property" in wrong
+    assert right == "read_file a.txt"
 
 
 async def test_a_call_has_a_deadline_before_temporals_own(temporal_address: str, task_queue: str) -> None:
