@@ -134,7 +134,9 @@ class HttpExecutor(Executor):
         except httpx2.TransportError as error:
             told = f"no answer from {address(self.url)} ({type(error).__name__})"
             raise OutcomeUnknown(f"{call.tool.key}: {told}") from error
-        return _read_reply(call.tool.key, reply.status_code, self._secrets.scrub_result(reply.text))
+        asked_to_wait = "retry-after" in reply.headers
+        text = self._secrets.scrub_result(reply.text)
+        return _read_reply(call.tool.key, reply.status_code, text, asked_to_wait=asked_to_wait)
 
     async def aclose(self) -> None:
         """Closes the client."""
@@ -276,12 +278,13 @@ def _as_header(key: str) -> str:
     return key if key.isascii() and key.isprintable() else quote(key, safe=":/")
 
 
-def _read_reply(key: str, status: int, text: str) -> ToolResult:
+def _read_reply(key: str, status: int, text: str, *, asked_to_wait: bool) -> ToolResult:
+    """A 503 says that nothing was done only with a Retry-After: gateways give a bare one for an answer they lost."""
     if status in (401, 403):
         raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
-    if status in (429, 503):
+    if status == 429 or (status == 503 and asked_to_wait):
         raise ServerUnavailable(f"{key}: the endpoint is busy (HTTP {status})")
-    if status in (502, 504):
+    if status in (502, 503, 504):
         raise OutcomeUnknown(f"{key}: a gateway lost the endpoint's answer (HTTP {status})")
     if 300 <= status < 400:
         raise InvalidConfig(f"{key}: the endpoint is elsewhere (HTTP {status}): give the address that it names")

@@ -66,22 +66,23 @@ async def test_an_http_endpoint_gets_the_call_and_its_key(endpoint: tuple[Endpoi
 
 
 @pytest.mark.parametrize(
-    ("status", "error"),
+    ("status", "headers", "error"),
     [
-        (401, Unauthorised),
-        (503, ServerUnavailable),
-        (429, ServerUnavailable),
-        (500, ToolFailed),
-        (502, OutcomeUnknown),
-        (504, OutcomeUnknown),
-        (307, InvalidConfig),
+        (401, {}, Unauthorised),
+        (503, {}, OutcomeUnknown),
+        (503, {"Retry-After": "1"}, ServerUnavailable),
+        (429, {}, ServerUnavailable),
+        (500, {}, ToolFailed),
+        (502, {}, OutcomeUnknown),
+        (504, {}, OutcomeUnknown),
+        (307, {}, InvalidConfig),
     ],
 )
 async def test_http_errors_say_whether_trying_again_helps(
-    endpoint: tuple[Endpoint, str], status: int, error: type[ToolrouteError]
+    endpoint: tuple[Endpoint, str], status: int, headers: dict[str, str], error: type[ToolrouteError]
 ) -> None:
     server, url = endpoint
-    server.reply = PlainTextResponse("no", status_code=status)
+    server.reply = PlainTextResponse("no", status_code=status, headers=headers)
     http = HttpExecutor(url)
     with pytest.raises(error):
         await http.execute(call(AGENT, question="why"))
