@@ -37,6 +37,8 @@ ALL_NAMES_READ: Final = "toolroute.all_names_read"
 """Patch of the run workflow: an input with a name that is nearly a field's fails, where that was left unread."""
 ASKED_FIRST: Final = "toolroute.asked_first"
 """Patch of the run workflow: a yes before a step asks counts for nothing, whoever gave its arguments."""
+NO_STANDS: Final = "toolroute.no_stands"
+"""Patch of the run workflow: a yes after a no counts for nothing."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

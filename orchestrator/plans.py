@@ -183,6 +183,7 @@ class Checkpoint:
     approvals: dict[str, bool] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
     asked: dict[str, float] = field(default_factory=dict)
+    overruled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

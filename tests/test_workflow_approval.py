@@ -192,6 +192,27 @@ async def test_a_no_after_the_yes_counts_until_the_step_starts(temporal_address:
     assert result.budget.reserved == 0
 
 
+async def test_a_no_stands_though_a_yes_came_after_it_while_the_worker_was_away(
+    temporal_address: str, task_queue: str
+) -> None:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    request = RunRequest(task="Delete the file a.txt", tenant=TENANT, approve_destructive=True)
+    async with working(client, task_queue):
+        handle = await client.start_workflow(
+            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        )
+        await until(handle, "s1", ASKED)
+    await handle.signal(names.REJECT, "s1")
+    await handle.signal(names.APPROVE, "s1")
+    async with working(client, task_queue):
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [RunWorkflow])
+    assert [str(step.status) for step in result.steps] == ["refused"]
+    assert desk.calls == []
+    assert result.warnings == ("approving 's1' did nothing: it came after a rejection, which stands",)
+
+
 async def test_a_word_given_to_one_workflow_is_no_word_in_another_that_shares_its_router(
     temporal_address: str, task_queue: str
 ) -> None:

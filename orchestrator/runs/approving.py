@@ -19,12 +19,20 @@ class Approvals:
         before = request.checkpoint
         self.words = dict(before.approvals) if before else {}
         self.asked = dict(before.asked) if before else {}
+        self.overruled = list(before.overruled) if before else []
 
     def needed(self, tool: Tool) -> bool:
         return self._request.approve_destructive and may_destroy(tool)
 
     def rejected(self, step: Step) -> bool:
         return self.words.get(step.id) is False
+
+    def take(self, step: str, allowed: bool) -> None:
+        """The word on a step; its last word before it starts counts, but a no stands."""
+        if allowed and self.words.get(step) is False and workflow.patched(names.NO_STANDS):
+            self.overruled += [step] if step not in self.overruled else []
+        else:
+            self.words[step] = allowed
 
     def ask_anew(self, step: Step) -> None:
         """Forgets a yes that came before there was anything to see; a no stands."""
@@ -50,18 +58,26 @@ class Approvals:
         return _refused(step, tool) if self.rejected(step) else None
 
     def unheard(self, steps: Sequence[Step]) -> list[str]:
-        """A warning, where there were words on steps that the plan does not have."""
+        """Warnings, where there were words on steps that the plan does not have, or a yes after a no."""
         known = [step.id for step in steps]
-        strangers = [repr(name[:80]) for name in self.words if name not in known]
-        if not strangers:
-            return []
+        strangers = [name for name in self.words if name not in known]
         those = f"its steps are {', '.join(known)}" if known else "it has no steps"
-        return [f"approving or rejecting {', '.join(strangers[:5])} did nothing: the plan has no such step; {those}"]
+        warnings = []
+        if strangers:
+            told = f"approving or rejecting {_named(strangers)} did nothing"
+            warnings.append(f"{told}: the plan has no such step; {those}")
+        if self.overruled:
+            warnings.append(f"approving {_named(self.overruled)} did nothing: it came after a rejection, which stands")
+        return warnings
 
     def taken_back(self, step: Step, tool: Tool) -> StepOutcome | None:
         """How a step ends that was rejected after its approval, while it waited for its turn."""
         taken_back = self.needed(tool) and self.rejected(step) and workflow.patched(names.LAST_WORD)
         return _refused(step, tool) if taken_back else None
+
+
+def _named(steps: Sequence[str]) -> str:
+    return ", ".join(repr(name[:80]) for name in steps[:5])
 
 
 def _refused(step: Step, tool: Tool) -> StepOutcome:

@@ -117,8 +117,8 @@ class Run:
         )
 
     def approve(self, step: str, allowed: bool) -> None:
-        """Takes the word on a step that waits for approval; the last word before it starts counts."""
-        self._approvals.words[step] = allowed
+        """Takes the word on a step that waits for approval."""
+        self._approvals.take(step, allowed)
 
     def progress(self) -> Progress:
         """Where the run stands: for queries, so without results."""
@@ -289,4 +289,5 @@ class Run:
             approvals=self._approvals.words,
             filled=self._filled,
             asked=self._approvals.asked,
+            overruled=tuple(self._approvals.overruled),
         )
