@@ -17,14 +17,13 @@ from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
     InvalidInput,
-    ModelFailed,
-    ModelRefused,
     ModelUnavailable,
     NoCredit,
     ToolrouteError,
     Unauthorised,
 )
 from orchestrator.options import Options, model_key
+from orchestrator.replies import text_of, usage_of, well_formed, with_usage
 from orchestrator.scrub import LogFilter, Secrets
 from orchestrator.structured import Message, Shape, asked_as_schema, asked_in_words, read, repair
 
@@ -113,23 +112,23 @@ class Models:
                 error.usage = usage
                 raise
             usage += took
-            text = _text_of(answer, usage)
-            value, problems = read(text, shape, cut=answer.finish_reason == "length")
+            text, is_cut = text_of(answer, usage, max_output_tokens)
+            value, problems = read(text, shape, cut=is_cut)
             problems = problems if value is None else list(check(value))
             if value is not None and not problems:
                 return Reply(value=value, usage=usage, model=model)
             said = [*messages, {"role": "assistant", "content": text or "(nothing)"}, repair(problems)]
-        raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
+        raise with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
         self, model: str, messages: Sequence[Message], *, max_output_tokens: int = 2_000
     ) -> tuple[str, Usage]:
         """The answer as text; one that reached the limit is marked."""
         answer, usage = await self._complete(model, messages, None, max_output_tokens)
-        text = _text_of(answer, usage).strip()
-        if not text:
-            raise _with_usage(AnswerInvalid(f"model {model!r} answered nothing"), usage)
-        return (f"{text}\n[cut: the answer reached its limit]" if answer.finish_reason == "length" else text), usage
+        text, is_cut = text_of(answer, usage, max_output_tokens)
+        if not text.strip():
+            raise with_usage(AnswerInvalid(f"model {model!r} answered nothing"), usage)
+        return (f"{text.strip()}\n[cut: the answer reached its limit]" if is_cut else text.strip()), usage
 
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
@@ -177,7 +176,7 @@ class Models:
             async with asyncio.timeout(self._timeout_s):
                 with LogFilter(self._secrets):
                     completion = await self._open().chat.completions.create(**body)
-            return completion.choices[0], _usage_of(completion.usage)
+            return well_formed(completion.choices[0]), usage_of(completion.usage)
         except TimeoutError:
             told = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
             raise ModelUnavailable(told) from None
@@ -185,7 +184,7 @@ class Models:
             raise
         except openai.OpenAIError as error:
             raise self._told(error, model) from None
-        except (ValueError, TypeError, AttributeError, LookupError):
+        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError):
             told = f"the endpoint of model {model!r} answered something that is no chat completion"
             raise ModelUnavailable(told) from None
 
@@ -243,32 +242,6 @@ def _simpler(dialect: _Dialect, known: _Dialect, said: str, structured: bool) ->
         other = "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
         return replace(dialect, limit=other)
     return dialect
-
-
-def _text_of(answer: Any, usage: Usage) -> str:
-    message = answer.message
-    if refusal := getattr(message, "refusal", None):
-        raise _with_usage(ModelRefused(f"the model declined: {refusal[:300]}"), usage)
-    if answer.finish_reason == "content_filter":
-        raise _with_usage(ModelRefused("the endpoint's content filter stopped the answer"), usage)
-    return message.content or ""
-
-
-def _usage_of(given: Any) -> Usage:
-    """Provider's own figures; an endpoint that gives none counts nothing."""
-    if given is None:
-        return Usage()
-    details = getattr(given, "prompt_tokens_details", None)
-    return Usage(
-        input=given.prompt_tokens or 0,
-        output=given.completion_tokens or 0,
-        cached=getattr(details, "cached_tokens", None) or 0,
-    )
-
-
-def _with_usage(error: ModelFailed, usage: Usage) -> ModelFailed:
-    error.usage = usage
-    return error
 
 
 def _retry_after(error: Exception) -> float | None:

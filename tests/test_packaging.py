@@ -73,7 +73,7 @@ LAYERS = {
     "workflow side": "runs workflow workflows",
     "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
-    "connections sync planning planner structured llm deciding completing threads executors devserver",
+    "connections sync planning planner structured replies llm deciding completing threads executors devserver",
     "router": "router measuring",
     "faces": "activities resources plugin notices unlisted gateway mcp_server serving scripted testing",
     "command line": "cli __main__",
