@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from orchestrator.limits import BudgetReport, Limits
 
+LEAST_RESULT_TOKENS = 500
+"""Of a step's allowance, for its result, or half of a smaller limit: a call whose result is thrown away is no use."""
+
 
 class Verdict(StrEnum):
     """What the guard says to a step that wants to start."""
@@ -78,6 +81,16 @@ class Budget:
         if self.remaining + self.reserved > self.limits.max_tokens_per_step:
             return Grant(verdict=Verdict.WAIT, reason=self._reason(step))
         return Grant(verdict=Verdict.REFUSED, reason=self._reason(step))
+
+    def no_room(self, step: str, left: int) -> str:
+        """Why a step is not called whose allowance has so many tokens left for its result; nothing where they do."""
+        most = self.limits.max_tokens_per_step
+        if left >= min(LEAST_RESULT_TOKENS, most // 2):
+            return ""
+        return (
+            f"budget: of the {most:,} tokens that a step may take, the arguments of {step} leave {max(0, left):,} for "
+            "its result: give it less, or raise max_tokens_per_step"
+        )
 
     def settle(self, step: str, used: int) -> None:
         """Replaces the step's reservation by what it really used; more than was granted counts and is reported."""

@@ -39,6 +39,8 @@ ASKED_FIRST: Final = "toolroute.asked_first"
 """Patch of the run workflow: a yes before a step asks counts for nothing, whoever gave its arguments."""
 NO_STANDS: Final = "toolroute.no_stands"
 """Patch of the run workflow: a yes after a no counts for nothing."""
+ROOM_FOR_RESULT: Final = "toolroute.room_for_result"
+"""Patch of the run workflow: a step whose arguments leave its result no room is refused, not called."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

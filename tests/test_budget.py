@@ -123,6 +123,15 @@ def test_limits_that_are_no_numbers_are_refused_by_name_and_value(limits: dict[s
         Limits(**{name: value}).validate()
 
 
+@pytest.mark.parametrize(
+    ("most", "left", "fits"), [(16_000, 500, True), (16_000, 499, False), (50, 25, True), (50, 24, False), (1, 0, True)]
+)
+def test_a_step_needs_room_for_its_result(most: int, left: int, fits: bool) -> None:
+    reason = Budget(Limits(max_tokens_per_step=most)).no_room("s1", left)
+    assert (reason == "") is fits
+    assert fits or f"leave {left} for its result" in reason
+
+
 LIMITS = st.builds(
     Limits,
     max_total_tokens=st.integers(1, 200_000),

@@ -242,12 +242,15 @@ class Run:
         return await self._router.complete(request, heartbeat_timeout=heartbeat)
 
     async def _called(self, step: Step, tool: Tool, allowance: int) -> StepOutcome:
+        left = allowance - step.argument_tokens
+        if (reason := self._budget.no_room(step.id, left)) and workflow.patched(names.ROOM_FOR_RESULT):
+            return end(step, StepStatus.REFUSED, reason)
         call = ToolCall(
             tenant=self._decision.tenant if self._decision else self.request.tenant,
             tool=tool,
             arguments=step.arguments,
             idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id if self._plan else ''}:{step.id}",
-            max_result_tokens=max(0, allowance - step.argument_tokens),
+            max_result_tokens=max(0, left),
         )
         used = step.argument_tokens
         try:

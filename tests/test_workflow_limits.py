@@ -1,0 +1,25 @@
+"""What a run's limits keep it from, on a real Temporal server."""
+
+from temporalio.client import Client
+
+from orchestrator.limits import Limits
+from tests.running import Desk, plugin_over
+from tests.temporal import working
+from tests.test_workflow_run import Runner, statuses
+
+
+async def test_a_step_whose_arguments_leave_no_room_for_its_result_is_not_called(
+    temporal_address: str, task_queue: str
+) -> None:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    async with working(client, task_queue):
+        result, _ = await Runner(client, task_queue, desk).run(
+            "Add a note titled 'x'", arguments={"s1.body": "word " * 400}, limits=Limits(max_tokens_per_step=600)
+        )
+    assert statuses(result) == ["refused"]
+    assert result.steps[0].reason.startswith(
+        "budget: of the 600 tokens that a step may take, the arguments of s1 leave"
+    )
+    assert desk.calls == []
+    assert result.budget.settled == 0
