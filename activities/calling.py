@@ -6,6 +6,7 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.errors import OutcomeUnknown
 from orchestrator.exports import check_arguments
 from orchestrator.payloads import read_input
 from orchestrator.plans import ToolCall, ToolResult
@@ -20,11 +21,16 @@ class CallingActivities:
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, call: RawValue) -> ToolResult:
-        """ToolCall to the tool's answer, held to its tokens; a tool's own error is an answer too."""
+        """ToolCall to the tool's answer, held to its tokens; a tool's own error is an answer too.
+
+        What may not be called again is sent at most once, whatever the retry policy of whoever schedules it.
+        """
         with as_temporal_errors():
             asked = read_input(call, ToolCall)
         async with heartbeats():
             with as_temporal_errors(replayable=asked.replayable):
+                if activity.info().attempt > 1 and not asked.replayable:
+                    raise OutcomeUnknown(f"{asked.tool.key}: an earlier attempt was lost; it is not sent again")
                 return await self.resources.execute(asked)
 
     @activity.defn(name=names.CHECK_CALL)

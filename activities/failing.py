@@ -10,19 +10,20 @@ from orchestrator.runs.durable import MAX_MESSAGE, as_failure, brief
 
 
 @contextmanager
-def as_temporal_errors(*, replayable: bool = False) -> Iterator[None]:
-    """Raises ToolrouteErrors as ApplicationErrors; a lost answer is tried again only where that does no harm."""
+def as_temporal_errors(*, replayable: bool = True) -> Iterator[None]:
+    """Raises ToolrouteErrors as ApplicationErrors, which no retry policy tries again where that may do harm."""
     try:
         yield
     except ToolrouteError as error:
-        again = replayable if isinstance(error, OutcomeUnknown) else None
-        raise as_failure(error, retry=again) from _if_brief(error)
+        again = error.retry or isinstance(error, OutcomeUnknown)
+        raise as_failure(error, retry=again and replayable) from _if_brief(error)
     except FAULTS as error:
         raise ApplicationError(brief(str(error)), type=type(error).__name__, non_retryable=True) from _if_brief(error)
     except Exception as error:  # of an Executor of the user's own
-        if _if_brief(error):
+        if _if_brief(error) and replayable:
             raise
-        raise ApplicationError(brief(str(error)), type=type(error).__name__) from None
+        message, kind = brief(str(error)), type(error).__name__
+        raise ApplicationError(message, type=kind, non_retryable=not replayable) from _if_brief(error)
 
 
 def _if_brief(error: BaseException) -> BaseException | None:

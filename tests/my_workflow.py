@@ -9,7 +9,7 @@ from temporalio.common import RetryPolicy
 from orchestrator.errors import InvalidArguments
 from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest, Turn
-from orchestrator.plans import Plan, Progress, RunRequest
+from orchestrator.plans import Plan, Progress, RunRequest, ToolCall
 from orchestrator.workflow import ToolRouter
 
 
@@ -67,6 +67,18 @@ class Careless:
             return (await ToolRouter("org:1").route(RouteRequest(query=limits))).query
         total = Limits(max_total_tokens=limits["max_total_tokens"]) if "max_total_tokens" in limits else limits
         return (await ToolRouter("org:1").run(RunRequest(task="Read the file a.txt", limits=total))).answer
+
+
+@workflow.defn
+class Direct:
+    """Calls a tool by the activity's own name, as Temporal retries it by default."""
+
+    @workflow.run
+    async def run(self, call: ToolCall, seconds: float) -> str:
+        told: dict[str, Any] = await workflow.execute_activity(
+            "toolroute.call_tool", call, start_to_close_timeout=timedelta(seconds=seconds)
+        )
+        return str(told["text"])
 
 
 @workflow.defn
