@@ -1,5 +1,7 @@
 """Planning: an activity, so that a better planner does not break the histories of plans already made."""
 
+from dataclasses import replace
+
 from temporalio import activity
 from temporalio.common import RawValue
 
@@ -28,12 +30,20 @@ class PlanningActivities:
         """PlanRequest to steps bound to the Decision's matches; never searches."""
         with as_temporal_errors():
             asked = read_input(request, PlanRequest)
+            if activity.info().attempt > MODEL_TRIES:
+                asked = replace(asked, without_model=f"{MODEL_TRIES} attempts ended with their worker or out of time")
             async with heartbeats():
-                made = await make_plan(self.resources.models(), asked, give_up=_gives_up)
+                made = await make_plan(self.resources.models(), asked, give_up=_gives_up, within_s=_time_s())
             check_size(
                 "what the plan's steps are given as arguments", [s.arguments for s in made.steps], MAX_PLAN_BYTES
             )
             return made
+
+
+def _time_s() -> float | None:
+    """The seconds that a model has, so that what it took too long for is planned before Temporal's own timeout."""
+    whole = activity.info().start_to_close_timeout
+    return None if whole is None else 0.9 * whole.total_seconds()
 
 
 def _gives_up(error: ToolrouteError) -> bool:

@@ -4,6 +4,7 @@ The LLM route and the plan see the Decision's matches and nothing else of the ca
 back once; then, and when it cannot be reached, the deterministic plan stands, marked `none` and with the reason.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from orchestrator import context
 from orchestrator.completions import FILLING_TOKENS, Action, Choice, Usage
 from orchestrator.decision import Decision
-from orchestrator.errors import ModelRefused, ToolrouteError
+from orchestrator.errors import ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import Models, Reply
 from orchestrator.models import Turn
 from orchestrator.planner import finish, plan
@@ -59,25 +60,32 @@ async def choose(
         return _without_model(decision, arguments or {}, error)
 
 
-async def make_plan(models: Models | None, request: PlanRequest, *, give_up: GiveUp = lambda _: True) -> Plan:
+async def make_plan(
+    models: Models | None,
+    request: PlanRequest,
+    *,
+    give_up: GiveUp = lambda _: True,
+    within_s: float | None = None,
+) -> Plan:
     """The plan for a Decision: the model's, or the deterministic one with the reason in its warnings.
 
-    What a model declines is not planned without it either.
+    What a model declines is not planned without it either. All that it is asked may take `within_s` seconds.
     """
     request.validate()
     if models is None:
         return plan(request)
     if request.first is not None:
         return _filled_later(plan(request), request.first)
+    if request.without_model:
+        return _plan_without(request, request.without_model)
     try:
-        return await _planned(models, request)
+        return await _in_time(models, request, within_s)
     except ModelRefused as error:
         return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage or Usage())
     except ToolrouteError as error:
         if not give_up(error):
             raise
-        made = plan(request)
-        return replace(made, usage=_usage_of(error), warnings=(_why_without(error), *made.warnings))
+        return replace(_plan_without(request, error), usage=_usage_of(error))
 
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
@@ -159,6 +167,20 @@ def _after(turns: Sequence[Turn], query: str) -> str:
     return "\n".join(["Earlier turns, the latest last:", *said, "", f"The task now: {query}"])
 
 
+async def _in_time(models: Models, request: PlanRequest, within_s: float | None) -> Plan:
+    try:
+        async with asyncio.timeout(within_s):
+            return await _planned(models, request)
+    except TimeoutError:
+        where = f"model {models.plan_model!r} at {models.where}"
+        raise ModelUnavailable(f"{where} made no plan within {within_s:g} s: give plan_options more time") from None
+
+
+def _plan_without(request: PlanRequest, why: ToolrouteError | str) -> Plan:
+    made = plan(request)
+    return replace(made, warnings=(_why_without(why), *made.warnings))
+
+
 def _filled_later(made: Plan, first: Plan) -> Plan:
     """Steps that a further route gave a tool: what their text does not hold, the run's model fills."""
     unbound = {step.id for step in first.unbound}
@@ -189,5 +211,5 @@ def _usage_of(error: ToolrouteError | None) -> Usage:
     return (error.usage if error else None) or Usage()
 
 
-def _why_without(error: ToolrouteError) -> str:
-    return f"decided without a model: {error}"
+def _why_without(why: ToolrouteError | str) -> str:
+    return f"decided without a model: {why}"

@@ -44,8 +44,8 @@ class PlanRequest:
     """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
-    that plan's steps without a tool. A model reads the `conversation` before the task. Under `min_confidence` nothing
-    is planned: calling asks for more than suggesting.
+    that plan's steps without a tool. A model reads the `conversation` before the task; `without_model` says why none is
+    asked, where that is so. Under `min_confidence` nothing is planned: calling asks for more than suggesting.
     """
 
     decision: Decision
@@ -54,6 +54,7 @@ class PlanRequest:
     first: "Plan | None" = None
     min_confidence: float = 0.3
     conversation: tuple[Turn, ...] = ()
+    without_model: str = ""
 
     def validate(self) -> None:
         """Raises InvalidInput for settings out of range."""

@@ -88,11 +88,12 @@ class ToolRouter:
         first: Plan | None = None,
         min_confidence: float = 0.3,
         conversation: Sequence[Turn] = (),
+        without_model: str = "",
         **options: Unpack[Config],
     ) -> Plan:
         """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
 
-        A worker's language model reads the `conversation` before the task.
+        A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to.
         """
         turns = _turns(conversation)
         _check_size("the conversation before a plan", [turn.text for turn in turns])
@@ -105,6 +106,7 @@ class ToolRouter:
             first=first,
             min_confidence=min_confidence,
             conversation=turns,
+            without_model=without_model,
         )
         config: Config = {**self._plan, **options}
         return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)

@@ -29,6 +29,16 @@ class Assistant:
 
 
 @workflow.defn
+class Hasty:
+    """Gives the plan two seconds."""
+
+    @workflow.run
+    async def run(self, task: str) -> list[str]:
+        result = await ToolRouter("org:1", plan_options={"start_to_close_timeout": timedelta(seconds=2)}).run(task)
+        return [result.plan.model, result.answer, *result.warnings]
+
+
+@workflow.defn
 class OwnModel:
     """Calls what a model of its own chose, as that model's provider says it; a slip goes back to the model."""
 

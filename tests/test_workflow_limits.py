@@ -5,6 +5,7 @@ from temporalio.client import Client
 from orchestrator.limits import Limits
 from tests.running import Desk, plugin_over
 from tests.temporal import working
+from tests.test_workflow_model import assisted
 from tests.test_workflow_run import Runner, statuses
 
 
@@ -23,3 +24,11 @@ async def test_a_step_whose_arguments_leave_no_room_for_its_result_is_not_called
     )
     assert desk.calls == []
     assert result.budget.settled == 0
+
+
+async def test_where_no_step_may_start_no_model_is_paid_for_a_plan(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, []) as at:
+        result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
+    assert at.model.asked == []
+    assert statuses(result) == ["refused"]
+    assert result.warnings == ("decided without a model: the run's limits let no step start",)

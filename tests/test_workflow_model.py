@@ -4,23 +4,28 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.testing import ActivityEnvironment
 
 from orchestrator import names
+from orchestrator.activities.planning import PlanningActivities
 from orchestrator.limits import Limits
 from orchestrator.llm import Models
 from orchestrator.models import Turn
 from orchestrator.options import Options
-from orchestrator.plans import RunRequest, RunResult
+from orchestrator.plans import PlanRequest, RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
-from tests.my_workflow import FollowUp
+from tests.decisions import decision
+from tests.my_workflow import FollowUp, Hasty
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, replays, working
 
@@ -122,6 +127,31 @@ async def test_an_endpoint_that_is_down_is_tried_three_times_and_then_done_witho
     assert [str(step.status) for step in result.steps] == ["done", "done"]
     assert result.answer.splitlines()[0] == "s1 files:read_file: read_file a.txt"
     assert "HTTP 500" in result.warnings[0]
+
+
+async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(
+    temporal_address: str, task_queue: str
+) -> None:
+    async with assisted(temporal_address, task_queue, lambda _: Slow(3, "late")) as at:
+        own = f"{task_queue}-own"
+        async with working(at.client, own, workflows=[Hasty]):
+            handle = await at.client.start_workflow(
+                Hasty.run, "Read the file a.txt", id=f"own-{uuid4().hex[:8]}", task_queue=own
+            )
+            model, answer, warning = await asyncio.wait_for(handle.result(), 60)
+    assert (model, answer, len(at.model.asked)) == ("none", "read_file a.txt", 3)
+    assert "made no plan within 1.8 s: give plan_options more time" in warning
+
+
+async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
+    async with ScriptedModel([]) as model:
+        plugin = plugin_over(models=lambda: Models(Options(model="m", model_url=model.url), api_key=KEY))
+        environment = ActivityEnvironment()
+        environment.info = replace(environment.info, attempt=4)
+        request = DataConverter.default.payload_converter.to_payload(PlanRequest(decision=decision(TASK)))
+        plan = await environment.run(PlanningActivities(plugin.resources).plan, RawValue(request))
+    assert model.asked == []
+    assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
 
 
 @pytest.mark.parametrize("fault", [Fault(401), Fault(400), NO_CREDIT])

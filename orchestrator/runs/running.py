@@ -19,7 +19,7 @@ from orchestrator.budget import Budget
 from orchestrator.completions import CompleteRequest, Completion, Filled
 from orchestrator.decision import Decision
 from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
-from orchestrator.models import RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.plans import (
     Checkpoint,
     Plan,
@@ -31,6 +31,7 @@ from orchestrator.plans import (
     StepStatus,
     ToolCall,
 )
+from orchestrator.runs import preparing
 from orchestrator.runs.approving import Approvals
 from orchestrator.runs.assisted import answer, fill
 from orchestrator.runs.durable import as_failures, call_config, call_tool
@@ -59,7 +60,7 @@ class Run:
         self._phase = "routing"
         self._decision = done.decision if done else None
         self._plan = done.plan if done else None
-        self._extra = list(done.extra_routes) if done else []
+        self._extra = done.extra_routes if done else ()
         self._outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
         self._approvals = Approvals(request)
         self._filled = dict(done.filled) if done else {}
@@ -112,7 +113,7 @@ class Run:
             steps=outcomes,
             budget=self._budget.report(),
             answer=said.text,
-            extra_routes=tuple(self._extra),
+            extra_routes=self._extra,
             warnings=(*plan.warnings, *self._approvals.unheard(plan.steps), *said.warnings),
         )
 
@@ -127,34 +128,14 @@ class Run:
         return Progress(phase=self._phase, steps=tuple(told), budget=self._budget.report())
 
     async def _prepare(self) -> tuple[Decision, Plan]:
-        """The Decision and the Plan: one route, and one more only for steps that asked outside its matches."""
+        """The Decision and the Plan, those of the Checkpoint where there is one."""
         if self._decision is None:
-            self._decision = await self._router.route(self._route_request(self.request.task))
+            self._decision = await preparing.route(self._router, self.request, self.request.task)
         self._phase = "planning"
         if self._plan is None:
-            planned = partial(
-                self._router.plan, arguments=self.request.arguments, min_confidence=self.request.min_confidence
-            )
-            plan = await planned(self._decision, conversation=self.request.conversation)
-            if plan.unbound:
-                task = "; ".join(step.task for step in plan.unbound)
-                self._extra.append(await self._router.route(self._route_request(task)))
-                plan = await planned(self._extra[-1], first=plan)
-            self._plan = plan
-            self._budget.charge(plan.usage.total)
+            self._plan, self._extra = await preparing.plan(self._router, self.request, self._decision, self._budget)
+            self._budget.charge(self._plan.usage.total)
         return self._decision, self._plan
-
-    def _route_request(self, task: str) -> RouteRequest:
-        request = self.request
-        return RouteRequest(
-            query=task,
-            tenant=request.tenant or self._router.tenant,
-            limit=request.limit,
-            conversation=request.conversation,
-            filters=request.filters,
-            route_hint=request.route_hint,
-            coverage=request.coverage,
-        )
 
     async def _carry_out(self, step: Step) -> None:
         """One step from waiting to its outcome; no outcome when the run stops before it starts."""
@@ -288,7 +269,7 @@ class Run:
             outcomes=hold_together(self._outcomes.values()),
             settled=self._budget.settled,
             warnings=self._budget.warnings,
-            extra_routes=tuple(self._extra),
+            extra_routes=self._extra,
             approvals=self._approvals.words,
             filled=self._filled,
             asked=self._approvals.asked,
