@@ -272,8 +272,8 @@ class Progress:
 class RunResult:
     """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
 
-    `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` tell
-    where a model that was named had no part.
+    `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` are
+    those of routing, of the plan, of approvals that did nothing, and of a model that had no part in the answer.
     """
 
     decision: Decision

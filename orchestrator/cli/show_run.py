@@ -44,7 +44,8 @@ def show_run(result: RunResult) -> None:
     budget = result.budget
     line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
     out.print(Text(line, style="dim"))
-    _print_model(out, result.plan, result.warnings)
+    told = result.decision.warnings
+    _print_model(out, result.plan, [warning for warning in result.warnings if warning not in told])
     show_warnings(out, budget.warnings)
     out.print()
     out.print(Text(result.answer))

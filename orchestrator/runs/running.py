@@ -107,6 +107,8 @@ class Run:
         said = await answer(plan, outcomes, self.request.limits.reserve_for_synthesis, self._complete)
         self._budget.charge(said.tokens)
         self._phase = "done"
+        routed = [warning for found in (decision, *self._extra) for warning in found.warnings]
+        unheard = self._approvals.unheard(plan.steps)
         return RunResult(
             decision=decision,
             plan=plan,
@@ -114,7 +116,7 @@ class Run:
             budget=self._budget.report(),
             answer=said.text,
             extra_routes=self._extra,
-            warnings=(*plan.warnings, *self._approvals.unheard(plan.steps), *said.warnings),
+            warnings=tuple(dict.fromkeys((*routed, *plan.warnings, *unheard, *said.warnings))),
         )
 
     def approve(self, step: str, allowed: bool) -> None:
