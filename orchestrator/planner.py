@@ -63,7 +63,8 @@ def plan(request: PlanRequest) -> Plan:
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
         bound = bound[:MAX_STEPS]
-    return finish(request, _steps(bound, request.arguments), tuple(reasons))
+    made = finish(request, _steps(bound, request.arguments), tuple(reasons))
+    return replace(made, warnings=(*reasons[1:], *made.warnings))  # What is left out is no mere reason.
 
 
 def _needed(request: PlanRequest) -> float:

@@ -73,7 +73,7 @@ class Plan:
     """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner.
 
     `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
-    why a model that was named had no part in it, and which given arguments no step takes.
+    why a model that was named had no part in it, which given arguments no step takes, and what of the task is left out.
     """
 
     id: str

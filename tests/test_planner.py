@@ -152,6 +152,12 @@ def test_given_arguments_that_the_tool_cannot_take_are_told_and_those_that_it_ca
     assert plan(PlanRequest(decision=waits, arguments=given)).warnings == (told,)
 
 
+def test_what_a_plan_leaves_out_of_a_long_task_is_a_warning() -> None:
+    made = planned(", then ".join(f"read the file a{number}.txt" for number in range(25)))
+    assert len(made.steps) == 20
+    assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest as another task",)
+
+
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
     one, other = (planned("What time is it in UTC?") for _ in range(2))
     salted = plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other"))
