@@ -7,6 +7,7 @@ worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from orchestrator.router import Router
 
 NAME = "toolroute.OrchestratorPlugin"
+GRACE = timedelta(seconds=30)
+"""What calls under way get to end in when a worker stops; Temporal's own default stops them at once."""
 _PASSED = ("orchestrator", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 """What the sandbox lets through: this package, and what checks arguments against a schema (`Decision.resolve`)."""
 
@@ -91,7 +94,10 @@ class OrchestratorPlugin(SimplePlugin):
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """See SimplePlugin; a second plugin with settings of its own on the same worker is an error."""
+        """See SimplePlugin; a second plugin with settings of its own on the same worker is an error.
+
+        A worker whose graceful_shutdown_timeout is zero, the SDK's default, gives calls under way 30 seconds to end.
+        """
         if self._registers:
             others = {_owner(function) for function in config.get("activities") or ()} - {None, self.resources}
             if others:
@@ -99,6 +105,7 @@ class OrchestratorPlugin(SimplePlugin):
                     "this worker has two OrchestratorPlugins, its own and its client's: give one plugin to the client, "
                     "or the same object to both; for other settings use another client or register=False"
                 )
+            config["graceful_shutdown_timeout"] = config.get("graceful_shutdown_timeout") or GRACE
         return super().configure_worker(config)
 
     def _with_activities(self, existing: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:

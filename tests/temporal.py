@@ -5,6 +5,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ def task_queue() -> str:
 @asynccontextmanager
 async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIterator[Worker]:
     """A worker whose workflows are replayed from their history at every task."""
-    settings = {"max_cached_workflows": 0, "deployment_config": DEPLOYMENT, **settings}
+    stops = {"graceful_shutdown_timeout": timedelta(milliseconds=1)}
+    settings = {"max_cached_workflows": 0, "deployment_config": DEPLOYMENT, **stops, **settings}
     async with Worker(client, task_queue=task_queue, **settings) as worker:
         yield worker
 

@@ -2,6 +2,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -248,6 +249,14 @@ def test_the_sandbox_lets_the_package_through_and_other_runners_stay() -> None:
     assert "orchestrator" in runner.restrictions.passthrough_modules
     mine = UnsandboxedWorkflowRunner()
     assert plugin.configure_worker({"workflow_runner": mine})["workflow_runner"] is mine
+
+
+@pytest.mark.parametrize("register", [True, False])
+def test_calls_under_way_have_time_to_end_when_a_worker_stops(register: bool) -> None:
+    plugin = OrchestratorPlugin(register=register)
+    stopping = [plugin.configure_worker({"graceful_shutdown_timeout": timedelta(seconds=s)}) for s in (0, 5)]
+    given = [config["graceful_shutdown_timeout"].total_seconds() for config in stopping]
+    assert given == ([30, 5] if register else [0, 5])
 
 
 def test_what_contradicts_itself_fails_where_it_is_written() -> None:

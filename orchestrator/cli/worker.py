@@ -109,7 +109,7 @@ def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **l
     return Worker(
         client,
         task_queue=task_queue,
-        graceful_shutdown_timeout=timedelta(seconds=grace_s),
+        graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # for zero the plugin has a default
         max_heartbeat_throttle_interval=timedelta(seconds=3),  # a call hears of its cancellation with a heartbeat
         deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
         **limits,  # type: ignore[arg-type]
