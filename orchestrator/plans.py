@@ -261,11 +261,12 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands. `phase` is routing, planning, running, answering or done."""
+    """Where a run stands. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
 
     phase: str
     steps: tuple[StepProgress, ...]
     budget: BudgetReport
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,6 +129,25 @@ async def test_no_input_at_all_fails_at_once_too(stranger: Client, task_queue: s
     assert "give one JSON object" in why_failed(failure.value.cause)[1]
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"task": "Read the file a.txt"}, "UnknownTenant"),
+        ({"task": "Read the file a.txt", "tenant": "org:1", "limit": "many"}, "InvalidInput"),
+        ({"task": "x" * 200_000, "tenant": "org:1"}, "PayloadTooLarge"),
+    ],
+)
+async def test_the_progress_of_a_run_that_failed_says_so_and_why(
+    stranger: Client, task_queue: str, given: dict[str, Any], kind: str
+) -> None:
+    handle = await stranger.start_workflow(RUN, given, id=uuid.uuid4().hex, task_queue=task_queue)
+    with pytest.raises(WorkflowFailureError):
+        await asyncio.wait_for(handle.result(), 30)
+    progress: Any = await handle.query("toolroute.progress")
+    assert progress["phase"] == "failed"
+    assert progress["reason"].startswith(f"{kind}: ")
+
+
 @pytest.mark.parametrize("word", [(), (None,), (1, {"step": "s1"}), (["s1"],)])
 async def test_a_word_that_names_no_step_is_no_word_and_holds_nothing_up(
     stranger: Client, task_queue: str, word: tuple[Any, ...]

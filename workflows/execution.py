@@ -5,6 +5,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
+from temporalio.exceptions import FailureError
 
 from orchestrator import names
 from orchestrator.errors import InvalidInput
@@ -34,6 +35,13 @@ class RunWorkflow:
 
     @workflow.run
     async def run(self, given: RawValue = NOTHING) -> RunResult:
+        try:
+            return await self._ended(given)
+        except FailureError as error:
+            self._run.failed(error)
+            raise
+
+    async def _ended(self, given: RawValue) -> RunResult:
         if self._broken:
             raise as_failure(self._broken)
         if self._misnamed and workflow.patched(names.ALL_NAMES_READ):

@@ -34,8 +34,8 @@ from orchestrator.plans import (
 from orchestrator.runs import preparing
 from orchestrator.runs.approving import Approvals
 from orchestrator.runs.assisted import answer, fill
-from orchestrator.runs.durable import as_failures, call_config, call_tool
-from orchestrator.runs.ending import answered, broke, cannot_start, end, standing, was_cancelled
+from orchestrator.runs.durable import as_failures, call_config, call_tool, why_failed
+from orchestrator.runs.ending import MAX_REASON, answered, broke, cannot_start, end, standing, was_cancelled
 from orchestrator.runs.slots import Slots
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Run:
         self.request, self._router, self.started = request, router, 0
         self._config = call_config(request, call_options)
         self._should_stop = should_stop or (lambda: False)
-        self._phase = "routing"
+        self._phase, self._reason = "routing", ""
         self._decision = done.decision if done else None
         self._plan = done.plan if done else None
         self._extra = done.extra_routes if done else ()
@@ -83,9 +83,15 @@ class Run:
                 check_size("the task", self.request.task, MAX_TASK_BYTES)
                 return await self._advance()
         except (FailureError, asyncio.CancelledError) as error:
-            if was_cancelled(error):
-                self._phase = "done"
+            self.failed(error)
             raise
+
+    def failed(self, error: BaseException) -> None:
+        """Notes for the progress that the run is over, and why unless it was cancelled."""
+        if was_cancelled(error):
+            self._phase = "done"
+        else:
+            self._phase, self._reason = "failed", ": ".join(why_failed(error))[:MAX_REASON]
 
     async def _advance(self) -> RunResult | Checkpoint:
         decision, plan = await self._prepare()
@@ -127,7 +133,7 @@ class Run:
         """Where the run stands: for queries, so without results."""
         steps = self._plan.steps if self._plan else ()
         told = (standing(s, self._status.get(s.id), self._outcomes.get(s.id), self._filled.get(s.id)) for s in steps)
-        return Progress(phase=self._phase, steps=tuple(told), budget=self._budget.report())
+        return Progress(phase=self._phase, steps=tuple(told), budget=self._budget.report(), reason=self._reason)
 
     async def _prepare(self) -> tuple[Decision, Plan]:
         """The Decision and the Plan, those of the Checkpoint where there is one."""
