@@ -22,11 +22,20 @@ from orchestrator import names
 from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
 from orchestrator.errors import UnknownTool
-from orchestrator.held import MAX_INPUT_BYTES, MAX_PLAN_BYTES, check_size
+from orchestrator.held import MAX_PLAN_BYTES
 from orchestrator.models import RouteRequest, Turn, turns_of
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
-from orchestrator.runs.durable import MODEL_RETRY, RETRY, as_failure, as_failures, call_config, call_tool
+from orchestrator.runs.durable import (
+    MODEL_RETRY,
+    RETRY,
+    as_failure,
+    as_failures,
+    call_config,
+    call_tool,
+    check_given,
+    check_kind,
+)
 from orchestrator.runs.keys import occurrence
 from orchestrator.runs.running import Run
 
@@ -72,11 +81,12 @@ class ToolRouter:
 
         A bare text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
         """
+        check_kind("request", request, (str, RouteRequest), "the task as text, or a RouteRequest")
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant=self.tenant, conversation=_turns(conversation))
         elif conversation:
             request = replace(request, conversation=_turns(conversation))
-        _check_size("the query with its conversation", asdict(request))
+        check_given("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
 
@@ -95,10 +105,14 @@ class ToolRouter:
 
         A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to.
         """
+        check_kind("decision", decision, Decision, "what `route` gave")
+        check_kind("arguments", arguments or {}, Mapping, "an object of names and values")
         turns = _turns(conversation)
-        _check_size("the conversation before a plan", [turn.text for turn in turns])
+        for turn in turns:
+            check_kind("a turn of the conversation", turn, Turn, "Turn(text=...)")
+        check_given("the conversation before a plan", [turn.text for turn in turns])
         given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
-        _check_size("what the plan is given as arguments", given, MAX_PLAN_BYTES)
+        check_given("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         request = PlanRequest(
             decision=decision,
             arguments=dict(arguments or {}),
@@ -113,7 +127,8 @@ class ToolRouter:
 
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
         """One call of the worker's language model: arguments out of results, or an answer out of them."""
-        _check_size("the results for a model", request.results)
+        check_kind("request", request, CompleteRequest, "a CompleteRequest")
+        check_given("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
         raw = await workflow.execute_activity(names.COMPLETE, request, result_type=RawValue, **config)
         return read(raw, Completion)
@@ -129,6 +144,8 @@ class ToolRouter:
     ) -> ToolResult:
         """Calls one of the Decision's tools, by `server:name`. The call's key is the same over all its attempts and a
         reset, and another one for an equal call and in what the workflow continues as."""
+        check_kind("decision", decision, Decision, "what `route` gave")
+        check_kind("arguments", arguments or {}, Mapping, "an object of names and values")
         found = decision.tool(tool)
         if found is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
@@ -144,6 +161,7 @@ class ToolRouter:
 
     async def run(self, request: RunRequest | str, **options: Unpack[Config]) -> RunResult:
         """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls."""
+        check_kind("request", request, (str, RunRequest), "the task as text, or a RunRequest")
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
         with as_failures():
@@ -165,8 +183,3 @@ class ToolRouter:
 def _turns(conversation: Sequence[Turn]) -> tuple[Turn, ...]:
     with as_failures():
         return turns_of(conversation)
-
-
-def _check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
-    with as_failures():
-        check_size(what, value, limit)

@@ -1,6 +1,7 @@
 """A user's own workflow, as in the README: no pass-through, no activity of theirs, fifteen lines."""
 
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 from temporalio import workflow
@@ -77,6 +78,24 @@ class Careless:
             return (await ToolRouter("org:1").route(RouteRequest(query=limits))).query
         total = Limits(max_total_tokens=limits["max_total_tokens"]) if "max_total_tokens" in limits else limits
         return (await ToolRouter("org:1").run(RunRequest(task="Read the file a.txt", limits=total))).answer
+
+
+@workflow.defn
+class Mistaken:
+    """Gives a ToolRouter what its type hints do not allow."""
+
+    @workflow.run
+    async def run(self, mistake: str) -> None:
+        router: Any = ToolRouter("org:1")
+        if mistake.startswith("run"):
+            await router.run({"task": "Read the file a.txt"} if mistake == "run an object" else None)
+        decision = await router.route("Read the file a.txt")
+        if mistake == "plan nothing":
+            await router.plan(None)
+        if mistake == "plan after texts":
+            await router.plan(decision, conversation=["hi"])
+        values = {"call with a list": ["a.txt"], "call with a date": {"path": date(2026, 1, 1)}}
+        await router.call(decision, "files:read_file", values.get(mistake, {"path": Decimal("1.5")}))
 
 
 @workflow.defn

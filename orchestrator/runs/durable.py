@@ -6,10 +6,12 @@ is given one attempt, and another only where the failure says that nothing was s
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
@@ -25,10 +27,17 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors, names
-from orchestrator.errors import ModelUnavailable, OutcomeUnknown, ToolFailed, ToolrouteError, Unavailable
-from orchestrator.held import as_result, check_size, hold_roughly
+from orchestrator.errors import (
+    InvalidInput,
+    ModelUnavailable,
+    OutcomeUnknown,
+    ToolFailed,
+    ToolrouteError,
+    Unavailable,
+)
+from orchestrator.held import MAX_INPUT_BYTES, as_result, check_bytes, hold_roughly
 from orchestrator.models import Kind
-from orchestrator.payloads import read
+from orchestrator.payloads import read, size_of
 from orchestrator.plans import RunRequest, ToolCall, ToolResult
 
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
@@ -77,6 +86,30 @@ def brief(message: str) -> str:
     return f"{message[:MAX_MESSAGE]} [cut: {len(message) - MAX_MESSAGE:,} characters left out]"
 
 
+def check_kind(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
+    """Fails at once for what a workflow's own code gave by mistake: any other error would leave it stuck."""
+    if not isinstance(value, kind):
+        raise as_failure(InvalidInput(f"{name}={value!r:.80}: give {wanted}"))
+
+
+def check_given(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
+    """Fails at once where an activity cannot be given the value: it is too large, or no data converter writes it."""
+    with as_failures():
+        check_bytes(what, _size(what, value), limit)
+
+
+def _size(what: str, value: Any) -> int:
+    """Bytes of JSON; what plain JSON has no form for is the workflow's own data converter's."""
+    with suppress(TypeError, ValueError, RecursionError):
+        return len(json.dumps(value))
+    try:
+        return size_of(value)
+    except Exception as error:
+        raise InvalidInput(
+            f"{what} cannot be written as JSON ({error!r:.200}): give texts, numbers and lists"
+        ) from None
+
+
 def call_config(request: RunRequest, given: workflow.ActivityConfig | None = None) -> workflow.ActivityConfig:
     """A run's timeouts for its calls, and whatever the caller of `ToolRouter` chose over them."""
     config = workflow.ActivityConfig(
@@ -89,8 +122,7 @@ def call_config(request: RunRequest, given: workflow.ActivityConfig | None = Non
 
 async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
     """The tool's answer. Raises ActivityError, ChildWorkflowError or ApplicationError; `why_failed` reads them."""
-    with as_failures():
-        check_size(f"what {call.tool.key!r} is given as arguments", call.arguments)
+    check_given(f"what {call.tool.key!r} is given as arguments", call.arguments)
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         return await _call_workflow(call, config)
     for number in range(1, TRIES + 1):
