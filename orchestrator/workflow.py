@@ -160,7 +160,10 @@ class ToolRouter:
         return await call_tool(call, call_config(RunRequest(task=decision.query), {**self._call, **options}))
 
     async def run(self, request: RunRequest | str, **options: Unpack[Config]) -> RunResult:
-        """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls."""
+        """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls.
+
+        Of runs at the same time only the latest is heard by `progress` and `approve`: give each a ToolRouter of its own.
+        """
         check_kind("request", request, (str, RunRequest), "the task as text, or a RunRequest")
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
