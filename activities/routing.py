@@ -4,6 +4,7 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
@@ -22,5 +23,6 @@ class RoutingActivities:
         """The Decision for a RouteRequest; fails without retry for bad input or an unknown tenant."""
         with as_temporal_errors():
             asked = read_request(request, RouteRequest)
-            router = await self.resources.router()
-            return await router.route(asked)
+            async with heartbeats():
+                router = await self.resources.router()
+                return await router.route(asked)

@@ -28,7 +28,7 @@ from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
 from orchestrator.runs.durable import (
     MODEL_RETRY,
-    RETRY,
+    PATIENT,
     as_failure,
     as_failures,
     call_config,
@@ -45,7 +45,9 @@ Config = workflow.ActivityConfig
 MODEL_CALL = Config(
     start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
 )
-DEFAULT = Config(start_to_close_timeout=timedelta(seconds=60), retry_policy=RETRY)
+DEFAULT = Config(
+    start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=20), retry_policy=PATIENT
+)
 
 
 class ToolRouter:
@@ -69,7 +71,7 @@ class ToolRouter:
     ) -> None:
         self.tenant = tenant
         self._route: Config = {**DEFAULT, **(route_options or {})}
-        self._plan: Config = {**MODEL_CALL, "retry_policy": RETRY, **(plan_options or {})}
+        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(plan_options or {})}
         self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
@@ -162,7 +164,7 @@ class ToolRouter:
     async def run(self, request: RunRequest | str, **options: Unpack[Config]) -> RunResult:
         """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls.
 
-        Of runs at the same time only the latest is heard by `progress` and `approve`: give each a ToolRouter of its own.
+        Of runs at the same time `progress` and `approve` reach the latest: give each a ToolRouter of its own.
         """
         check_kind("request", request, (str, RunRequest), "the task as text, or a RunRequest")
         if isinstance(request, str):

@@ -1,12 +1,18 @@
 import asyncio
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.testing import ActivityEnvironment
 
 from orchestrator import names
+from orchestrator.activities.routing import RoutingActivities
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.executors import Executor
@@ -17,7 +23,7 @@ from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Careless, Insistent, OwnModel, Patient, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Careless, FollowUp, Insistent, OwnModel, Patient, Publish, Stubborn
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, child_of, replays, until, working
 
@@ -34,6 +40,31 @@ async def test_a_decision_comes_back_whole_and_replays(temporal_address: str, ta
         assert decision.tool("files:read_file") in ALL
         assert await activities_of(handle) == [names.ROUTE]
         await replays(await handle.fetch_history(), [RouteWorkflow])
+
+
+async def test_routing_and_planning_outlast_a_restart_of_what_they_need(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[FollowUp]):
+        handle = await client.start_workflow(
+            FollowUp.run, args=["Read the file a.txt", []], id=uuid4().hex, task_queue=task_queue
+        )
+        await handle.result()
+        events = (await handle.fetch_history()).events
+    asked = [event.activity_task_scheduled_event_attributes for event in events]
+    for given in [one for one in asked if one.activity_type.name]:
+        waits_s = [min(10, 0.5 * 2**number) for number in range(given.retry_policy.maximum_attempts - 1)]
+        assert 300 < sum(waits_s) < 900
+        assert 0 < given.heartbeat_timeout.ToTimedelta().total_seconds() <= 20
+
+
+async def test_a_slow_route_says_that_it_lives() -> None:
+    beats: list[object] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *_: beats.append(1)
+    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=3))
+    request = DataConverter.default.payload_converter.to_payload(RouteRequest(query="Read a.txt", tenant=TENANT))
+    await environment.run(RoutingActivities(plugin_over().resources).route, RawValue(request))
+    assert beats
 
 
 async def test_the_router_inside_a_users_own_workflow(temporal_address: str, task_queue: str) -> None:

@@ -41,7 +41,13 @@ from orchestrator.payloads import read, size_of
 from orchestrator.plans import RunRequest, ToolCall, ToolResult
 
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
-"""For everything that may run again: about 25 s of trying."""
+"""For calls that may run again: about 25 s of trying."""
+
+PATIENT = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=60
+)
+"""For routing and planning: about 10 minutes of trying, in which a store or an endpoint may be restarted. Counted in
+attempts, since a time limit would also count the time in which no worker is up."""
 
 MODEL_RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=3
