@@ -16,7 +16,7 @@ from tests.running import plugin_over
 from tests.temporal import working
 
 TEXT = (ROOT / "docs" / "temporal.md").read_text()
-WORKFLOW, PLUGIN = python_of("docs/temporal.md")
+WORKFLOW, PLUGIN, START = python_of("docs/temporal.md")
 
 
 async def test_the_workflow_of_the_page_runs(
@@ -25,9 +25,22 @@ async def test_the_workflow_of_the_page_runs(
     page = _as_module(WORKFLOW, tmp_path, monkeypatch)
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, task_queue, workflows=[page["Desk"]]):
-        for task, answer in (("Read the file a.txt", "read_file a.txt"), ("Read the file", "1 part in the task")):
+        for task, answer in (
+            ("Read the file a.txt", "read_file a.txt"),
+            ("Read the file", "say path for files:read_file"),
+        ):
             told = await client.execute_workflow(page["Desk"].run, task, id=uuid4().hex, task_queue=task_queue)
             assert told == answer
+
+
+async def test_the_run_of_the_page_is_started_and_read(
+    temporal_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = _as_module(START, tmp_path, monkeypatch)
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, names.TASK_QUEUE):
+        result = await page["carry_out"](client, "Read the file a.txt")
+    assert [str(step.status) for step in result.steps] == ["done"]
 
 
 def test_the_plugin_of_the_page_can_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
