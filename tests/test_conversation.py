@@ -17,6 +17,7 @@ from tests.catalogues import sample
 from tests.command_line import Run
 from tests.running import TENANT, plugin_over
 from tests.temporal import working
+from tests.test_cases import catalogue as cases
 
 PULLS = "list the open pull requests of acme/api"
 KNOWN = {"repo", "book", "desk", "restart", "weather"}
@@ -46,7 +47,21 @@ def test_a_follow_up_that_asks_for_nothing_new_means_the_turn_before(query: str)
     assert meant(query, [Turn(text=PULLS), Turn(text="Three.", role="assistant")], KNOWN).text == PULLS
 
 
-@pytest.mark.parametrize("query", ["merge it", "do the same for the other repo", "and the closed ones?", "那上海呢"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "merge it",
+        "do the same for the other repo",
+        "and the closed ones?",
+        "那上海呢",
+        "restart that",
+        "restart that one",
+        "restart those two",
+        "restart that tomorrow",
+        "get that restarted",
+        "this weather?",
+    ],
+)
 def test_a_follow_up_that_asks_for_little_leans_on_the_turn_before(query: str) -> None:
     found = meant(query, [Turn(text=PULLS)], KNOWN)
     assert (found.text, found.earlier) == (query, ((PULLS, LEANING),))
@@ -60,6 +75,9 @@ def test_a_follow_up_that_asks_for_little_leans_on_the_turn_before(query: str) -
         "send it to the customers of last year with a discount code",
         "thank you, that was great",
         "weather",
+        "restart that service",
+        "restart those failed services",
+        "close this PR",
     ],
 )
 def test_a_turn_that_stands_alone_is_routed_alone(query: str) -> None:
@@ -121,6 +139,15 @@ async def test_a_change_of_topic_wins_and_used_tools_stay_available(router: Rout
     assert keys(within) == [*keys(alone)[:9], "github:list_pull_requests"]
     assert (within.confidence, within.recommended) == (alone.confidence, alone.recommended)
     assert within.matches[-1].why.startswith("used earlier in this conversation; ")
+
+
+@pytest.mark.parametrize("asked", ["mail this to Ana", "post this to the team channel", "translate this contract"])
+async def test_a_complete_request_that_points_does_not_go_back_to_the_tool_used_before(asked: str) -> None:
+    async with Router(cases()) as router:
+        first = await router.route("refund the charge ch_3PqX in full")
+        within = await router.route(asked, conversation=[first.turn(first.recommended[0])])
+        assert first.recommended == ("payments:refund_payment",)
+        assert within.matches[0].tool.key != "payments:refund_payment"
 
 
 async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router) -> None:

@@ -15,8 +15,9 @@ MAX_TURNS = 8
 """So many earlier turns are read."""
 MAX_CHARS = 2_000
 """A longer earlier text is a pasted document: no request that a later turn would mean."""
-LEANING = 0.6
-"""What the terms of the turn before weigh beside a query's own, which say what is wanted of it."""
+LEANING = 0.4
+"""What the terms of the turn before weigh beside a query's own, which say what is wanted of it. At 0.6 they outweighed
+a request of one word ("mail this to Ana" behind a refund)."""
 MOST_OWN = 2
 """A query with more content words of its own stands alone, unless it says "the same"."""
 MOST_OWN_OF_SAME = 6
@@ -42,6 +43,9 @@ _SAME = frozenset(
 _POINTING = frozenset(
     "it its that this those these them they one ones there first second third last previous former latter next".split()
 )
+_NO_NOUN = frozenset("two three four five back along instead soon later today tonight tomorrow here there".split())
+"""Content words behind "this" or "those" that are not what it points at ("send that tomorrow", "cancel those two")."""
+_DETERMINED = re.compile(r"\b(?:this|that|these|those)\s+(\w+)", re.IGNORECASE)
 _PARTICLES = frozenset(
     """please well do does go ahead make sure ok okay yes now what about how und oder fur das der die den dem ein eine
     einen im auf mit von zu bitte el la los las un una en de del para por con y o al le les des du au aux pour dans sur
@@ -99,11 +103,26 @@ def _own_words_if_leaning(query: str, known: Container[str]) -> list[str] | None
         return None
     if _SAME_UNSPACED.search(query) or any(word in _SAME for word in words):
         return own if len(own) <= MOST_OWN_OF_SAME else None
-    points = _OPENER.match(query) or _CLOSER.search(query) or any(word in _POINTING for word in words)
+    points = _OPENER.match(query) or _CLOSER.search(query) or _points(query)
     if points or (_AGREED.match(query) and not own):
         return own if len(own) <= MOST_OWN else None
     values_only = 0 < len(words) <= MOST_OWN and all(stem(word) and stem(word) not in known for word in words)
     return [] if values_only else None
+
+
+def _points(query: str) -> bool:
+    """Whether it says what it means by a pointing word. "This" before a noun ("restart that service") is none where
+    something is asked of that noun: the request is complete."""
+    rest = _DETERMINED.sub(lambda found: " " if _is_noun(found[1]) else found[0], query)
+    asks = rest == query or _own_words(rest)
+    return any(word in _POINTING for word in split_words(rest if asks else query))
+
+
+def _is_noun(word: str) -> bool:
+    """Whether the word behind "this" may be what it points at: no adverb, and not what is said of it ("get that
+    fixed")."""
+    word = word.lower()
+    return bool(stem(word)) and not (word in _NOT_OWN or word in _NO_NOUN or word.endswith(("ly", "ed")))
 
 
 def _own_words(query: str) -> list[str]:
