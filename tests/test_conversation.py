@@ -1,6 +1,7 @@
 """Conversation: what a follow-up means, which tools stay available, and an offer whose bytes stay the same."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -129,6 +130,14 @@ async def test_tools_found_later_are_appended(router: Router) -> None:
     assert later.offered[:4] == first.offered
     assert later.recommended[0].startswith("slack:")
     assert json.dumps(later.tools())[:-1].startswith(json.dumps(first.tools())[:-1])
+
+
+async def test_a_new_topic_starts_a_new_offer_best_first(router: Router) -> None:
+    first, asked = await router.route(PULLS), "what is the weather in Rome right now"
+    shared = (await router.route(asked)).matches[-1].tool.key
+    within = await router.route(asked, conversation=[replace(first.turn(), offered=(shared, *first.offered))])
+    assert shared in keys(within)
+    assert list(within.offered) == keys(within)
 
 
 async def test_a_change_of_topic_wins_and_used_tools_stay_available(router: Router) -> None:

@@ -35,8 +35,9 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     candidates = _matches(outcome, ranked, overlap)
     if not outcome.explicit.wanted and outcome.covering is None:
         candidates = select.spread(candidates, outcome.limit)
+    offered: tuple[str, ...] = ()
     if outcome.request.conversation:
-        candidates = _in_conversation(outcome, candidates, nothing_fits=stage is Stage.NONE)
+        candidates, offered = _in_conversation(outcome, candidates, nothing_fits=stage is Stage.NONE)
     if outcome.index.flagged:
         candidates = _with_flagged(outcome, candidates)
     costs = Costs(outcome.index, outcome.options, outcome.request.token_cap)
@@ -65,7 +66,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         rejected=rejected(outcome, ranked, overlap, candidates, by_key, costs),
         timings_ms=outcome.timings_ms,
         warnings=(*outcome.warnings, *warnings_of(outcome, stage, ranked, kept, costs)),
-        offered=in_order(tuple(by_key), offered_before(outcome.request.conversation)),
+        offered=in_order(tuple(by_key), offered),
         coverage=outcome.covering.coverage if outcome.covering else None,
     )
 
@@ -102,18 +103,22 @@ def _cover(outcome: Outcome, ranked: Ranked, most: int) -> CoverageSet | None:
     return outcome.coverage.smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
 
 
-def _in_conversation(outcome: Outcome, candidates: list[Match], *, nothing_fits: bool) -> list[Match]:
-    """The candidates with the tools of earlier turns among the first; to a coverage set they are added."""
+def _in_conversation(
+    outcome: Outcome, candidates: list[Match], *, nothing_fits: bool
+) -> tuple[list[Match], tuple[str, ...]]:
+    """The candidates with the tools of earlier turns among the first; to a coverage set they are added. And the keys
+    of the last offer where this turn goes on with it."""
     request = replace(outcome.request, limit=outcome.limit)
-    found = continued(
+    continues = continued(
         outcome.index, request, candidates, outcome.allowed, leans=outcome.leans, nothing_fits=nothing_fits
     )
+    found, offered = continues.matches, offered_before(request.conversation) if continues.same_topic else ()
     if outcome.covering is None:
-        return found
+        return found, offered
     needed = {match.tool.key for match in candidates[: outcome.limit]}
     kept = {match.tool.key for match in found[: outcome.limit]}
     outcome.covering = replace(outcome.covering, count=min(MAX_LIMIT, len(needed | kept)))
-    return sorted(found, key=lambda match: (match.tool.key not in needed, match.tool.key not in kept))
+    return sorted(found, key=lambda match: (match.tool.key not in needed, match.tool.key not in kept)), offered
 
 
 def _nothing_fits(outcome: Outcome, ranked: Ranked) -> bool:

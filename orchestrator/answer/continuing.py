@@ -10,7 +10,7 @@ from orchestrator.answer import explain
 from orchestrator.models import Match, RouteRequest
 from orchestrator.retrieval.index import Index
 from orchestrator.stages.conversation import offered_before, used_lately
-from orchestrator.stages.keep import keep
+from orchestrator.stages.keep import Kept, keep
 
 USED = "used earlier in this conversation"
 OFFERED = "offered before"
@@ -24,7 +24,7 @@ def continued(
     *,
     leans: bool,
     nothing_fits: bool,
-) -> list[Match]:
+) -> Kept:
     """The matches with the tools that earlier turns used or offered kept among them, and marked in their why."""
     known = {match.tool.key: match for match in matches}
     used = used_lately(request.conversation)

@@ -1,6 +1,7 @@
 """Keep: within a conversation, tools that were used stay available, and those offered stay offered."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from orchestrator.models import Match
 
@@ -11,6 +12,14 @@ MOST_USED = 3
 """So many used tools are kept, the latest ones: each takes the place of a match that may be right."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The matches, those to keep among the first, and whether the turn goes on with what was offered."""
+
+    matches: list[Match]
+    same_topic: bool
+
+
 def keep(
     matches: Sequence[Match],
     limit: int,
@@ -19,7 +28,7 @@ def keep(
     offered: Sequence[Match],
     leans: bool,
     nothing_fits: bool,
-) -> list[Match]:
+) -> Kept:
     """The matches, those to keep among the first `limit`, best first; the rest behind them.
 
     `used` are those of the tools used lately, `offered` those of the last offer. A turn that leans on
@@ -39,7 +48,7 @@ def keep(
     keys = {match.tool.key for match in held}
     place = {match.tool.key: number for number, match in enumerate(matches)}
     held.sort(key=lambda match: place.get(match.tool.key, len(place)))
-    return [*held, *(match for match in matches if match.tool.key not in keys)]
+    return Kept([*held, *(match for match in matches if match.tool.key not in keys)], same_topic)
 
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
