@@ -37,6 +37,8 @@ def offer(decision: Decision) -> str:
     [
         "again, please",
         "and in Berlin?",
+        "what about that?",
+        "how about #12",
         "the same for acme/web",
         "y en Berlín?",
         "und in Berlin?",
@@ -51,21 +53,40 @@ def test_a_follow_up_that_asks_for_nothing_new_means_the_turn_before(query: str)
 @pytest.mark.parametrize(
     "query",
     [
-        "merge it",
         "do the same for the other repo",
         "and the closed ones?",
         "那上海呢",
-        "restart that",
-        "restart that one",
-        "restart those two",
-        "restart that tomorrow",
-        "get that restarted",
+        "is that restarted",
         "this weather?",
+        "where is it now",
+        "who is that?",
+        "and when is the next",
     ],
 )
 def test_a_follow_up_that_asks_for_little_leans_on_the_turn_before(query: str) -> None:
     found = meant(query, [Turn(text=PULLS)], KNOWN)
     assert (found.text, found.earlier) == (query, ((PULLS, LEANING),))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "merge it",
+        "please restart that one",
+        "restart those two",
+        "restart that tomorrow",
+        "get that restarted",
+        "kill the first one",
+    ],
+)
+def test_a_follow_up_that_says_what_to_do_leans_on_what_the_turn_before_was_about(query: str) -> None:
+    found = meant(query, [Turn(text=f"Please {PULLS}")], KNOWN)
+    assert (found.text, found.earlier) == (query, (("the open pull requests of acme/api", LEANING),))
+    assert meant(query, [Turn(text="incidents of today")], KNOWN).earlier == (("incidents of today", LEANING),)
+
+
+def test_a_turn_before_of_a_single_word_is_leaned_on_as_it_is() -> None:
+    assert meant("restart it", [Turn(text="Deploy")], KNOWN).earlier == (("Deploy", LEANING),)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from orchestrator.language.clauses import first_word
+from orchestrator.language.everyday import may_act
 from orchestrator.models import Turn
 from orchestrator.text import split_words, stem
 
@@ -28,6 +30,8 @@ _OPENER = re.compile(
     r"(?:\s|(?<=[那么有はあと]))",
     re.IGNORECASE,
 )
+_ASKS = re.compile(r"\W*(where|who|when|why|how)\s+\w", re.IGNORECASE)
+_DEED = re.compile(r"([a-z]+)\s+(?:it|them|this|that|these|those|the|both|him|her)\b", re.IGNORECASE)
 _CLOSER = re.compile(r"(?:呢|も|は|도|는요|은요)\s*[?？。.]?$")
 _AGREED = re.compile(
     r"(?:yes|yep|yeah|sure|ok|okay|go ahead|please do|do it|do that|s[ií]|claro|ja|gern|oui|d'accord|sim|va bene|да"
@@ -92,7 +96,22 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
     before = meant(turns[last].text, turns[:last], known)
     if not own:
         return before
-    return Meant(query, ((before.text, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
+    said = _without_action(before.text) if _acts(query) else before.text
+    return Meant(query, ((said, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
+
+
+def _acts(query: str) -> bool:
+    """Whether a query says what is to be done: "merge", "kill the first one"."""
+    word = first_word(query)
+    return may_act(word) or bool(stem(word) and (deed := _DEED.search(query)) and deed[1].lower() == word)
+
+
+def _without_action(text: str) -> str:
+    """What the text is about: "kill the first one" behind "list the pods in dev" wants no list."""
+    action = first_word(text)
+    if not may_act(action):
+        return text
+    return re.split(rf"\b{re.escape(action)}\b\s*", text, maxsplit=1, flags=re.IGNORECASE)[-1] or text
 
 
 def _own_words_if_leaning(query: str, known: Container[str]) -> list[str] | None:
@@ -126,16 +145,18 @@ def _is_noun(word: str) -> bool:
 
 
 def _own_words(query: str) -> list[str]:
-    """The words that ask for something: no particles, no pointing words, no values ("Berlin", "config.yaml", "#12")."""
-    own = []
-    for place, token in enumerate(_CLOSER.sub("", _OPENER.sub("", query)).split()):
+    """The words that ask for something: no particles, no pointing words, no values ("Berlin", "config.yaml", "#12"); of
+    "where is it now" the question word."""
+    own, said = [], _CLOSER.sub("", _OPENER.sub("", query))
+    for place, token in enumerate(said.split()):
         if _VALUE.search(token) or (place and token[:1].isupper()):
             continue
         if _UNSPACED.search(token):
             own += re.findall(".{1,3}", token)
         else:
             own += [word for word in split_words(token) if stem(word) and word not in _NOT_OWN]
-    return own
+    asks = _ASKS.match(said)
+    return own or ([asks[1]] if asks else [])
 
 
 def _offer(turn: Turn) -> str:
