@@ -153,7 +153,8 @@ class Router:
 
         width, allowed, named = max(30, 3 * outcome.limit), outcome.allowed, outcome.named()
         understood = outcome.understood  # Without what the query leaves out.
-        search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named)
+        before = outcome.before()
+        search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named, before=before)
         found = search.by_keyword()
         outcome.gate_confidence = found.opening.chance
         clock.book("keyword")

@@ -9,13 +9,23 @@ from orchestrator.confidence import shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import embedder_for
 from orchestrator.measuring.trials import tried
-from orchestrator.models import Fusion, RouteHint, RouteRequest
+from orchestrator.models import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
 from orchestrator.retrieval import search
 from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.servers import LONG, SHORT, support, supported, supported_behind_best
+from orchestrator.retrieval.servers import (
+    ELSEWHERE,
+    LEAST_THERE,
+    LONG,
+    SHORT,
+    staying,
+    support,
+    supported,
+    supported_behind_best,
+)
 from orchestrator.router import Router
 from tests.catalogues import sample
+from tests.test_cases import catalogue as cases
 
 STORY = (
     "A customer named Bloom says they were charged twice in March. Find them, look through their payments, "
@@ -145,3 +155,54 @@ def test_the_best_keeps_its_chance_also_where_a_part_has_a_better_server() -> No
     assert supported(chances, said)[2] == 1  # What is certain stays certain.
     assert supported_behind_best(np.zeros(0), np.zeros(0)).tolist() == []
     assert support(np.zeros(0, np.int64), np.zeros(0), LONG).tolist() == []
+
+
+async def turned(query: str, *before: Turn, **given: object) -> Decision:
+    async with Router(cases()) as router:
+        return await router.route(RouteRequest(query=query, tenant="local", conversation=before, **given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "used", "query", "wanted"),
+    [
+        ("show the crm pipeline", "crm:pipeline_report", "set the Initech one to won", "crm:update_deal"),
+        ("list the payments of Contoso", "payments:list_payments", "give the last one back", "payments:refund_payment"),
+    ],
+)
+async def test_a_turn_that_says_little_stays_with_the_server_just_used(
+    before: str, used: str, query: str, wanted: str
+) -> None:
+    without = await turned(query, Turn(text=before))
+    within = await turned(query, Turn(text=before, tools=(used,)), Turn(text="Done.", role="assistant"))
+    assert within.matches[0].tool.key == wanted != without.matches[0].tool.key
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "lock the front door",
+        "book a hotel in Graz",
+        "use github to merge the PR",
+        "post the numbers of the monthly tables in the team channel",
+    ],
+)
+async def test_a_change_of_topic_keeps_its_scores(query: str) -> None:
+    alone = await turned(query)
+    within = await turned(query, Turn(text="list the tables of the database", tools=("database:list_tables",)))
+    assert within.confidence == alone.confidence
+    assert within.matches[0].score == alone.matches[0].score
+
+
+async def test_only_what_the_last_exchange_used_is_talked_about() -> None:
+    long_ago = Turn(text="show the crm pipeline", tools=("crm:pipeline_report",))
+    turns = long_ago, Turn(text="weather forecast for Paris"), Turn(text="18 degrees", role="assistant")
+    asked = "show me the logs"
+    assert (await turned(asked, *turns)).confidence == (await turned(asked)).confidence
+
+
+def test_other_servers_fall_while_those_just_used_have_a_chance() -> None:
+    there, hopeless = np.array([False, True, False]), LEAST_THERE / 2
+    assert staying(there, np.array([0.9, 0.1, 0.2])).tolist() == [ELSEWHERE, 1.0, ELSEWHERE]
+    assert staying(there, np.array([0.9, hopeless, 0.2])).tolist() == [1.0, 1.0, 1.0]
+    assert staying(~there & there, np.array([0.9, 0.1, 0.2])).tolist() == [1.0, 1.0, 1.0]
+    assert not len(staying(there[:0], np.zeros(0)))

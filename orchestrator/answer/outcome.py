@@ -12,6 +12,7 @@ from orchestrator.features import Positions
 from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
+from orchestrator.stages.conversation import used_just_before
 from orchestrator.stages.explicit import Explicit
 from orchestrator.stages.forbidden import forbidden_tools
 from orchestrator.stages.understand import Understood, clean, understand
@@ -20,6 +21,9 @@ ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words beside something else."""
 ASKED_LOOSELY = 0.3
 """The same for a phrase of one word, which may mean something else ("Google Calendar")."""
+
+FEW = 4
+"""A later turn of so few terms may say what else is to be done there."""
 
 
 @dataclass(slots=True)
@@ -86,6 +90,14 @@ class Outcome:
         if not self.explicit.wanted:
             return None
         return np.flatnonzero(self._of_servers(self.explicit.wanted))
+
+    def before(self) -> list[int]:
+        """The servers, as numbers of the keyword leg, that the exchange before used, if this turn may stay with them:
+        where it leans on it or says little, and names no server."""
+        if self.explicit.wanted or not (self.understood.earlier or len(self.understood.terms) <= FEW):
+            return []
+        used = {key.partition(":")[0] for key in used_just_before(self.request.conversation)}
+        return [number for number, server in enumerate(self.index.keyword.servers) if server in used] if used else []
 
     def _allowed(self) -> NDArray[np.bool_] | None:
         unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)

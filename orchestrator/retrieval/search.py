@@ -27,7 +27,7 @@ from orchestrator.language.identified import identified_in
 from orchestrator.retrieval.found import Candidates, ClauseFound
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
-from orchestrator.retrieval.servers import support, supported
+from orchestrator.retrieval.servers import staying, support, supported
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
 from orchestrator.stages.modes import fitting
@@ -46,7 +46,8 @@ class Search:
     """One query against one Index.
 
     `allowed` [tools] leaves out what filters or negations exclude, as if it were not there; of the tools at `named`,
-    those of servers that the query names, the best are candidates even where others score higher.
+    those of servers that the query names, the best are candidates even where others score higher; `before` are the
+    servers that the conversation may stay with, as numbers of the keyword leg.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class Search:
         width: int,
         allowed: NDArray[np.bool_] | None = None,
         named: Positions | None = None,
+        before: Sequence[int] = (),
     ) -> None:
         self._index, self._understood, self._calibration = index, understood, calibration
         self._width, self._allowed = width, allowed
         self._named = np.zeros(0, np.int64) if named is None else named
+        self._before = before
         self._semantic: SemanticIndex | None = None
         self._score(understood.parts)
 
@@ -167,7 +170,12 @@ class Search:
             if idle is not None:
                 asks[1:] = self._asking(idle[1:], cosines[1:])
                 chances = supported(chances, chosen.own(asks))
-        beside = support(self._index.keyword.server_of[chosen.positions], chances, len(self._understood.terms))
+        servers = self._index.keyword.server_of[chosen.positions]
+        if self._before:
+            stays = staying(np.isin(servers, self._before), chances)
+            keyword, chances = supported(keyword, stays), supported(chances, stays)
+            semantic = None if semantic is None else supported(semantic, stays)
+        beside = support(servers, chances, len(self._understood.terms))
         whole, *parts = chosen.rows
         found = [
             self._clause(

@@ -1,7 +1,8 @@
 """Servers: a task keeps to few of them, so a tool is likelier where its server has the best of what any part asks for.
 
 "Ann says she paid twice: find her, look through her bills, give one payment back" holds words of many servers' tools;
-that one server has a tool that fits a part of it well tells which tools the other parts mean.
+that one server has a tool that fits a part of it well tells which tools the other parts mean. And a turn that says
+little ("give the last one back") stays with the servers just used, while they have anything for it.
 """
 
 import numpy as np
@@ -12,6 +13,10 @@ SHORT, LONG = 8, 20
 LEAST = 0.05
 """What is added to the chance of each server's best tool. All chosen on the development sets and on long tasks of our
 own (docs/decisions.md)."""
+ELSEWHERE, LEAST_THERE = 0.2, 0.003
+"""What is left of the odds of other servers' tools where a conversation may stay with its servers, if these have a tool
+of so much chance at least: else the topic has changed. Both chosen on follow-ups and on changes of topic
+(docs/decisions.md)."""
 
 Rows = NDArray[np.float64]
 
@@ -27,6 +32,12 @@ def support(servers: NDArray[np.int64], chances: Rows, terms: int) -> Rows:
     best = np.zeros(servers.max(initial=0) + 1)
     np.maximum.at(best, servers, chances)
     return np.asarray(((best[servers] + LEAST) / (best.max() + LEAST)) ** weight, np.float64)
+
+
+def staying(there: NDArray[np.bool_], chances: Rows) -> Rows:
+    """What to multiply the odds of each candidate with, as a conversation stays with its servers: 1 where a candidate
+    is of them, or none that is has a chance. Both [rows]."""
+    return np.where(there | (np.max(chances, initial=0.0, where=there) < LEAST_THERE), 1.0, ELSEWHERE)
 
 
 def supported(chances: Rows, support: Rows) -> Rows:

@@ -83,7 +83,7 @@ class Meant:
 def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) -> Meant:
     """The text to route by. `known`: the catalogue's stemmed terms; other words of a short answer are values.
 
-    A query that asks for nothing new means what the turn before meant, so its Decision is the same.
+    A query that asks for nothing new means what the turn before meant, so the same is recommended.
     """
     turns = [turn for turn in conversation[-MAX_TURNS:] if turn.text.strip() and len(turn.text) <= MAX_CHARS]
     if not turns or (own := _own_words_if_leaning(query, known)) is None:
@@ -168,6 +168,12 @@ def _offer(turn: Turn) -> str:
 def used_lately(conversation: Sequence[Turn]) -> tuple[str, ...]:
     """The keys of the tools used in the last turns, latest first."""
     return tuple(dict.fromkeys(key for turn in reversed(conversation[-MAX_TURNS:]) for key in turn.tools))
+
+
+def used_just_before(conversation: Sequence[Turn]) -> tuple[str, ...]:
+    """The keys of the tools used since the user's last turn."""
+    last = max((place for place, turn in enumerate(conversation) if turn.role == "user"), default=0)
+    return used_lately(conversation[last:])
 
 
 def offered_before(conversation: Sequence[Turn]) -> tuple[str, ...]:
