@@ -23,7 +23,7 @@ ASKED_LOOSELY = 0.3
 """The same for a phrase of one word, which may mean something else ("Google Calendar")."""
 
 FEW = 4
-"""A later turn of so few terms may say what else is to be done there."""
+"""A turn of no more terms may stay with the servers just used."""
 
 
 @dataclass(slots=True)
@@ -96,8 +96,9 @@ class Outcome:
         where it leans on it or says little, and names no server."""
         if self.explicit.wanted or not (self.understood.earlier or len(self.understood.terms) <= FEW):
             return []
-        used = {key.partition(":")[0] for key in used_just_before(self.request.conversation)}
-        return [number for number, server in enumerate(self.index.keyword.servers) if server in used] if used else []
+        places = self.index.catalogue.positions
+        used = [places[key] for key in used_just_before(self.request.conversation) if key in places]
+        return list({int(self.index.keyword.server_of[position]) for position in used})
 
     def _allowed(self) -> NDArray[np.bool_] | None:
         unwanted = set(self.explicit.unwanted) - set(self.explicit.wanted)

@@ -31,7 +31,9 @@ _OPENER = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(r"\W*(where|who|when|why|how)\s+\w", re.IGNORECASE)
+"""A question about what was said ("where is it now"), which is another than the one before."""
 _DEED = re.compile(r"\b([a-z]+)\s+(?:it|them|this|that|these|those|the|both|him|her)\b", re.IGNORECASE)
+"""An action by its form, whatever the verb ("kill the first one")."""
 _CLOSER = re.compile(r"(?:呢|も|は|도|는요|은요)\s*[?？。.]?$")
 _AGREED = re.compile(
     r"(?:yes|yep|yeah|sure|ok|okay|go ahead|please do|do it|do that|s[ií]|claro|ja|gern|oui|d'accord|sim|va bene|да"
