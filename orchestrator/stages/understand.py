@@ -120,7 +120,7 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
-    mode = wanted(parts[0] if len(parts) == 1 else asked) if is_task else UNSAID
+    mode = wanted(respelt(parts[0] if len(parts) == 1 else asked, wrong)) if is_task else UNSAID
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode),)
     shown = dict(reversed(words))
     return Understood(
@@ -151,7 +151,7 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
-    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=wanted(text))
+    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=wanted(meant))
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
