@@ -14,7 +14,8 @@ class Decision:
     `confidence` is the probability that `matches[0]` is right; `gate_confidence` the keyword leg's for its own best
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
-    `coverage`, where one was wanted, is the probability with which the matches hold all needed tools.
+    `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
+    texts of the task's parts that routing searched for by themselves, where there are several.
     """
 
     query: str
@@ -33,6 +34,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
     coverage: float | None = None
+    parts: tuple[str, ...] = ()
 
     def tool(self, key: str) -> Tool | None:
         """The matched tool with this `server:name`, or None."""
@@ -65,6 +67,7 @@ class Decision:
             "gate_confidence": round(self.gate_confidence, 4),
             "semantic_ran": self.semantic_ran,
             "coverage": self.coverage,
+            "parts": list(self.parts),
             "servers": list(self.servers),
             "recommended": list(self.recommended),
             "offered": list(self.offered),
@@ -91,4 +94,5 @@ def _match_json(match: Match) -> dict[str, Any]:
         "evidence": as_plain(match.evidence),
         "why": match.why,
         "gives": {"parameter": match.gives.parameter, "tool": match.gives.tool} if match.gives else None,
+        "for_parts": list(match.for_parts),
     }

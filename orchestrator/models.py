@@ -248,6 +248,8 @@ class Match:
     `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
     that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
     maps a field (name, server, description, parameters) to the query's words in it. `gives`: what it is `required` for.
+    `for_parts` are the probabilities that it is right for each of `Decision.parts` alone; empty where routing did not
+    find it there.
     """
 
     tool: Tool
@@ -256,6 +258,7 @@ class Match:
     why: str = ""
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gives: Gives | None = None
+    for_parts: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,10 @@
 """The deterministic planner: a Decision's matches become steps. It never searches and never guesses.
 
 A task of one clause becomes one step with the best recommended tool. A task of several clauses becomes a step a
-clause, each bound to the match whose words it shares; a clause that shares none says so (its `tool` stays empty).
+clause, each bound to a match that shares its words and is likely right for it; a clause without one says so (its
+`tool` stays empty).
 """
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,34 +12,32 @@ from typing import Any
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
-from orchestrator.language.negation import split_negated
-from orchestrator.language.quoted import masked, unquoted
+from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage
-from orchestrator.planning.arguments import extract, given_for, given_for_any
+from orchestrator.planning.arguments import extract, given_for
+from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
-from orchestrator.text import field_terms, fields, terms
+from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
 
 RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 
-UNNAMED = 0.7
-"""The confidence that a call needs when its tool was found by meaning alone."""
 CLOSE = 0.4
 """The share of the first match's score that a second one needs to take its place."""
-
-_WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A part of the task and the match that it is bound to, None when none fits."""
+    """A part of the task and the match that it is bound to, None when none fits. `alone`: routing, too, took it for a
+    task of its own."""
 
     part: Part
     match: Match | None
     why: str
+    alone: bool = False
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -58,7 +55,7 @@ def plan(request: PlanRequest) -> Plan:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
-    bound = _bind(decision, parts, request.arguments)
+    bound = _bind(request, parts)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -77,9 +74,10 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     """The first plan, its unbound steps bound to the matches of one further Decision where they fit it."""
     steps: list[Step] = []
     further = request.decision
+    binder = Binder(request)
     weak = further.stage is Stage.NONE or not further.matches or further.confidence < _needed(request)
     for step in first.steps:
-        best = None if step.tool or weak else _best(Part(step.task), request.decision.matches, request.arguments)
+        best = None if step.tool or weak else binder.best(step.task)
         if best is None:
             steps.append(step)
             continue
@@ -89,17 +87,18 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     return replace(first, steps=tuple(steps), warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _bind(decision: Decision, parts: Sequence[Part], given: dict[str, Any]) -> list[_Bound]:
-    matches = [match for match in decision.matches if match.score > 0]
+def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
+    decision, given = request.decision, request.arguments
     if len(parts) == 1:
         return [_whole(decision, parts[0], given)]
+    binder = Binder(request)
     bound: list[_Bound] = []
     for part in parts:
-        best = _best(part, matches, given)
+        best, alone = binder.best(part.text), bool(binder.searched(part.text))
         if best is not None:
-            bound.append(_Bound(part, *best))
-        elif part.strong and len(set(terms(part.text))) > 1:
-            bound.append(_Bound(part, None, "no match of this Decision shares its words"))
+            bound.append(_Bound(part, *best, alone))
+        elif alone or (part.strong and len(set(terms(part.text))) > 1):
+            bound.append(_Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
         else:
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
     bound = _merge_weak(bound)
@@ -112,34 +111,37 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
     """The recommended tool; a close second only where all that it requires is in the text and the first's is not."""
     key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
     first = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
-    if _lacks(first, part, given):
-        asked = _asked(part)
+    if lacks(first, part.text, given):
+        asked = asked_in(part.text)
         for match in decision.matches:
             required = (match.tool.input_schema or {}).get("required")
             close = match.score >= CLOSE * first.score and match.gives is None
-            if required and close and _shared(asked, _term_weights(match)) and not _lacks(match, part, given):
+            if required and close and shared_terms(asked, term_weights(match)) and not lacks(match, part.text, given):
                 return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
     return _Bound(part, first, first.why or "the best match")
 
 
-def _lacks(match: Match, part: Part, given: dict[str, Any]) -> bool:
-    return bool(extract(match.tool.input_schema, part.text, given_for_any(match.tool, given)).missing)
-
-
 def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
-    """A bare "and" or comma cuts between two different tools, or where one call could not take both sides."""
+    """A bare "and" or comma cuts between two different tools, between two tasks that routing took apart, or where one
+    call could not take both sides."""
     merged: list[_Bound] = []
     for item in bound:
         last = merged[-1] if merged else None
-        if last is None or item.part.strong:
+        if last is None or item.part.strong or _two_tasks(last, item):
             merged.append(item)
         elif _apart(last, item):
             merged.append(replace(item, match=last.match, why=last.why))
         elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
-            merged[-1] = replace(last, part=last.part.joined(item.part), match=last.match or item.match)
+            alone, match = last.alone or item.alone, last.match or item.match
+            merged[-1] = replace(last, part=last.part.joined(item.part), match=match, alone=alone)
         else:
             merged.append(item)
     return merged
+
+
+def _two_tasks(last: _Bound, item: _Bound) -> bool:
+    """Whether routing took both for tasks of their own and no one match serves both."""
+    return last.alone and item.alone and (item.match is None or item.match != last.match)
 
 
 def _apart(last: _Bound, item: _Bound) -> bool:
@@ -152,46 +154,6 @@ def _apart(last: _Bound, item: _Bound) -> bool:
     alone = (last.part.text, item.part.text)
     together = last.part.joined(item.part).text
     return bool(extract(schema, together).missing) and not any(extract(schema, text).missing for text in alone)
-
-
-def _best(part: Part, matches: Sequence[Match], given: dict[str, Any]) -> tuple[Match, str] | None:
-    """The match that shares the most telling words with the part: rare among the matches, in the name above all.
-
-    One whose required arguments all stand in the part counts double.
-    """
-    asked = _asked(part)
-    tables = [_term_weights(match) for match in matches]
-    spread = Counter(term for table in tables for term in table)
-    best: tuple[float, Match, str] | None = None
-    for match, table in zip(matches, tables, strict=True):
-        shared = _shared(asked, table)
-        if not shared:
-            continue
-        score = sum(table[term] * math.log1p(len(tables) / spread[term]) for term in shared) * (0.5 + match.score / 2)
-        score *= 2 if (match.tool.input_schema or {}).get("required") and not _lacks(match, part, given) else 1
-        if best is None or score > best[0]:
-            best = (score, match, f"shares {', '.join(map(repr, shared))}")
-    return None if best is None else best[1:]
-
-
-def _asked(part: Part) -> list[str]:
-    """The terms of what a part asks for, each once; of what it quotes only where it says nothing else."""
-    text = split_negated(part.text)[0]
-    return list(dict.fromkeys(terms(masked(text)) or terms(text)))
-
-
-def _shared(asked: Sequence[str], table: Mapping[str, float]) -> list[str]:
-    """The terms that are also a tool's, by weight; none where they are too few to speak of it."""
-    shared = [term for term in asked if term in table]
-    return shared if len(shared) > 1 or any(table[term] >= _WEIGHTS["server"] for term in shared) else []
-
-
-def _term_weights(match: Match) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for name, text in fields(match.tool):
-        for term in field_terms(name, text):
-            weights[term] = max(weights.get(term, 0.0), _WEIGHTS.get(name, 1.0))
-    return weights
 
 
 def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:

@@ -68,6 +68,7 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         warnings=(*outcome.warnings, *warnings_of(outcome, stage, ranked, kept, costs)),
         offered=in_order(tuple(by_key), offered),
         coverage=outcome.covering.coverage if outcome.covering else None,
+        parts=ranked.parts,
     )
 
 
@@ -147,7 +148,10 @@ def _matches(outcome: Outcome, ranked: Ranked, overlap: explain.Overlap) -> list
         tool, evidence = outcome.index.catalogue.tools[position], ranked.evidence[position]
         gives, score = _gives(outcome, ranked, position), ranked.scores[position]
         why = explain.why(evidence, words, _notes(outcome, ranked, position, gives))
-        matches.append(Match(tool=tool, score=score, evidence=evidence, why=why, words=words, gives=gives))
+        parts = ranked.for_parts.get(position, ())
+        matches.append(
+            Match(tool=tool, score=score, evidence=evidence, why=why, words=words, gives=gives, for_parts=parts)
+        )
     return matches
 
 

@@ -16,6 +16,7 @@ from orchestrator.stages import select
 from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge
 from orchestrator.stages.parts import in_turn, raised_by_parts
+from orchestrator.stages.understand import Clause
 
 SURE_OF_CLAUSE = 0.5
 """A part of the task recommends a tool of its own when that tool is more likely right than not."""
@@ -45,6 +46,10 @@ class Ranked:
     """The tools that score higher for what they give to others."""
     lowered: set[int] = field(default_factory=set)
     """The tools that score much lower for their server, which has less of what is asked."""
+    parts: tuple[str, ...] = ()
+    """The texts of the parts that were searched for by themselves, where there are several."""
+    for_parts: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """Each tool's chance to be right for each of these alone."""
 
 
 def always_only(outcome: Outcome) -> Ranked:
@@ -90,6 +95,8 @@ def rank(outcome: Outcome, search: Search, found: Candidates) -> Ranked:
         evidence=evidence,
         confidence=confidence,
         best_of_parts=[tools[position].key for position in best_of_parts],
+        parts=tuple(part.text for part in _searched(outcome, found)),
+        for_parts=_for_parts(outcome, found, positions),
     )
 
 
@@ -162,6 +169,21 @@ def _sure_of(parts: Sequence[ClauseFound]) -> list[int]:
     return sorted((p for p in sure if sure[p] >= SURE_OF_CLAUSE), key=lambda p: -sure[p])
 
 
+def _searched(outcome: Outcome, found: Candidates) -> tuple[Clause, ...]:
+    """The parts that were searched for by themselves; what is told, only where both legs ran."""
+    understood = outcome.understood
+    return (*understood.parts, *understood.told) if found.told else understood.parts
+
+
+def _for_parts(outcome: Outcome, found: Candidates, positions: list[int]) -> dict[int, tuple[float, ...]]:
+    """Each tool's chance to be right for each of these parts alone; none where there are no parts."""
+    if not positions or not (found.clauses or found.told):
+        return {}
+    kept = select.kept_of(outcome.index.catalogue.tools, positions)
+    chances = (found.of_parts(np.array(positions)) * kept).round(4)
+    return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
+
+
 def _in_turn(
     outcome: Outcome,
     found: Candidates,
@@ -188,9 +210,7 @@ def _in_turn(
         order = [by_score[place] for place in places]
     by_whole = [*first, *sorted(others, key=lambda p: -without_part.get(p, rivals[p]))]
     before = {position: place for place, position in enumerate(by_whole)}
-    best, surest, understood = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist(), outcome.understood
-    # What is told is looked for where both legs ran alone.
-    said = (*understood.parts, *understood.told) if found.told else understood.parts
+    best, surest, said = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist(), _searched(outcome, found)
     now = {position: place for place, position in enumerate(order)}
     moved = {
         position: said[best[place]].text

@@ -1,0 +1,93 @@
+"""Which match of a Decision a part of the task is bound to: the likeliest one that shares its words, or none."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator.language.negation import split_negated
+from orchestrator.language.quoted import masked
+from orchestrator.models import Match
+from orchestrator.planning.arguments import extract, given_for_any
+from orchestrator.plans import PlanRequest
+from orchestrator.text import field_terms, fields, terms
+
+UNNAMED = 0.7
+"""The confidence that a call needs when its tool was found by meaning alone."""
+
+_WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
+_LEAST = 0.1
+"""What a match without any score counts beside one with a score of 1, where only words tell which is meant."""
+
+
+class Binder:
+    """Binds parts of a task to the matches of its Decision."""
+
+    def __init__(self, request: PlanRequest) -> None:
+        decision = request.decision
+        self._matches = [match for match in decision.matches if match.score > 0]
+        self._tables = [term_weights(match) for match in self._matches]
+        self._spread = Counter(term for table in self._tables for term in table)
+        self._searched = [set(asked_in(text)) for text in decision.parts]
+        self._given, self._needed = request.arguments, request.min_confidence
+
+    def best(self, text: str) -> tuple[Match, str] | None:
+        """The match for a part with this text, and why; None where none shares its words or is likely enough.
+
+        Where routing searched for the part by itself, that is the likeliest; it needs the confidence that a task of its
+        own would need. Else it is the one that shares the most telling words: rare among the matches, in the name above
+        all. One whose required arguments all stand in the part counts double.
+        """
+        asked = asked_in(text)
+        own = self.searched(text)
+        best: tuple[float, Match, str] | None = None
+        for match, table in zip(self._matches, self._tables, strict=True):
+            shared = shared_terms(asked, table)
+            why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
+            if own:
+                worth = max((match.for_parts[place] for place in own), default=0.0) if match.for_parts else 0.0
+                fits = worth >= (self._needed if shared else max(self._needed, UNNAMED))
+                why = f"{worth:.0%} likely for this part; {why}"
+            else:
+                worth, fits = self._telling(shared, table) * (_LEAST + match.score), bool(shared)
+            if not fits:
+                continue
+            if (match.tool.input_schema or {}).get("required") and not lacks(match, text, self._given):
+                worth *= 2
+            if best is None or worth > best[0]:
+                best = (worth, match, why)
+        return None if best is None else best[1:]
+
+    def searched(self, text: str) -> list[int]:
+        """The places in `Decision.parts` of what routing searched for by itself and this part says."""
+        asked = asked_in(text)
+        return [place for place, said in enumerate(self._searched) if said and said.issubset(asked)]
+
+    def _telling(self, shared: Sequence[str], table: Mapping[str, float]) -> float:
+        return sum(table[term] * math.log1p(len(self._tables) / self._spread[term]) for term in shared)
+
+
+def asked_in(text: str) -> list[str]:
+    """The terms of what a part asks for, each once; of what it quotes only where it says nothing else."""
+    wanted = split_negated(text)[0]
+    return list(dict.fromkeys(terms(masked(wanted)) or terms(wanted)))
+
+
+def shared_terms(asked: Sequence[str], table: Mapping[str, float]) -> list[str]:
+    """The terms that are also a tool's, by weight; none where they are too few to speak of it."""
+    shared = [term for term in asked if term in table]
+    return shared if len(shared) > 1 or any(table[term] >= _WEIGHTS["server"] for term in shared) else []
+
+
+def term_weights(match: Match) -> dict[str, float]:
+    """The terms of a match's tool, each with the weight of the best field that has it."""
+    weights: dict[str, float] = {}
+    for name, text in fields(match.tool):
+        for term in field_terms(name, text):
+            weights[term] = max(weights.get(term, 0.0), _WEIGHTS.get(name, 1.0))
+    return weights
+
+
+def lacks(match: Match, text: str, given: Mapping[str, Any]) -> bool:
+    """Whether an argument that the match's tool requires is neither in the text nor given."""
+    return bool(extract(match.tool.input_schema, text, given_for_any(match.tool, given)).missing)
