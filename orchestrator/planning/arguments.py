@@ -1,8 +1,8 @@
 """Arguments that stand literally in a task's text. Nothing is guessed: what is not clearly there stays missing.
 
 A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`), where exactly one
-thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), or where the
-one required string, number or enumerated value left has exactly one candidate left.
+thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), where exactly
+one of its enumerated values does, or where the one required string or number left has exactly one candidate left.
 """
 
 import json
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.language.clauses import first_word
+from orchestrator.language.quoted import masked
 from orchestrator.models import Tool
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.schemas import UnusableSchema, faults, usable
@@ -38,6 +40,8 @@ _BY_NAME = {
 }
 _FROM = {"from", "source", "src", "start", "begin", "origin", "old"}
 _TO = {"to", "target", "destination", "dest", "end", "until", "new"}
+_LEFT_OUT = re.compile(r"(?i)(?:n['’]t|\b(?:not|no|never|nor|except|excluding|without|but))\s+(?:\w+\s+){0,2}\Z")
+"""Before a value: it is not the one that is wanted ("that are not overdue")."""
 _SAME_AS = {"name": {"called", "named"}, "title": {"called", "named"}, "query": {"for"}, "text": {"saying"}}
 
 
@@ -150,17 +154,30 @@ class _Reader:
             self._take(name, found[0], f"the only {kind} in the text")
 
     def by_choice(self, name: str) -> None:
-        """A required parameter's enumerated value, when exactly one of them is in the text."""
+        """A parameter's enumerated value, when exactly one of them is in the text; an optional one's where that word
+        says nothing else."""
         choices = self.properties[name].get("enum")
-        if name not in self.required or not isinstance(choices, list):
+        if not isinstance(choices, list):
             return
         present = [
             c
             for c in choices
             if isinstance(c, str) and re.search(rf"(?<!\w){re.escape(c)}(?!\w)", self.text, re.IGNORECASE)
         ]
-        if len(present) == 1:
+        if len(present) == 1 and (name in self.required or self._states(name, present[0])):
             self.take(name, present[0], "the only one of its values in the text")
+
+    def _states(self, name: str, value: str) -> bool:
+        """Whether a word of the text is this parameter's value: it stands alone, is neither quoted nor left out nor
+        what is to be done, and no other parameter has it among its values."""
+        if any(value in (other.get("enum") or ()) for own, other in self.properties.items() if own != name):
+            return False
+        text = masked(self.text)
+        alone = rf"(?<![\w/@.:=#-]){re.escape(value)}(?![\w/@:=-]|\.\w)"
+        places = [match.start() for match in re.finditer(alone, text, re.IGNORECASE)]
+        if value.lower() == first_word(text):
+            places = places[1:]
+        return bool(places) and not any(_LEFT_OUT.search(text, max(0, place - 40), place) for place in places)
 
     def by_being_the_only_one(self, name: str) -> None:
         """The one required number, or plain string, that is left, when the text has exactly one left."""
