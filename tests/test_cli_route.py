@@ -26,6 +26,7 @@ def assert_contract(found: dict[str, Any]) -> None:
         "gate_confidence": PROBABILITY,
         "semantic_ran": bool,
         "coverage": (*PROBABILITY, type(None)),
+        "parts": list,
         "servers": list,
         "recommended": list,
         "offered": list,
@@ -44,10 +45,11 @@ def assert_contract(found: dict[str, Any]) -> None:
     assert set(found["tokens"]) == {"before", "after", "counted_by"}
     assert "total" in found["timings_ms"]
     for match in found["matches"]:
-        assert set(match) == {"tool", "server", "name", "kind", "score", "evidence", "why", "gives"}
+        assert set(match) == {"tool", "server", "name", "kind", "score", "evidence", "why", "gives", "for_parts"}
         assert match["tool"] == f"{match['server']}:{match['name']}"
         assert set(match["evidence"]) <= {"always", "explicit", "keyword", "semantic"}
-        for number in (match["score"], *match["evidence"].values()):
+        assert len(match["for_parts"]) == len(found["parts"])
+        for number in (match["score"], *match["evidence"].values(), *match["for_parts"]):
             assert 0 <= number <= 1
     for item in found["rejected"]:
         assert set(item) == {"tool", "why"}

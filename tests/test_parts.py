@@ -213,3 +213,24 @@ async def test_under_coverage_a_tool_tells_for_which_part_it_stands_where_it_doe
     why = {match.tool.key: match.why for match in decision.matches}
     assert 'moved up for "request time off"' in why["bamboohr:request_time_off"]
     assert "moved up" not in decision.matches[0].why
+
+
+async def test_a_decision_tells_each_tools_chance_for_each_part_and_of_a_whole_task_none(router: Router) -> None:
+    decision = await router.route("show the open issues and close the duplicates")
+    chances = {match.tool.key: match.for_parts for match in decision.matches}
+    assert decision.parts == ("show the open issues", "close the duplicates")
+    assert {len(own) for own in chances.values()} == {2}
+    assert [max(chances, key=lambda key: chances[key][part]) for part in (0, 1)] == [
+        "jira:search_issues",
+        "zendesk:merge_tickets",
+    ]
+    whole = await router.route("show the open issues")
+    assert (whole.parts, {match.for_parts for match in whole.matches}) == ((), {()})
+
+
+async def test_what_is_told_beside_the_parts_has_chances_where_both_legs_ran(router: Router) -> None:
+    task = "The customer paid twice. Refund charge ch_3PqX, then post a summary to #finance."
+    both = await router.route(RouteRequest(query=task, tenant="local", route_hint=RouteHint.SEMANTIC))
+    words = await router.route(RouteRequest(query=task, tenant="local", route_hint=RouteHint.KEYWORD))
+    assert both.parts == (*words.parts, "The customer paid twice")
+    assert [{len(match.for_parts) for match in decision.matches} for decision in (both, words)] == [{3}, {2}]

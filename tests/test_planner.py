@@ -285,6 +285,30 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
     assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("list the bills with status overdue", {"status": "overdue"}),
+        ("show the Overdue bills", {"status": "overdue"}),
+        ("open the open bills", {"status": "open"}),
+        ("please open the bills", {}),
+        ("list the open and the overdue bills", {}),
+        ("list the bills that are not overdue", {}),
+        ("list the bills that aren't open", {}),
+        ("list all bills except overdue ones", {}),
+        ('find the bill "overdue"', {}),
+        ("show overdue/a.txt", {}),
+        ("list the long-overdue bills", {}),
+        ("list the bills of branch=open", {}),
+        ("list the bills of team red", {}),
+    ],
+)
+def test_an_optional_value_is_taken_where_its_word_can_mean_nothing_else(text: str, values: dict[str, str]) -> None:
+    teams = {"type": "string", "enum": ["red", "blue"]}
+    status = {"type": "string", "enum": ["open", "overdue", "paid"]}
+    assert extract(schema(status=status, team=teams, rival=teams), text).values == values
+
+
 @pytest.mark.parametrize("blank", ["\n", " ", "\t", "\r\n", " \n", "\n  "])
 def test_blanks_all_over_a_task_cost_no_time(blank: str) -> None:
     task = f"list the bugs{blank * (3_900 // len(blank))}email Ana"

@@ -10,7 +10,7 @@ from orchestrator.stages import select
 from orchestrator.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
 
 MAX_BYTES = 128 * 1024
-"""Most of a Decision, beside its query: it enters workflow histories, with every plan that is made from it."""
+"""Most of a Decision, beside its query and that one's parts: it enters workflow histories, with every plan of it."""
 MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
 """Of these, what a match's evidence and what all but the matches may take (measured: 390 and 5,000)."""
 

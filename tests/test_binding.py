@@ -1,0 +1,112 @@
+"""Parts of a task and the tools that they are bound to: by what routing found for each part, else by words alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.decision import Decision
+from orchestrator.models import Match, Tool
+from orchestrator.planner import plan
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.router import Router
+from tests.decisions import NOW, READ, TEXT, decision, schema
+
+REBOOT = Tool(server="deploy", name="restart_service", description="Restart a service that runs")
+REFUND = Tool(server="billing", name="refund_payment", description="Give a payment back")
+
+
+def found(parts: Sequence[str], *chances: tuple[Tool, tuple[float, ...]], seam: str = ", then ") -> Decision:
+    """A Decision on the task of these parts, which routing searched for by themselves: each tool's chance for each."""
+    matches = tuple(Match(tool=tool, score=0.5, for_parts=own) for tool, own in chances)
+    return replace(decision(seam.join(parts)), matches=matches, parts=tuple(parts))
+
+
+def bound(made: Plan) -> list[tuple[str, str]]:
+    return [(step.task, step.tool) for step in made.steps]
+
+
+@pytest.mark.parametrize(
+    ("task", "tools"),
+    [
+        ("show the open issues and close the duplicates", ["jira:search_issues", "zendesk:merge_tickets"]),
+        (
+            "look up the latest chargebacks, then post a summary to #finance",
+            ["stripe:list_disputes", "slack:post_message"],
+        ),
+        ("get the weather for Oslo tomorrow and find flights there", ["weather:get_forecast", "amadeus:searchFlights"]),
+        (
+            "please list the open pull requests, then please merge number 12",
+            ["github:list_pull_requests", "github:merge_pull_request"],
+        ),
+        ("list the channels of our slack, then find the meaning of life", ["slack:list_channels", ""]),
+        ("reserve a desk in Berlin for Monday and archive the old orders", ["facilities:book_desk", ""]),
+    ],
+)
+async def test_each_part_goes_to_the_tool_that_routing_finds_for_it_or_to_none(
+    router: Router, task: str, tools: list[str]
+) -> None:
+    """By shared words "show the open issues" opened an issue, and "archive the old orders" cancelled one."""
+    made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.tool for step in made.steps] == tools
+
+
+def test_a_tool_that_only_shares_a_word_does_not_take_the_part_of_a_likelier_one() -> None:
+    parts = ("reboot the payment service", "read the file a.txt")
+    made = plan(PlanRequest(decision=found(parts, (REFUND, (0.4, 0.0)), (REBOOT, (0.6, 0.0)), (READ, (0.0, 0.9)))))
+    assert [step.tool for step in made.steps] == ["deploy:restart_service", "files:read_file"]
+    assert made.steps[0].why == "60% likely for this part; shares 'servic'"
+
+
+def test_a_part_needs_the_confidence_that_a_task_of_its_own_would_need() -> None:
+    parts = ("read the file a.txt", "return the payment")
+    unlikely = found(parts, (READ, (0.9, 0.0)), (REFUND, (0.0, 0.2)))
+    assert bound(plan(PlanRequest(decision=unlikely))) == [(parts[0], "files:read_file"), (parts[1], "")]
+    assert plan(PlanRequest(decision=unlikely, min_confidence=0.1)).steps[1].tool == "billing:refund_payment"
+
+
+@pytest.mark.parametrize(("chance", "tool"), [(0.69, ""), (0.7, "time:get_current_time")])
+def test_a_tool_that_shares_no_word_with_a_part_is_bound_to_it_only_where_routing_is_sure(
+    chance: float, tool: str
+) -> None:
+    sure = found(("read the file a.txt", "say how late we are"), (READ, (0.9, 0.0)), (NOW, (0.0, chance)))
+    assert plan(PlanRequest(decision=sure)).steps[1].tool == tool
+
+
+def test_of_two_likely_tools_the_one_whose_required_arguments_stand_in_the_part_goes_first() -> None:
+    note = Tool(server="notes", name="file_note", description="File a note", input_schema=schema("title", title=TEXT))
+    parts = ("get the time in UTC", "read the file a.txt")
+    both = found(parts, (NOW, (0.9, 0.0)), (note, (0.0, 0.6)), (READ, (0.0, 0.5)))
+    assert plan(PlanRequest(decision=both)).steps[1].tool == "files:read_file"
+
+
+def test_a_part_that_routing_took_for_a_task_is_not_swallowed_by_its_neighbour() -> None:
+    parts = ("read the file a.txt", "water the plants")
+    apart = found(parts, (READ, (0.9, 0.0)), seam=" and ")
+    made = plan(PlanRequest(decision=apart))
+    assert bound(made) == [("read the file a.txt", "files:read_file"), ("water the plants", "")]
+    assert [step.depends_on for step in made.steps] == [(), ()]
+    whole = plan(PlanRequest(decision=replace(apart, parts=())))
+    assert bound(whole) == [("read the file a.txt and water the plants", "files:read_file")]
+
+
+def test_a_match_that_routing_found_for_no_part_is_bound_to_none() -> None:
+    parts = ("get the time in UTC", "return the payment")
+    beside = found(parts, (NOW, (0.9, 0.0)), (REFUND, ()))  # as a flagged tool stands beside the others
+    assert [step.tool for step in plan(PlanRequest(decision=beside)).steps] == ["time:get_current_time", ""]
+
+
+def test_where_only_words_tell_the_score_for_the_whole_task_counts() -> None:
+    """As in a Decision that was recorded before routing told the chances for each part."""
+    find, mail = Tool(server="crm", name="find_mail_lead"), Tool(server="post", name="search_mail")
+    matches = tuple(Match(tool=tool, score=score) for tool, score in ((NOW, 0.9), (find, 0.1), (mail, 0.6)))
+    made = plan(PlanRequest(decision=replace(decision("get the time in UTC, then find the mail"), matches=matches)))
+    assert [step.tool for step in made.steps] == ["time:get_current_time", "post:search_mail"]
+
+
+async def test_several_steps_left_over_are_bound_by_what_a_further_route_finds_for_each(router: Router) -> None:
+    task = "get the current time in UTC, then show the open issues, then look up the latest chargebacks"
+    first = plan(PlanRequest(decision=decision(task, [NOW])))
+    further = await router.route("; ".join(step.task for step in first.unbound))
+    second = plan(PlanRequest(decision=further, first=first))
+    assert [step.tool for step in second.steps][1:] == ["jira:search_issues", "stripe:list_disputes"]
