@@ -15,6 +15,9 @@ from orchestrator.text import field_terms, fields, terms
 UNNAMED = 0.7
 """The confidence that a call needs when its tool was found by meaning alone."""
 
+_LIKELY = 2 / 3
+"""The share of the confidence that a task needs which a part's tool needs as its chance: that is the tool's own, and
+lower than the confidence that the best of all is right (0.28 and 0.53 where several tools review code)."""
 _WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
 _LEAST = 0.1
 """What a match without any score counts beside one with a score of 1, where only words tell which is meant."""
@@ -29,14 +32,14 @@ class Binder:
         self._tables = [term_weights(match) for match in self._matches]
         self._spread = Counter(term for table in self._tables for term in table)
         self._searched = [set(asked_in(text)) for text in decision.parts]
-        self._given, self._needed = request.arguments, request.min_confidence
+        self._given, self._needed = request.arguments, _LIKELY * request.min_confidence
 
     def best(self, text: str) -> tuple[Match, str] | None:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
 
-        Where routing searched for the part by itself, that is the likeliest; it needs the confidence that a task of its
-        own would need. Else it is the one that shares the most telling words: rare among the matches, in the name above
-        all. One whose required arguments all stand in the part counts double.
+        Where routing searched for the part by itself, that is the likeliest. Else it is the one that shares the most
+        telling words: rare among the matches, in the name above all. One whose required arguments all stand in the
+        part counts double.
         """
         asked = asked_in(text)
         own = self.searched(text)
