@@ -45,7 +45,8 @@ class PlanRequest:
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
     that plan's steps without a tool. A model reads the `conversation` before the task; `without_model` says why none is
-    asked, where that is so. Under `min_confidence` nothing is planned: calling asks for more than suggesting.
+    asked, where that is so. Under `min_confidence` nothing is planned, and under two thirds of it a part stays without a
+    tool: calling asks for more than suggesting.
     """
 
     decision: Decision
