@@ -15,6 +15,7 @@ from orchestrator.language.modes import UNSAID, wanted
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.language.sending import in_full
+from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
@@ -22,7 +23,7 @@ from orchestrator.variants import spelt_out
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
-"""What a word counts that only a quoted message has: "a mail saying 'cancel the call'" cancels nothing."""
+"""What a word counts that only a quoted message or a URL has: "a mail saying 'cancel the call'" cancels nothing."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
@@ -72,10 +73,10 @@ class Understood:
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
-        meant, and without quoted messages; acronyms with their words."""
+        meant, and without quoted messages; acronyms and shapes with their words."""
         parts = [_unquoted(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
         read = (_unquoted(self.asked), *parts, *(_unquoted(text) for text, _ in self.earlier))
-        return [spelt_out(in_full(respelt(text, self.slips))) for text in read]
+        return [spelt_out(with_shapes(in_full(respelt(text, self.slips)))) for text in read]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +106,14 @@ def understand(
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
-    meant = in_full(respelt(asked, wrong))
+    meant = with_shapes(in_full(respelt(asked, wrong)))
     if meant != asked:
         words = _words(meant)
     weighted = _weights(meant, words)
     pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
-        meant_before = in_full(said)
+        meant_before = with_shapes(in_full(said))
         before = _words(meant_before)
         own = {term: weight * count for term, count in _weights(meant_before, before).items()}
         words = [*words, *before]
@@ -147,7 +148,7 @@ def clean(query: str) -> str:
 
 
 def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
-    meant = in_full(respelt(text, wrong))
+    meant = with_shapes(in_full(respelt(text, wrong)))
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
@@ -156,9 +157,9 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
-    where only a quoted message or title has it."""
+    where only a quoted message, a title or a URL has it."""
     weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
-    if (said := _unquoted(text, least)) == text:
+    if (said := without_urls(_unquoted(text, least))) == text:
         return weighted
     asked = set(terms(said))
     return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
