@@ -8,7 +8,10 @@ from orchestrator.router import Router
 from orchestrator.text import stem
 from tests.timing import seconds
 
-KNOWN = {stem(word) for word in "weather forecasts payment plan plane refund email screenshots paint point".split()}
+KNOWN = {
+    stem(word)
+    for word in "weather forecasts payment plan plane refund email screenshots paint point posted mute".split()
+}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,9 @@ KNOWN = {stem(word) for word in "weather forecasts payment plan plane refund ema
         ("an emaiil", {"emaiil": "email"}),
         ("Wether in Lyon", {"wether": "weather"}),
         ("take screenshts.", {"screenshts": "screenshots"}),
+        ("the waether in Lyon", {"waether": "weather"}),
+        ("a paymeent", {"paymeent": "payment"}),
+        ("screenchots", {"screenchots": "screenshots"}),
     ],
 )
 def test_a_word_that_nobody_uses_is_read_as_the_one_that_is_one_slip_away(query: str, read: dict[str, str]) -> None:
@@ -36,6 +42,8 @@ def test_a_word_that_nobody_uses_is_read_as_the_one_that_is_one_slip_away(query:
         "plna it",
         "umbrella",
         "the pxint",
+        "the cosmetics were pasted",
+        "a mutex",
         "refund_paymnet",
         "погода завтра",
         "",
@@ -49,6 +57,8 @@ def test_a_word_that_nobody_uses_is_read_as_the_one_that_is_one_slip_away(query:
         "short",
         "not in the catalogue",
         "two readings",
+        "real word near",
+        "short, and an unlikely slip",
         "identifier",
         "script",
         "empty",

@@ -52,12 +52,32 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _meant(word: str, known: Container[str]) -> str:
-    """The catalogue's word one slip away, "" where there is none or more than one."""
+    """The catalogue's word one slip away, "" where there is none or more than one.
+
+    Two neighbours swapped are the likeliest slip: of the real words near, the only one that they make is meant. An
+    unlikely slip is none in a short word, nor beside a real word that no tool says ("pasted", between "posted" and
+    "passed").
+    """
     real_words = vocabulary()
     near = [near for near in _one_slip_away(word) if near in real_words or near in known]
+    swapped = [near for near in near if near in real_words and sorted(near) == sorted(word)]
+    near = swapped if len(swapped) == 1 else near
     meant = {near: own for near in near if (own := stem(near)) in known}
     real = {near: own for near, own in meant.items() if near in real_words} or meant
-    return min(real) if len(set(real.values())) == 1 else ""
+    if len(set(real.values())) != 1:
+        return ""
+    if any(_is_likely(word, near) for near in real):
+        return min(real)
+    others = any(near in real_words and near not in meant and stem(near) for near in near)
+    return "" if others or len(word) <= SHORTEST else min(real)
+
+
+def _is_likely(word: str, meant: str) -> bool:
+    """Whether a letter was left out, struck twice or swapped with its neighbour, and no other struck in its place."""
+    if len(meant) > len(word) or sorted(meant) == sorted(word):
+        return True
+    twice = (place for place in range(1, len(word)) if word[place - 1] == word[place])
+    return any(word[:place] + word[place + 1 :] == meant for place in twice)
 
 
 def _one_slip_away(word: str) -> set[str]:
