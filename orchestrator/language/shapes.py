@@ -8,6 +8,7 @@ _CHANNEL = re.compile(
 )
 """Behind a word that leads to people: elsewhere that mark makes hashtags, colours and the parts of a page."""
 _URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'`“”’)\]]+")
+_URL_AND_WORD = re.compile(_URL.pattern + "(?: url)?")
 _SAID = ((_URL, "://", "url"), (_CHANNEL, "#", "channel message"))
 """Each shape, a sign that none is without, and the words that tools have for it. Paths were tried: as many queries
 lost by "file" as gained, since what is done with a file is seldom a file tool's."""
@@ -22,5 +23,6 @@ def with_shapes(text: str) -> str:
 
 
 def without_urls(text: str) -> str:
-    """The text without its URLs, whose words name where a page stands and seldom what is to be done with it."""
-    return _URL.sub(" ", text) if "://" in text else text
+    """A text `with_shapes` without its URLs and their word: they name where a page stands, and seldom what is to be done
+    with it, which may be to send it on."""
+    return _URL_AND_WORD.sub(" ", text) if "://" in text else text
