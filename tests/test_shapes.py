@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.language.shapes import with_shapes
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.models import RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import QUOTED, understand
 from orchestrator.text import stem
@@ -30,7 +30,7 @@ TOOLS = [
 )
 async def test_a_task_is_read_by_the_shape_of_its_words(query: str, best: str) -> None:
     async with Router(Catalogue(TOOLS)) as router:
-        decision = await router.route(RouteRequest(query=query, tenant="local", route_hint=RouteHint.KEYWORD))
+        decision = await router.route(RouteRequest(query=query, tenant="local"))
     assert decision.matches[0].tool.key == best
 
 

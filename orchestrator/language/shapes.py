@@ -23,6 +23,6 @@ def with_shapes(text: str) -> str:
 
 
 def without_urls(text: str) -> str:
-    """A text `with_shapes` without its URLs and their word: they name where a page stands, and seldom what is to be done
-    with it, which may be to send it on."""
+    """A text `with_shapes` without its URLs and their word: they name where a page stands, and seldom what is to be
+    done with it, which may be to send it on."""
     return _URL_AND_WORD.sub(" ", text) if "://" in text else text
