@@ -106,7 +106,7 @@ FAR = 0.35
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
-_UNKNOWN = ASKED.index("unknown")
+_TERMS, _UNKNOWN = ASKED.index("log_terms"), ASKED.index("unknown")
 _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
@@ -130,16 +130,21 @@ def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float
     return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE])]
 
 
+SEVERAL = 1.5
+"""The least words, by their weight, that the gate believes a tool by: one alone has other meanings."""
+
+
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
-    """The most that the gate believes the keyword leg's best candidate: twice the share of the query's words it holds.
+    """The most that the gate believes the keyword leg's best candidate: twice the share of the query's words it holds,
+    and nothing where that is hardly more than one word.
 
     "why does this SELECT take so long" shares one word in three with taking a screenshot; the fit knows such queries
     only with the right tool among those searched.
     """
     if not len(probabilities):
         return 0.0
-    known = float(rows[int(np.argmax(probabilities)), _IN_TOOL])
-    return min(1.0, 2 * known * (1 - query[_UNKNOWN]))
+    held = float(rows[int(np.argmax(probabilities)), _IN_TOOL]) * (1 - query[_UNKNOWN])
+    return min(1.0, 2 * held) if held * math.expm1(query[_TERMS]) >= SEVERAL else 0.0
 
 
 NOT_IDLE = -1.0

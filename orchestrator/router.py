@@ -27,9 +27,11 @@ from orchestrator.embed import (
     vectors_of,
 )
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
+from orchestrator.features import Positions
 from orchestrator.fit import Fit
 from orchestrator.models import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.options import Options
+from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.indexes import Indexes
 from orchestrator.retrieval.search import Search
@@ -158,7 +160,7 @@ class Router:
         found = search.by_keyword()
         outcome.gate_confidence = found.opening.chance
         clock.book("keyword")
-        if len(index.catalogue) and self._wants_meaning(request, outcome.gate_confidence):
+        if len(index.catalogue) and self._wants_meaning(request, found, named):
             vectors = await self._vectors(index, understood, warnings)
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors, no_tool_of(self.embedder))
@@ -167,11 +169,14 @@ class Router:
             clock.book("semantic")
         return clock.stopped(conclude(outcome, search, found))
 
-    def _wants_meaning(self, request: RouteRequest, gate_confidence: float) -> bool:
+    def _wants_meaning(self, request: RouteRequest, found: Candidates, named: Positions | None) -> bool:
         if request.route_hint is not RouteHint.AUTO:
             return request.route_hint is RouteHint.SEMANTIC
         # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
-        return request.coverage is not None or gate_confidence < self.options.gate
+        if request.coverage is not None or found.opening.chance < self.options.gate:
+            return True
+        # Sure of another server's tool, it has not seen what the named one has that says it in other words.
+        return named is not None and len(found.keyword) > 0 and found.chosen[np.argmax(found.keyword)] not in named
 
     async def _vectors(self, index: Index, understood: Understood, warnings: list[str]) -> NDArray[np.float32] | None:
         """Vectors of the query, its parts and what is told, [1 + parts + told, dimension]; None, with a warning."""

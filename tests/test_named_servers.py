@@ -83,6 +83,27 @@ async def test_a_named_server_without_a_fitting_tool_is_told_and_the_search_goes
     assert decision.matches[0].tool.key == "stripe:refund_charge"
 
 
+@pytest.mark.parametrize(
+    ("query", "stage"),
+    [("use acme to approve it", Stage.EXPLICIT), ("approve it via acme", Stage.NONE)],
+    ids=["strong", "weak"],
+)
+async def test_only_a_clearly_named_server_has_its_tools_however_little_is_sure(query: str, stage: Stage) -> None:
+    async with Router(Catalogue([*EIGHTY, *sample()]), options=Options(floor=0.999)) as router:
+        decision = await router.route(query)
+    assert decision.matches[0].tool.server == "acme"
+    assert decision.stage is stage
+    assert decision.servers == (("acme",) if stage is Stage.EXPLICIT else ())
+
+
+async def test_a_named_server_is_searched_by_meaning_where_the_words_are_anothers() -> None:
+    others = [tool("drive:share_file", "Share a file"), tool("drive:copy_file", "Copy a file")]
+    async with Router(Catalogue([*others, tool("signer:send_document", "Send a document to others")])) as router:
+        alone, named = [await router.route(query) for query in ("share the file", "use signer to share the file")]
+    assert (alone.semantic_ran, named.semantic_ran) == (False, True)
+    assert named.gate_confidence >= Options().gate
+
+
 async def test_a_corrected_name_is_told(router: Router) -> None:
     decision = await router.route("use jiira to create a bug")
     assert decision.recommended == ("jira:create_issue",)

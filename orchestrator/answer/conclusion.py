@@ -123,8 +123,17 @@ def _in_conversation(
 
 
 def _nothing_fits(outcome: Outcome, ranked: Ranked) -> bool:
-    """Whether no tool is claimed; a task that only forbids has none, however low the floor."""
-    return outcome.understood.only_forbids or ranked.confidence < outcome.options.floor
+    """Whether no tool is claimed; a task that only forbids has none, however low the floor, and one that says clearly
+    by which server it is done has that server's, however little is sure."""
+    if outcome.understood.only_forbids:
+        return True
+    return ranked.confidence < outcome.options.floor and not _clearly_named(outcome, ranked)
+
+
+def _clearly_named(outcome: Outcome, ranked: Ranked) -> bool:
+    """Whether a tool is lifted whose server the task names in the strong form."""
+    tools, clear = outcome.index.catalogue.tools, outcome.explicit.clearly_wanted
+    return any("explicit" in own and tools[position].server in clear for position, own in ranked.evidence.items())
 
 
 def _stage(outcome: Outcome, ranked: Ranked, *, searched: bool) -> Stage:

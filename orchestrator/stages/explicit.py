@@ -68,6 +68,11 @@ class Explicit:
         return tuple(dict.fromkeys([m.server for m in self.mentions if not m.negated]))
 
     @property
+    def clearly_wanted(self) -> frozenset[str]:
+        """Those of them that are named in the strong form."""
+        return frozenset(m.server for m in self.mentions if not m.negated and m.form is Form.STRONG)
+
+    @property
     def unwanted(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([m.server for m in self.mentions if m.negated]))
 
