@@ -135,6 +135,23 @@ def test_a_single_task_stays_whole(query: str) -> None:
     assert clauses(query) == [query]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Ich möchte vom 3. bis 7. Juli Urlaub beantragen",
+        "Termin am 14. März um 9 Uhr eintragen",
+        "Møde den 4. maj kl. 9 sættes i kalenderen",
+    ],
+)
+def test_the_day_of_a_date_ends_no_sentence(query: str) -> None:
+    assert [part.text for part in understand(query).clauses] == [query]
+
+
+@pytest.mark.parametrize("query", ["get invoice 17. Send it to Bo Berg", "close ticket 4. May I see invoice 12"])
+def test_a_number_may_end_a_sentence(query: str) -> None:
+    assert len(understand(query).parts) == 2
+
+
 def test_the_whole_query_is_kept_beside_its_clauses() -> None:
     query = "My trip is near. Find flights to Rome and book a hotel there."
     understood = understand(query)
