@@ -140,7 +140,7 @@ def test_a_single_task_stays_whole(query: str) -> None:
     [
         "Ich möchte vom 3. bis 7. Juli Urlaub beantragen",
         "Termin am 14. März um 9 Uhr eintragen",
-        "Møde den 4. maj kl. 9 sættes i kalenderen",
+        "Sæt mødet den 4. maj i kalenderen",
     ],
 )
 def test_the_day_of_a_date_ends_no_sentence(query: str) -> None:
