@@ -41,7 +41,7 @@ _REQUEST = re.compile(
     r"(?:\s+(?:please|also|kindly|just|help me|help|to|you|and|now|then|quickly))*\s+(?P<asked>[a-z]+\b.*)"
 )
 _ASKS = re.compile(
-    r"(?i)(?:\A|[.!,;:\n]\s*)(?:(?:so|and|but|ok|okay|hey|hi|also)\W+)*"
+    r"(?i)(?:\A|[.!,;:\n][^\S\n]?)(?:(?:so|and|but|ok|okay|hey|hi|also)\W+)*"
     r"(?:what|which|who|whose|whom|where|when|why|how|is|are|was|were|do|does|did|has|have|any"
     r"|was|wer|wie|wo|wann|welche[rs]?|wieviele?|quels?|quelles?|qui|comment|combien|où|quand"
     r"|qué|cuál(?:es)?|cuánt[oa]s?|dónde|cuándo|cómo|quién|quais|quanto|onde)\b|[?？]\s*\Z"
