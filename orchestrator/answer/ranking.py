@@ -180,7 +180,8 @@ def _for_parts(outcome: Outcome, found: Candidates, positions: list[int]) -> dic
     if not positions or not (found.clauses or found.told):
         return {}
     kept = select.kept_of(outcome.index.catalogue.tools, positions)
-    chances = (found.of_parts(np.array(positions)) * kept).round(4)
+    heard = outcome.request.fusion is not Fusion.RRF
+    chances = (found.of_parts(np.array(positions), heard=heard) * kept).round(4)
     return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
 
 
