@@ -13,7 +13,7 @@ from orchestrator.planner import plan
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.drafts import bound
 from orchestrator.plans import PlanRequest
-from tests.decisions import ADD_NOTE, decision, schema
+from tests.decisions import ADD_NOTE, TEXT, decision, schema
 from tests.loopback import served
 
 UNIT = {"$defs": {"Unit": {"enum": ["celsius", "kelvin"], "type": "string"}}}
@@ -59,3 +59,62 @@ def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
         given = schema("unit", unit={"$ref": f"{url}/unit.json"})
         assert extract(given, "unit=kelvin").missing == ("unit",)
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "text", "values"),
+    [
+        ({"n": {"type": "integer"}}, "show 7 of them on 2026-01-02", {"n": 7}),
+        ({"a": {"type": "number"}, "b": {"type": "number"}}, "add 5 and 7", {}),
+        ({"unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}}, "in Celsius please", {"unit": "celsius"}),
+        ({"unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}}, "celsius or fahrenheit", {}),
+        ({"url": TEXT}, "fetch https://example.org/a/b.html.", {"url": "https://example.org/a/b.html"}),
+        ({"to": {"type": "string", "format": "email"}}, "write to ann@example.org", {"to": "ann@example.org"}),
+        ({"due": {"type": "string", "format": "date"}}, "due 2026-02-03", {"due": "2026-02-03"}),
+        ({"query": TEXT}, 'search for "durable execution"', {"query": "durable execution"}),
+        ({"query": TEXT}, "search for 'the user's guide'", {"query": "the user's guide"}),
+        ({"query": TEXT}, "search for ‘durable execution’", {"query": "durable execution"}),
+        ({"path": TEXT}, "read './a.txt'", {"path": "./a.txt"}),
+        ({"query": TEXT}, "search for durable execution", {}),
+        ({"first": TEXT, "second": TEXT}, 'compare "a" with "b"', {}),
+        ({"paths": {"type": "array", "items": TEXT}}, "read a.txt and b.txt", {"paths": ["a.txt", "b.txt"]}),
+        ({"path": TEXT}, "read ./src/main.py", {"path": "./src/main.py"}),
+        ({"n": {"type": "integer", "maximum": 5}}, "show 7", {}),
+    ],
+)
+def test_only_what_is_in_the_text_and_fits_becomes_an_argument(
+    properties: dict[str, object], text: str, values: dict[str, object]
+) -> None:
+    found = extract(schema(*properties, **properties), text)
+    assert found.values == values
+    assert set(found.missing) == set(properties) - set(values)
+
+
+def test_optional_parameters_need_their_name_in_the_text() -> None:
+    given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
+    assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
+    assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("list the bills with status overdue", {"status": "overdue"}),
+        ("show the Overdue bills", {"status": "overdue"}),
+        ("open the open bills", {"status": "open"}),
+        ("please open the bills", {}),
+        ("list the open and the overdue bills", {}),
+        ("list the bills that are not overdue", {}),
+        ("list the bills that aren't open", {}),
+        ("list all bills except overdue ones", {}),
+        ('find the bill "overdue"', {}),
+        ("show overdue/a.txt", {}),
+        ("list the long-overdue bills", {}),
+        ("list the bills of branch=open", {}),
+        ("list the bills of team red", {}),
+    ],
+)
+def test_an_optional_value_is_taken_where_its_word_can_mean_nothing_else(text: str, values: dict[str, str]) -> None:
+    teams = {"type": "string", "enum": ["red", "blue"]}
+    status = {"type": "string", "enum": ["open", "overdue", "paid"]}
+    assert extract(schema(status=status, team=teams, rival=teams), text).values == values
