@@ -111,9 +111,9 @@ def list_tools(
     tell_flagged(found)
 
 
-def import_file(store: Store, tenant: str, file: Path) -> None:
-    """Stores the file's tools as `tools import` does."""
-    store_tools(store, tenant, Catalogue.read(file, None))
+def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
+    """Stores the file's tools as `tools import` does; what changed, by server."""
+    return store_tools(store, tenant, Catalogue.read(file, None))
 
 
 def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:

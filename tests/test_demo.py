@@ -1,0 +1,22 @@
+"""`make demo`, the first thing that anybody runs, and what the README says of it."""
+
+import re
+import subprocess
+import sys
+
+from tests.catalogues import EXAMPLES
+
+
+def _without_times(text: str) -> list[str]:
+    return [re.sub(r"[\d.]+ ms$", "", line.rstrip()) for line in text.strip().splitlines()]
+
+
+def test_the_demo_carries_out_a_task_and_prints_what_the_readme_shows() -> None:
+    command = [sys.executable, "-m", "examples.demo"]
+    ran = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "agents, integrations, workflows and built-ins" in ran.stdout
+    assert '"words": ' in ran.stdout
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("One of the tasks that `make demo` routes:")[1].split("```")[1].removeprefix("console")
+    assert set(_without_times(shown)) <= set(_without_times(ran.stdout))
