@@ -22,11 +22,11 @@ _MONTH = (
     "(?:januar|j[äa]nner|februar|m[äa]rz|marts|april|ma[ij]|juni?|juli?|august|september|o[kc]tober|november"
     "|de[zc]ember|jan|feb|apr|aug|sept?|okt|nov|de[zc])"
 )
-_DAY = rf"(?:(?<=\b\d\.\s)|(?<=\b\d\d\.\s))(?i:{_MONTH}|bis|und|oder|des|og|och)\b"
+DAY = rf"(?:(?<=\b\d\.\s)|(?<=\b\d\d\.\s))(?i:{_MONTH}|bis|und|oder|des|og|och)\b"
 """Behind the day of a date in many languages: "vom 3. bis 7. Juli"."""
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
-    rf"[\s。！？；](?:(?<=[.!?;]\s)(?!{_DAY})(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
+    rf"[\s。！？；](?:(?<=[.!?;]\s)(?!{DAY})(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
     r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[•*]\s+(?!\d))"
 )
 _ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"

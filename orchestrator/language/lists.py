@@ -12,13 +12,18 @@ _NUMBER = re.compile(
 def without_list_marks(text: str) -> str:
     """The text with each item of a list on its own line. Numbers are marks only where they count up from one."""
     text = _BULLET.sub("", text)
+    for mark in reversed(numbered(text)):
+        text = f"{text[: mark.start()].rstrip(' ')}\n{text[mark.end() :]}"
+    return text.strip()
+
+
+def numbered(text: str) -> list[re.Match[str]]:
+    """The marks of its numbered items; none where there are fewer than two."""
     marks: list[re.Match[str]] = []
     for mark in _NUMBER.finditer(text):
         if _counted(mark) == len(marks) + 1 and (marks or _opens(mark)):
             marks.append(mark)
-    for mark in reversed(marks if len(marks) > 1 else []):
-        text = f"{text[: mark.start()].rstrip(' ')}\n{text[mark.end() :]}"
-    return text.strip()
+    return marks if len(marks) > 1 else []
 
 
 def _counted(mark: re.Match[str]) -> int:

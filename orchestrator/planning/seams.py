@@ -8,7 +8,9 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.language.clauses import DAY
 from orchestrator.language.handed import handed_over
+from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.text import stem
@@ -20,10 +22,11 @@ _SEAM = re.compile(
     r"|[,;.]\s*(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
     r"|(?<!\s)\s+then\s+"
     r"|(?:(?<!\s)\s++|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
-    r"|[.!?;]\s+(?=[A-Z\"“])|\n+"
+    rf"|[.!?;]\s+(?!{DAY})(?=[A-Z\"“])|\n+"
     r")|(?P<weak>(?:,|(?<!\s)|(?<=\n))\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"(?<=\S)[^\S\n]+(?=(?P<number>\d{1,2}[.)])\s)")
 _UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b)*", re.IGNORECASE)
 """What stands besides in a part that only forbids."""
 _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
@@ -79,6 +82,7 @@ def cut_task(task: str) -> list[Part]:
         masked = f"{task[:begin]}{'x' * (end - begin)}{task[end:]}"
     for kind in (PASTED, QUOTE):
         masked = kind.sub(lambda match: "x" * len(match.group()), masked)
+    masked = _joined_to_numbers(masked)
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
@@ -92,6 +96,16 @@ def cut_task(task: str) -> list[Part]:
     if not _UNSAID.fullmatch(masked, start):
         _add(parts, task[start:], joint, written)
     return parts if parts or _UNWANTED in masked else [whole]
+
+
+def _joined_to_numbers(masked: str) -> str:
+    """The text without the blanks before numbers that no item begins with: "close ticket 8. Then ..."."""
+    items = {mark.start(1) for mark in numbered(masked)}
+
+    def joined(blank: re.Match[str]) -> str:
+        return blank.group() if blank.start("number") in items else "#" * len(blank.group())
+
+    return _NUMBER.sub(joined, masked)
 
 
 def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
