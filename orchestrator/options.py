@@ -6,6 +6,8 @@
 | QDRANT_API_KEY | (none) | the Qdrant server's key; read when a client opens |
 | TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
 | OPENAI_BASE_URL, OPENAI_API_KEY | model_url | any OpenAI-compatible endpoint; the key is read when a client opens |
+| TOOLROUTE_SEMANTIC_TIMEOUT | semantic_timeout_s | seconds for an embedding endpoint, per route |
+| TOOLROUTE_STORE_TIMEOUT | store_timeout_s | seconds to wait for a locked folder or a Qdrant server |
 | TOOLROUTE_CALIBRATION | calibration | a file that `toolroute doctor --write` or `toolroute eval --fit --write` made |
 | TOOLROUTE_MODEL | model | the language model; none: all is deterministic |
 | TOOLROUTE_MODEL_ROUTE | model_route | another one for deciding between an answer, one tool and a plan |
@@ -63,7 +65,7 @@ class Options:
         for name in ("gate", "floor", "explicit_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
-        for name in ("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "cached_tenants"):
+        for name in (*_SECONDS, "cached_tenants"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a number above 0")
 
@@ -71,8 +73,8 @@ class Options:
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
         """The environment's settings, then those given by name (None is "not given")."""
         found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
-        if "model_timeout_s" in found:
-            found["model_timeout_s"] = _seconds(_VARIABLES["model_timeout_s"], found["model_timeout_s"])
+        for name in found.keys() & _SECONDS:
+            found[name] = _seconds(_VARIABLES[name], found[name])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
@@ -92,9 +94,13 @@ _FORMS: dict[type, Form] = {
 }
 """What a setting may be, by its default's type."""
 
+_SECONDS = ("semantic_timeout_s", "store_timeout_s", "model_timeout_s")
+
 _VARIABLES = {
     "store": "TOOLROUTE_STORE",
     "embedder": "TOOLROUTE_EMBEDDER",
+    "semantic_timeout_s": "TOOLROUTE_SEMANTIC_TIMEOUT",
+    "store_timeout_s": "TOOLROUTE_STORE_TIMEOUT",
     "calibration": "TOOLROUTE_CALIBRATION",
     "model": "TOOLROUTE_MODEL",
     "model_route": "TOOLROUTE_MODEL_ROUTE",
@@ -128,12 +134,12 @@ def _seconds(variable: str, value: str) -> float:
 
 def store_key() -> str | None:
     """The Qdrant server's key; read when a client opens, never kept in a record."""
-    return os.environ.get("QDRANT_API_KEY")
+    return os.environ.get("QDRANT_API_KEY") or None
 
 
 def model_key() -> str | None:
     """The model endpoint's key; read when a client opens, never kept in a record."""
-    return os.environ.get("OPENAI_API_KEY")
+    return os.environ.get("OPENAI_API_KEY") or None
 
 
 def default_store() -> str:

@@ -37,9 +37,16 @@ def test_a_setting_of_the_wrong_type_or_range_is_named_with_its_remedy(name: str
 
 
 @pytest.mark.parametrize("value", ["soon", "0", "-1", "nan", "inf"])
-def test_a_timeout_from_the_environment_is_refused_under_the_variables_own_name(value: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"TOOLROUTE_MODEL_TIMEOUT='{value}'"):
-        Options.from_env({"TOOLROUTE_MODEL_TIMEOUT": value})
+@pytest.mark.parametrize("of", ["MODEL", "SEMANTIC", "STORE"])
+def test_a_timeout_from_the_environment_is_refused_under_the_variables_own_name(of: str, value: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"TOOLROUTE_{of}_TIMEOUT='{value}'"):
+        Options.from_env({f"TOOLROUTE_{of}_TIMEOUT": value})
+
+
+def test_each_timeout_has_a_variable() -> None:
+    given = {"TOOLROUTE_MODEL_TIMEOUT": "5", "TOOLROUTE_SEMANTIC_TIMEOUT": "30", "TOOLROUTE_STORE_TIMEOUT": "0.5"}
+    options = Options.from_env(given)
+    assert (options.model_timeout_s, options.semantic_timeout_s, options.store_timeout_s) == (5, 30, 0.5)
 
 
 def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(

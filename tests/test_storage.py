@@ -50,6 +50,12 @@ def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: p
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
 
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_API_KEY", "")
+    with qdrant_front() as front:  # The client would warn of a key over http, and warnings are errors here.
+        assert not Store(front.url, embedder=shipped()).load("org:1").tools
+
+
 def test_many_first_uses_of_a_server_at_once_make_one_client() -> None:
     qdrant, all_in = Qdrant("http://127.0.0.1:9", 1), threading.Barrier(16)
 
