@@ -3,13 +3,15 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.answer.costs import definition_tokens
+from orchestrator.catalogue import Catalogue
 from orchestrator.connections import Connections
-from orchestrator.errors import ServerUnavailable, UnknownTool
+from orchestrator.errors import ServerUnavailable, StoreUnavailable, Unauthorised, UnknownTool
 from orchestrator.exports import check_arguments, parameters
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
@@ -55,6 +57,7 @@ class Gateway:
         self._warm, self._note, self._limits = warm, note, limits
         self._pools: dict[str, Connections] = {}
         self._unlisted: dict[str, Unlisted] = {}
+        self._entries: dict[str, tuple[str, dict[str, str]]] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self.notices = Notices(self.always)
 
@@ -126,11 +129,16 @@ class Gateway:
         return as_mcp_result(await self._pool(tenant).exchange(call))
 
     async def _tool(self, tenant: str, key: str) -> Tool:
-        """From the tenant's present catalogue; only what is not in it has its server listed first."""
+        """From the tenant's present catalogue; only what is not in it has its server listed first.
+
+        A server whose name another entry's has in the store is asked itself: that one's tools are not its own.
+        """
         catalogue = (await self._router.index(tenant)).whole
+        server, _, name = key.partition(":")
+        if await self._is_anothers(tenant, server, catalogue.fingerprint):
+            catalogue = Catalogue(tool for tool in await self._pool(tenant).tools(server) if tool.name == name)
         if key in catalogue.positions:
             return catalogue[key]
-        server = key.partition(":")[0]
         unlisted = await self._listed(tenant, server)
         catalogue = (await self._router.index(tenant)).whole
         if key in catalogue.positions:
@@ -138,6 +146,17 @@ class Gateway:
         if why := unlisted.why(server):
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
         raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
+
+    async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
+        """Whether what is stored of a configured server was listed by another entry of its name: projects may share a
+        store. Asked once a catalogue; a store that is away takes no call away."""
+        spec = self.config.servers.get(server)
+        known, entries = self._entries.get(tenant, ("", {}))
+        if spec is not None and known != fingerprint:
+            with suppress(StoreUnavailable, Unauthorised):
+                entries = await asyncio.to_thread(self._store.entries, tenant)
+                self._entries[tenant] = fingerprint, entries
+        return spec is not None and entries.get(server, spec.identity) != spec.identity
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""

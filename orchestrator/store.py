@@ -152,13 +152,16 @@ class Store:
         with self._qdrant.opened() as points:
             return dict(ledger.owned(points, [tenant])[tenant].entries)
 
-    def tool(self, tenant: str, key: str) -> Tool | None:
-        """One tool's definition, read without the rest; None where the tenant has no such tool."""
+    def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
+        """One tool's definition, read without the rest; None where the tenant has no such tool, or its server was
+        listed by another entry than this one."""
         check_tenant(tenant, shared=True)
+        server = key.partition(":")[0]
         with self._qdrant.opened() as points:
-            ids = {
-                ":".join(name): point for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()
-            }
+            owners = ledger.visible(points, tenant)
+            if entry and any(owner.entries.get(server, entry) != entry for owner in owners):
+                return None
+            ids = {":".join(name): point for owner in owners for point, name in owner.ids.items()}
             name = points.target(COLLECTION)
             found = points.get(name, [ids[key]]) if name and key in ids else {}
         return next((stored_tool(record.payload) for record in found.values()), None)

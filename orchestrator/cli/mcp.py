@@ -66,9 +66,9 @@ async def call(
     from orchestrator.mcp.calls import Call
 
     given, servers = _read_arguments(arguments), read_config(config)
-    named = tool.partition(":")[0] in servers.servers
+    entry = servers.servers.get(tool.partition(":")[0])
     tenant = tenant_from(organization, user)
-    chosen = await asyncio.to_thread(open_store(store).tool, tenant, tool) if named else None
+    chosen = await asyncio.to_thread(open_store(store).tool, tenant, tool, entry.identity) if entry else None
     if chosen is not None:
         _check(chosen, given)
         tell_flagged([chosen])
