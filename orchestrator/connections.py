@@ -206,12 +206,13 @@ class Connections:
         self.renew(McpConfig({**self.config.servers, **found.servers}, found.source))
 
     def renew(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
-        """As `add`, and the servers that it does not name go: they take no new calls, those in flight end first."""
-        now, before = McpConfig.of(config), self.config.servers
-        same = {name for name, spec in now.servers.items() if before.get(name) == spec}
-        self.let_go(before.keys() - same)
+        """As `add`, and the servers that it does not name go: they take no new calls, those in flight end first.
+        An entry that cannot be used leaves the one so far in use."""
+        now = McpConfig.of(config).after(self.config)
+        same = {name for name, spec in now.servers.items() if self.config.servers.get(name) == spec}
+        self.let_go(self._servers.keys() - same)
         self._servers = {
-            name: self._servers[name] if name in same else Server(spec, self._deadlines)
+            name: self._servers[name].renewed(spec) if name in same else Server(spec, self._deadlines)
             for name, spec in now.servers.items()
         }
         self.config = now

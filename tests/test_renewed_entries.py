@@ -97,6 +97,25 @@ async def test_a_server_that_is_gone_takes_no_new_call_and_ends_none_under_way()
         assert [state.server for state in servers.states()] == ["other"]
 
 
+async def test_an_entry_that_is_broken_leaves_the_one_before_in_use_and_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken = config(quick={"command": [], "args": ["--token", SECRET]}, new={"type": "sse", "url": "http://a"})
+    async with Connections(config(quick=entry("quick.py"))) as servers:
+        pid = (await servers.call("quick:pid")).text
+        for _ in range(2):
+            servers.renew(broken)
+        assert (await servers.call("quick:pid")).text == pid
+        assert "server 'quick': command: " in servers.states()[0].last_error
+        with pytest.raises(InvalidConfig, match="'sse' is not supported"):
+            await servers.call("new:pid")
+        [told] = caplog.messages
+        assert re.match(r"mcpServers: server 'quick': command: .*; the entry that was there before stays in use", told)
+        assert SECRET not in told
+        servers.renew(config(quick=entry("quick.py")))
+        assert [state.last_error for state in servers.states()] == [""]
+
+
 async def test_a_tenant_whose_servers_are_taken_away_calls_none() -> None:
     now: list[Any] = [config(web=entry("quick.py"))]
     plugin = OrchestratorPlugin(store="", mcp_servers=lambda _: now[-1])

@@ -4,9 +4,10 @@ Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:
 started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
 """
 
+import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -21,6 +22,8 @@ from orchestrator.reading import first_problem, read_json, why_unread, without_c
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
 
+logger = logging.getLogger(__name__)
+
 _HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
 
 
@@ -29,6 +32,7 @@ class ServerSpec:
     """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds.
 
     `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
+    `broken_since` is that of a later entry, whose place this one keeps.
     """
 
     name: str
@@ -46,6 +50,7 @@ class ServerSpec:
     only_tools: frozenset[str] | None = None
     disabled_tools: frozenset[str] = frozenset()
     problem: str = ""
+    broken_since: str = field(default="", compare=False)
 
     def lists(self, tool: str) -> bool:
         """Whether the entry leaves this tool of its server in."""
@@ -112,6 +117,18 @@ class McpConfig:
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
         return cls({name: _spec(name, entry, source) for name, entry in entries.items() if not _is_off(entry)}, source)
+
+    def after(self, before: "McpConfig") -> "McpConfig":
+        """This configuration, read where that one was: an entry that is broken now leaves the usable one in its place,
+        as a file does that cannot be read at all. A warning tells it once."""
+        servers = dict(self.servers)
+        for name, spec in self.servers.items():
+            old = before.servers.get(name)
+            if spec.problem and old is not None and not old.problem:
+                servers[name] = replace(old, broken_since=spec.problem)
+                if old.broken_since != spec.problem:
+                    logger.warning("%s; the entry that was there before stays in use", spec.problem)
+        return McpConfig(servers, self.source)
 
 
 def find_config(folder: Path | None = None) -> Path | None:

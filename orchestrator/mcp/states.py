@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.config import ServerSpec
@@ -62,6 +62,11 @@ class Server:
         self.retry_at = 0.0
         self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
 
+    def renewed(self, spec: ServerSpec) -> Self:
+        """The same server by an equal entry, which may say that a later one is broken."""
+        self.spec = spec
+        return self
+
     @property
     def usable(self) -> bool:
         """Whether a connection is open, or opening, that a call may join."""
@@ -83,6 +88,6 @@ class Server:
             tools=self.tools,
             calls_in_flight=connection.users if connection is not None else 0,
             idle_s=idle,
-            last_error=str(self.last_error or ""),
+            last_error=str(self.last_error or self.spec.broken_since),
             retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
         )
