@@ -16,6 +16,7 @@ from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage
 from orchestrator.planning.arguments import extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
+from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
@@ -148,12 +149,11 @@ def _apart(last: _Bound, item: _Bound) -> bool:
     """Whether the same tool can be called for each side alone, but not for both at once: "in UTC and in Asia/Tokyo"."""
     if last.match is None or (item.part.imperative and item.match not in (None, last.match)):
         return False
-    schema = last.match.tool.input_schema
-    if not (schema or {}).get("required"):
+    if not (last.match.tool.input_schema or {}).get("required"):
         return False
     alone = (last.part.text, item.part.text)
     together = last.part.joined(item.part).text
-    return bool(extract(schema, together).missing) and not any(extract(schema, text).missing for text in alone)
+    return lacks(last.match, together, {}) and not any(lacks(last.match, text, {}) for text in alone)
 
 
 def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
@@ -171,7 +171,7 @@ def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
 
 
 def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
-    found = extract(match.tool.input_schema, step.task, given_for(step.id, match.tool, given))
+    found = extract(match.tool.input_schema, step.task, given_for(step.id, match.tool, given), nouns_of(match.tool))
     tokens = count_tokens(compact(found.values))
     return replace(
         step,

@@ -94,27 +94,3 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
     given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
     assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
     assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("list the bills with status overdue", {"status": "overdue"}),
-        ("show the Overdue bills", {"status": "overdue"}),
-        ("open the open bills", {"status": "open"}),
-        ("please open the bills", {}),
-        ("list the open and the overdue bills", {}),
-        ("list the bills that are not overdue", {}),
-        ("list the bills that aren't open", {}),
-        ("list all bills except overdue ones", {}),
-        ('find the bill "overdue"', {}),
-        ("show overdue/a.txt", {}),
-        ("list the long-overdue bills", {}),
-        ("list the bills of branch=open", {}),
-        ("list the bills of team red", {}),
-    ],
-)
-def test_an_optional_value_is_taken_where_its_word_can_mean_nothing_else(text: str, values: dict[str, str]) -> None:
-    teams = {"type": "string", "enum": ["red", "blue"]}
-    status = {"type": "string", "enum": ["open", "overdue", "paid"]}
-    assert extract(schema(status=status, team=teams, rival=teams), text).values == values

@@ -1,8 +1,9 @@
 """Arguments that stand literally in a task's text. Nothing is guessed: what is not clearly there stays missing.
 
 A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`), where exactly one
-thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), where exactly
-one of its enumerated values does, or where the one required string or number left has exactly one candidate left.
+thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), where the
+text states one of its listed values (`choices.py`), or where the one required string or number left has exactly one
+candidate left.
 """
 
 import json
@@ -11,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.quoted import masked
 from orchestrator.models import Tool
+from orchestrator.planning.choices import Choice, choice_values
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.schemas import UnusableSchema, faults, usable
 from orchestrator.text import split_words, stem
@@ -40,8 +40,6 @@ _BY_NAME = {
 }
 _FROM = {"from", "source", "src", "start", "begin", "origin", "old"}
 _TO = {"to", "target", "destination", "dest", "end", "until", "new"}
-_LEFT_OUT = re.compile(r"(?i)(?:n['’]t|\b(?:not|no|never|nor|except|excluding|without|but))\s+(?:\w+\s+){0,2}\Z")
-"""Before a value: it is not the one that is wanted ("that are not overdue")."""
 _SAME_AS = {"name": {"called", "named"}, "title": {"called", "named"}, "query": {"for"}, "text": {"saying"}}
 
 
@@ -54,12 +52,18 @@ class Extraction:
     notes: tuple[str, ...]
 
 
-def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
-    """The arguments for a tool's input schema out of a text; values that were given by name come first."""
+def extract(
+    schema: Mapping[str, Any] | None,
+    text: str,
+    given: Mapping[str, Any] | None = None,
+    nouns: frozenset[str] = frozenset(),
+) -> Extraction:
+    """The arguments for a tool's input schema out of a text; values that were given by name come first. `nouns`: the
+    terms of what the tool is about (`nouns_of`)."""
     mended = usable(schema or {})
     properties, required = mended.get("properties", {}), mended.get("required", [])
     order = [name for name in required if name in properties] + [name for name in properties if name not in required]
-    reader = _Reader(text, mended)
+    reader = _Reader(text, mended, nouns)
     for name, value in (given or {}).items():
         reader.take(name, coerce(value, _plain(properties.get(name))), "given")
     for rule in (reader.by_name, reader.by_kind, reader.by_choice, reader.by_being_the_only_one):
@@ -101,8 +105,8 @@ MAX_CHARS = 4_000
 class _Reader:
     """One reading of one text for one schema; every piece is used at most once."""
 
-    def __init__(self, text: str, schema: Mapping[str, Any]) -> None:
-        self._schema = schema
+    def __init__(self, text: str, schema: Mapping[str, Any], nouns: frozenset[str]) -> None:
+        self._schema, self._nouns = schema, nouns
         self.properties = {name: _plain(part) for name, part in schema.get("properties", {}).items()}
         self.required: list[str] = schema.get("required", [])
         self.text = text = text[:MAX_CHARS]
@@ -154,30 +158,20 @@ class _Reader:
             self._take(name, found[0], f"the only {kind} in the text")
 
     def by_choice(self, name: str) -> None:
-        """A parameter's enumerated value, when exactly one of them is in the text; an optional one's where that word
-        says nothing else."""
-        choices = self.properties[name].get("enum")
-        if not isinstance(choices, list):
+        """The listed value that the text states; for a required parameter else the only one that is in it at all."""
+        values = choice_values(self.properties[name])
+        if not values:
             return
-        present = [
-            c
-            for c in choices
-            if isinstance(c, str) and re.search(rf"(?<!\w){re.escape(c)}(?!\w)", self.text, re.IGNORECASE)
-        ]
-        if len(present) == 1 and (name in self.required or self._states(name, present[0])):
-            self.take(name, present[0], "the only one of its values in the text")
-
-    def _states(self, name: str, value: str) -> bool:
-        """Whether a word of the text is this parameter's value: it stands alone, is neither quoted nor left out nor
-        what is to be done, and no other parameter has it among its values."""
-        if any(value in (other.get("enum") or ()) for own, other in self.properties.items() if own != name):
-            return False
-        text = masked(self.text)
-        alone = rf"(?<![\w/@.:=#-]){re.escape(value)}(?![\w/@:=-]|\.\w)"
-        places = [match.start() for match in re.finditer(alone, text, re.IGNORECASE)]
-        if value.lower() == first_word(text):
-            places = places[1:]
-        return bool(places) and not any(_LEFT_OUT.search(text, max(0, place - 40), place) for place in places)
+        choice = Choice(
+            name=split_plain(name),
+            values=values,
+            text=self.text,
+            nouns=self._nouns,
+            others={own: other for own, other in self.properties.items() if own != name},
+            free=any(own not in self.values and _is_free(other, own) for own, other in self.properties.items()),
+        )
+        if value := choice.stated() or (choice.only() if name in self.required else None):
+            self.take(name, value, "stated in the text")
 
     def by_being_the_only_one(self, name: str) -> None:
         """The one required number, or plain string, that is left, when the text has exactly one left."""
@@ -255,6 +249,11 @@ def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
         return ()
     kind = _kind(name, schema)
     return (kind, "quoted") if kind in ("", "path") else (kind,)
+
+
+def _is_free(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether it takes any text."""
+    return schema.get("type") == "string" and _kind(name, schema) == "" and "enum" not in schema
 
 
 def _points_to(name: str, piece: Piece) -> bool:

@@ -9,6 +9,7 @@ from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
+from orchestrator.planning.choices import nouns_of
 from orchestrator.plans import PlanRequest
 from orchestrator.text import field_terms, fields, terms
 
@@ -93,4 +94,5 @@ def term_weights(match: Match) -> dict[str, float]:
 
 def lacks(match: Match, text: str, given: Mapping[str, Any]) -> bool:
     """Whether an argument that the match's tool requires is neither in the text nor given."""
-    return bool(extract(match.tool.input_schema, text, given_for_any(match.tool, given)).missing)
+    tool = match.tool
+    return bool(extract(tool.input_schema, text, given_for_any(tool, given), nouns_of(tool)).missing)
