@@ -3,58 +3,11 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.modes import CHANGES, TELLS, UNSAID, done_by, wanted
-from orchestrator.models import Annotations, RouteHint, RouteRequest, Tool
+from orchestrator.language.modes import CHANGES, TELLS, UNSAID, done_by
+from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest, Tool
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from tests.catalogues import tool
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        "which deals are about to close?",
-        "show me the open issues",
-        "could you please look up the invoice",
-        "charts installed?",
-        "give me the price of gold",
-        "I'd like you to find customer Nowak",
-        "Welche Rechnungen sind überfällig?",
-        "what did the team decide and who was there",
-    ],
-)
-def test_a_task_that_asks_wants_to_be_told(task: str) -> None:
-    assert wanted(task) == TELLS
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        "delete the old bucket",
-        "can you cancel my appointment on Friday?",
-        "please send the report to Ana",
-        "open a ticket for the broken login",
-        "let's give new customers 10% off",
-        "I want to book a table for two",
-    ],
-)
-def test_a_task_that_orders_wants_something_changed(task: str) -> None:
-    assert wanted(task) == CHANGES
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        "find the customer and refund her",
-        "create a list of all open issues",
-        "convert 3 miles to kilometres",
-        "Peux-tu envoyer le rapport ?",
-        "the invoice for Dunder",
-        "would it carry on to the left?",
-    ],
-)
-def test_a_task_that_says_both_or_neither_wants_nothing_for_sure(task: str) -> None:
-    assert wanted(task) == UNSAID
 
 
 @pytest.mark.parametrize(
@@ -72,6 +25,53 @@ def test_a_task_that_says_both_or_neither_wants_nothing_for_sure(task: str) -> N
 )
 def test_a_tool_does_what_its_hint_its_name_or_its_description_says(found: Tool, mode: int) -> None:
     assert done_by(found) == mode
+
+
+@pytest.mark.parametrize(
+    ("found", "mode"),
+    [
+        (tool("desk:find_tickets", "Find tickets.", kind=Kind.AGENT), UNSAID),
+        (tool("desk:list_and_close", "Runs every night.", kind=Kind.WORKFLOW), UNSAID),
+        (tool("desk:summary", "Get a summary.", kind=Kind.WORKFLOW, annotations=Annotations(read_only=True)), TELLS),
+        (tool("desk:find_tickets", "Find tickets.", kind=Kind.INTEGRATION), TELLS),
+    ],
+)
+def test_agents_and_workflows_may_do_more_than_their_name_says(found: Tool, mode: int) -> None:
+    assert done_by(found) == mode
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "mode"),
+    [
+        ("list_and_delete", "", UNSAID),
+        ("get_or_create_contact", "Get a contact.", UNSAID),
+        ("fetch_report_and_send", "", UNSAID),
+        ("create_and_view", "", UNSAID),
+        ("find_then_notify", "", UNSAID),
+        ("list_likes_and_views", "", TELLS),
+        ("get_pros_and_cons", "", TELLS),
+        ("search_and_find", "", TELLS),
+        ("create_or_update", "", CHANGES),
+        ("return_order", "", UNSAID),
+        ("collect_payment", "", UNSAID),
+        ("track_time", "", UNSAID),
+        ("access_token", "", UNSAID),
+        ("provide_feedback", "", UNSAID),
+        ("track_parcel", "Shows where a parcel is.", TELLS),
+        ("return_rows", "Returns the rows of a table.", TELLS),
+        ("collect_payment", "Create a payment.", CHANGES),
+        ("notebook", "List, create or delete a note.", UNSAID),
+        ("editor", "View and edit files.", UNSAID),
+        ("text", "Find and replace words.", UNSAID),
+        ("notes", "List, search and read notes.", TELLS),
+        ("detect_language", "Detects the language of a text.", UNSAID),
+        ("geocode", "Geocode an address.", UNSAID),
+        ("notes", "And the notes.", UNSAID),
+        ("export_contacts", "", UNSAID),
+    ],
+)
+def test_a_name_or_a_description_that_may_mean_both_tells_nothing(name: str, description: str, mode: int) -> None:
+    assert done_by(tool(f"x:{name}", description)) == mode
 
 
 def test_parts_want_different_things_and_the_whole_then_neither() -> None:

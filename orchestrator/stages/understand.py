@@ -11,12 +11,13 @@ from itertools import islice
 from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
-from orchestrator.language.modes import UNSAID, wanted
+from orchestrator.language.modes import UNSAID
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
+from orchestrator.language.wanted import wanted
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
 from orchestrator.variants import spelt_out

@@ -1,0 +1,128 @@
+"""What a part of a task wants: to be told something, or to have something changed."""
+
+import re
+
+from orchestrator.language.clauses import bare, first_word
+from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
+from orchestrator.language.modes import CHANGES, CHANGING, TAKING, TELLING, TELLS, UNSAID
+
+_REQUEST = re.compile(
+    r"(?i)\b(?:(?P<may>(?:can|could) (?:we|i))|(?:can|could|would|will) (?:you|we|i)"
+    r"|i(?:['’]d| would) (?:like|love|prefer)(?: you)? to|i (?:want|need)(?: you)? to|please|help me|let['’]s|let us)"
+    r"\b,?(?:\s+(?:please|also|kindly|just|help me|help|to|you|and|now|then|quickly))*\s+(?=(?P<asked>[a-z]+\b.{0,80}))"
+)
+_JOINED = re.compile(r"(?i)\b(?:and|but|so|then|or|because|since|if)\Z")
+_WITHIN = frozenset("what which who whose whom where when why how the those these all any every".split())
+"""Behind these, as behind an action, a request belongs to something else: "the bills I need to pay"."""
+_MARK = re.compile(r"[,.;:!?\n]")
+_THEN = re.compile(
+    r"(?i)(?:,|\band|\bthen|\bor|;)\s+"
+    r"(?:(?:and|then|please|also|(?:can|could|will|would) you|i (?:want|need)(?: you)? to)\s+)*"
+    r"(?=(?P<asked>[a-z]+\b.{0,60}))"
+)
+
+_GREETING = r"(?:(?:so|and|but|ok|okay|hey|hi|also)\W+)*"
+_WHAT = r"what(?! (?:an?|i|we|if|about|(?:can|could|will|would) you)\b)"
+_ASKS = re.compile(
+    rf"(?i)(?:\A|[.!,;:\n][^\S\n]?){_GREETING}(?:{_WHAT}|(?<!,)(?<!, )which"
+    r"|which(?! (?:is|are|was|were|has|had|have|i|we|you|s?he|they)\b)"
+    r"|when(?! (?:an?|the|my|our|your|i|we|you|s?he|it|they|that|this|possible|done|ready)\b)"
+    r"|(?:do|have) (?:i|we|you|they|s?he|any|people)|who|whose|whom|where|why|how|is|are|was|were|does|did|has|any"
+    r"|wer|wie|wo|wann|welche[rs]?|wieviele?|quels?|quelles?|qui|combien|où|quand"
+    r"|qué|cuál(?:es)?|cuánt[oa]s?|dónde|cuándo|cómo|quién|quais|quanto|onde)\b|[?？]\s*\Z"
+)
+"""A question: not "the card, which was lost", "when you have time", "do the payroll" or "have it sent"."""
+_SOUGHT = re.compile(rf"(?i)\W*{_GREETING}(?:{_WHAT}|which|who|whose|where)\b")
+"""What asks for something, whatever may be done with it: "which bills can I pay"."""
+_MAY = re.compile(
+    r"(?i)\b(?:can|could|would|will|should|shall|may|any (?:way|chance)|a way to|(?:it|is) (?:possible|ok|okay) to"
+    r"|(?:how|what) about|what if|why (?:not|don['’]?t)|you able to|you mind"
+    r"|kannst|könnte(?:st|n)?|können|würdest|peux|pou(?:vez|rrais|rriez)"
+    r"|puedes?|podrías?|pode|poderia|puoi|potresti)\b"
+)
+"""What asks for an action in the form of a question."""
+
+_LISTING = r"(?:list|listing|summary|report|overview|table|comparison|breakdown|digest|recap)\b"
+_LISTS = re.compile(
+    r"(?i)(?:build|compile|create|draft|give|make|prepare|produce|put|send|write)\s+(?:me\s+|us\s+)?an?\s+"
+    rf"(?:\w+\s+){{0,2}}{_LISTING}"
+)
+"""What makes nothing but an answer."""
+_ANSWERS = re.compile(
+    r"(?i)tell\s+(?:me|us)\b|(?:bring|fetch|get|give|grab)\s+(?:me|us)\s+(?:the|all|each|every\w*|any|some|its|their"
+    r"|what|how|which|who|where|details|info\w*)\b"
+    rf"|(?:bring|get|give|send)\s+(?:(?:me|us)\s+)?(?:an?|another)\s+(?:\w+\s+){{0,3}}{_LISTING}"
+)
+_ALERTS = re.compile(
+    r"(?i)(?:tell\s+(?:me|us)|know)\s+(?:at once\s+)?(?:if|once|when\w*|every time|as soon as|the moment)\b"
+)
+"""Asks now, or to be told one day: "tell me when it is done"."""
+_HANDS = re.compile(
+    r"(?i)(?:bring|fetch|get|give|grab|make|send)\s+(?:me|us)\b|(?:inform|update)\s+(?:me|us)\b"
+    r"|remind\s+(?:me|us)\s+(?:of|what|which|who|where|how|why)\b"
+)
+"""The user gets an answer or a thing: "get me a cab"."""
+_RID = re.compile(r"(?i)get\s+rid\s+of\b")
+_PLACE = r"(?:onto|into|out of|off|rid|ready|up|down|back|over|going|running|done|started)\b"
+_GETS_DONE = re.compile(
+    r"(?i)get\s+(?:an?|another|it|them|this|that|these|those|my|our|your|him|her|on|in|\d+|one|two|three)\b"
+    rf"|get\s(?:[^,.;!?\n]*\s)?{_PLACE}"
+    r"|get\s[^,.;!?\n]*ed(?:\s+(?:by|at|on|before|today|tomorrow|now|again|soon)\b|[,.;!?\n]|\Z)"
+    r"|check\s(?:[^,.;!?\n]{1,40}\s)?(?:in|off|out)\b|read\s+(?:in|out)\b|look\s+(?:out|after)\b|google\s+(?-i:[A-Z])"
+)
+"""Brings something somewhere, has it done, or acquires it: "get it deployed", "check me in"."""
+_NOTHING_MADE = re.compile(r"(?i)make\s+(?:certain|sense|sure|use|up|out)\b|turn\s[^,.;!?\n]*\sinto\b")
+_NEW = re.compile(r"(?i)(?:make\s+(?:an?|the|new|another|\w+s)|open\s+(?:an?|new|another))\b")
+_SURE = re.compile(r"(?i)(?:make|be) sure (?:to|(?:that )?you)\s+")
+_THING = re.compile(
+    r"(?i)[a-z]+(?:\s+(?:of|and|or)\b|\s*[,+&]|\s+(?-i:[a-z]+)\s+(?:of|for|with|since|between)\b|.*ed\?\Z)"
+)
+"""A word that may be an action and is a thing here: "share of", "press coverage of", "order 12 shipped?"."""
+_LONGEST_DEED = 120
+"""So many characters tell what an action is; a part may be a pasted text."""
+
+
+def wanted(part: str) -> int:
+    """What a part of a task wants; UNSAID where it does not say, and where it says both."""
+    said = _wanted_first(part)
+    others = (_of_deed(found["asked"]) for found in _THEN.finditer(part)) if said else ()
+    return UNSAID if any(other == -said for other in others) else said
+
+
+def _wanted_first(part: str) -> int:
+    deed = bare(part)[:_LONGEST_DEED]
+    if said := _of_deed(_SURE.sub("", deed, count=1) if _SURE.match(deed) else deed):
+        return said
+    if request := _request(part):
+        said = _of_deed(request["asked"])
+        return UNSAID if said == CHANGES and (request["may"] or _SOUGHT.match(part)) else said
+    return TELLS if _ASKS.search(part) and (_SOUGHT.match(part) or not _MAY.search(part)) else UNSAID
+
+
+def _request(part: str) -> re.Match[str] | None:
+    """The first request that is no part of a question, an action or a thing."""
+    for request in _REQUEST.finditer(part):
+        before = _MARK.split(part[max(0, request.start() - _LONGEST_DEED) : request.start()])[-1].strip()
+        word = first_word(before)
+        if _JOINED.search(before) or not (word in _WITHIN or may_act(word)):
+            return request
+    return None
+
+
+def _of_deed(deed: str) -> int:
+    """What an action wants, by its verb and what stands behind it."""
+    verb = deed.partition(" ")[0].lower().strip(",:.;")
+    if _ALERTS.match(deed):
+        return UNSAID
+    if _ANSWERS.match(deed):
+        return TELLS
+    if _RID.match(deed):
+        return CHANGES
+    if any(form.match(deed) for form in (_HANDS, _GETS_DONE, _NOTHING_MADE)) or verb in TAKING:
+        return UNSAID
+    if verb in TELLING:
+        return TELLS
+    if verb == "give" or (verb in ("make", "open") and _NEW.match(deed)):
+        return UNSAID if _LISTS.match(deed) else CHANGES
+    thing = verb in ACTIONS_OR_THINGS and _THING.match(deed)
+    return CHANGES if verb in CHANGING and not thing and not _LISTS.match(deed) else UNSAID
