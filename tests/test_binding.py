@@ -39,6 +39,11 @@ def bound(made: Plan) -> list[tuple[str, str]]:
             "please list the open pull requests, then please merge number 12",
             ["github:list_pull_requests", "github:merge_pull_request"],
         ),
+        ("google the price of copper and post it to #ops", ["builtin:web_search", "slack:post_message"]),
+        (
+            "check the docs and list the pull requests",
+            ["builtin:workspace_rag_query", "github:list_pull_requests"],
+        ),
         ("list the channels of our slack, then find the meaning of life", ["slack:list_channels", ""]),
         ("reserve a desk in Berlin for Monday and archive the old orders", ["facilities:book_desk", ""]),
     ],

@@ -12,6 +12,7 @@ from orchestrator.features import Positions
 from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
+from orchestrator.stages.always import AlwaysHit
 from orchestrator.stages.conversation import used_just_before
 from orchestrator.stages.explicit import Explicit
 from orchestrator.stages.forbidden import forbidden_tools
@@ -67,10 +68,16 @@ class Outcome:
             hits = self.index.always.match(clause.text)
             open_clauses += not any(hit.settles for hit in hits)
             for hit in hits:
-                score = 1.0 if hit.settles else ASKED_CLEARLY if hit.clear else ASKED_LOOSELY
-                if score > self.always.get(hit.tool, (0.0, ""))[0]:
-                    self.always[hit.tool] = (score, hit.phrase)
+                if _worth(hit) > self.always.get(hit.tool, (0.0, ""))[0]:
+                    self.always[hit.tool] = (_worth(hit), hit.phrase)
         self.settled = bool(self.always) and not open_clauses
+
+    def always_for(self, part: str) -> dict[int, float]:
+        """The capabilities that a part asks for, each with the least chance to be right for it: where a loose phrase is
+        all that asks, another tool may be surer of the part ("look up the latest chargebacks")."""
+        hits = self.index.always.match(part) if self.always else ()
+        least = {hit.tool: _worth(hit) if hit.clear else min(_worth(hit), ASKED_CLEARLY) for hit in hits}
+        return {tool: chance for tool, chance in least.items() if tool in self.always}
 
     def find_explicit(self) -> None:
         """Servers that the query names, the tools that it forbids, and which tools are left."""
@@ -115,3 +122,8 @@ class Outcome:
     def _of_servers(self, servers: Iterable[str]) -> NDArray[np.bool_]:
         keyword = self.index.keyword
         return np.isin(keyword.server_of, [keyword.servers.index(server) for server in servers])
+
+
+def _worth(hit: AlwaysHit) -> float:
+    """The least score of a capability that a clause asks for."""
+    return 1.0 if hit.settles else ASKED_CLEARLY if hit.clear else ASKED_LOOSELY

@@ -176,12 +176,16 @@ def _searched(outcome: Outcome, found: Candidates) -> tuple[Clause, ...]:
 
 
 def _for_parts(outcome: Outcome, found: Candidates, positions: list[int]) -> dict[int, tuple[float, ...]]:
-    """Each tool's chance to be right for each of these parts alone; none where there are no parts."""
+    """Each tool's chance to be right for each of these parts alone, at least what it scores where the part asks for it
+    as always available; none where there are no parts."""
     if not positions or not (found.clauses or found.told):
         return {}
     kept = select.kept_of(outcome.index.catalogue.tools, positions)
     heard = outcome.request.fusion is not Fusion.RRF
     chances = (found.of_parts(np.array(positions), heard=heard) * kept).round(4)
+    for own, part in zip(chances, outcome.understood.parts, strict=False):
+        for position, least in outcome.always_for(part.text).items():
+            own[positions.index(position)] = max(least, own[positions.index(position)])
     return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
 
 
