@@ -39,7 +39,7 @@ class Gateway:
     A tenant's servers that the store does not know are listed and stored before its first search is answered, which
     waits up to 20 s for that, 2 s where it knows others; those that fail are named in a warning and tried again. A tool
     that is known is called without any of that. With `warm`, the servers of recommended tools are connected while the
-    model thinks.
+    model thinks. `changed` is asked before all of it, and gives another configuration where there is one.
     """
 
     def __init__(
@@ -49,12 +49,13 @@ class Gateway:
         router: Router,
         *,
         warm: bool = False,
+        changed: Callable[[], McpConfig | None] = lambda: None,
         note: Callable[[str], None] = lambda _: None,
         **limits: Any,
     ) -> None:
         self.config = config
         self._store, self._router = store, router
-        self._warm, self._note, self._limits = warm, note, limits
+        self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._unlisted: dict[str, Unlisted] = {}
         self._entries: dict[str, tuple[str, dict[str, str]]] = {}
@@ -77,6 +78,7 @@ class Gateway:
 
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
+        await self._follow()
         unlisted = await self._listed(tenant)
         catalogue = (await self._router.index(tenant)).whole
         # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
@@ -118,6 +120,7 @@ class Gateway:
 
         Raises UnknownTool, InvalidArguments, and what Connections.call raises.
         """
+        await self._follow()
         tool = await self._tool(tenant, key)
         if not self._callable(tool):
             of_mcp = tool.kind is Kind.MCP
@@ -160,21 +163,34 @@ class Gateway:
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""
+        await self._follow()
         index = await self._router.index(tenant)
         return tuple(filter(self._callable, (index.catalogue.tools[position] for position in index.always.tools)))
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
         """How the tenant's servers stand here: state, tools, idle time, last error."""
+        await self._follow()
         pool = self._pool(tenant)
         pool.know(await asyncio.to_thread(self._store.servers, tenant))
         return [state.to_json() for state in pool.states()]
+
+    async def _follow(self) -> None:
+        """Takes another configuration over; what the store lacks of it is listed before the next search."""
+        config = self._changed()
+        if config is not None:
+            self.config = config
+            for pool in self._pools.values():
+                pool.renew(config)
+            outdated, self._unlisted = self._unlisted, {}
+            await asyncio.gather(*(unlisted.close() for unlisted in outdated.values()))
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
         return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
 
     def _entry(self, server: str) -> str:
-        return self.config.servers[server].identity
+        spec = self.config.servers.get(server)
+        return spec.identity if spec else ""
 
     def _remember(self, tenant: str, tool: Tool) -> None:
         """Keeps which definition a client was shown, so that a call of one that has changed since can say so."""

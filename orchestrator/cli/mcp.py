@@ -22,7 +22,7 @@ from orchestrator.cli.common import (
     tenant_from,
     tenant_options,
 )
-from orchestrator.cli.mcp_common import command_body, config_option, read_config
+from orchestrator.cli.mcp_common import command_body, config_file, config_option, read_config
 from orchestrator.cli.paths import FILE
 from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
@@ -256,6 +256,7 @@ async def serve(
     import secrets
 
     from orchestrator.gateway import Gateway
+    from orchestrator.mcp.followed import Followed
     from orchestrator.mcp.http_door import LOOPBACK, Tokens
     from orchestrator.options import Options, default_store
     from orchestrator.router import Router
@@ -266,7 +267,8 @@ async def serve(
     tenant = tenant_from(organization, user)
     options = Options.from_env(calibration=calibration and str(calibration))
     router = Router(store=store or default_store(), options=options)
-    async with Gateway(read_config(config), router_store(router), router, warm=warm, note=note) as gateway:
+    file, stored = Followed(config_file(config)), router_store(router)
+    async with Gateway(file.config, stored, router, warm=warm, changed=file.changed, note=note) as gateway:
         if transport == "http":
             token = secrets.token_urlsafe()
             known = Tokens.read(tokens) if tokens else Tokens({token: tenant})

@@ -35,10 +35,15 @@ def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, .
 
 def read_config(path: Path | None) -> McpConfig:
     """The file given, else the working folder's; InvalidConfig where there is none."""
-    servers = read_servers(path)
-    if servers is None:
+    return McpConfig.read(config_file(path))
+
+
+def config_file(path: Path | None) -> Path:
+    """The same, unread."""
+    found = path or find_config()
+    if found is None:
         raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
-    return servers
+    return found
 
 
 def read_servers(path: Path | None) -> McpConfig | None:
