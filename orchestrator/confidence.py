@@ -132,19 +132,24 @@ def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float
 
 SEVERAL = 1.5
 """The least words, by their weight, that the gate believes a tool by: one alone has other meanings."""
+ABOVE = 0.2
+"""How much surer than the best tool's own chance the gate may be: it says how far the others are behind, too."""
 
 
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
     """The most that the gate believes the keyword leg's best candidate: twice the share of the query's words it holds,
-    and nothing where that is hardly more than one word.
+    nothing where that is hardly more than one word, and little more than its own chance.
 
     "why does this SELECT take so long" shares one word in three with taking a screenshot; the fit knows such queries
-    only with the right tool among those searched.
+    only with the right tool among those searched. And a tool that fits half fits no better where all others change
+    what was only asked about.
     """
     if not len(probabilities):
         return 0.0
-    held = float(rows[int(np.argmax(probabilities)), _IN_TOOL]) * (1 - query[_UNKNOWN])
-    return min(1.0, 2 * held) if held * math.expm1(query[_TERMS]) >= SEVERAL else 0.0
+    best = int(np.argmax(probabilities))
+    held = float(rows[best, _IN_TOOL]) * (1 - query[_UNKNOWN])
+    few = held * math.expm1(query[_TERMS]) < SEVERAL
+    return 0.0 if few else min(1.0, 2 * held, float(probabilities[best]) + ABOVE)
 
 
 NOT_IDLE = -1.0
