@@ -47,6 +47,40 @@ def test_a_trait_of_what_is_sought_or_described_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "no invoice yet, create one",
+        "there is no invoice yet, create one",
+        "order 12 shipped, no invoice yet, please create one",
+        "no reminder yet; set one for Friday",
+        "No draft yet. Write one to Ana",
+        "no email yet, send one to Bo",
+        "no messages yet, check the inbox",
+        "no review yet, request one from Ana",
+        "no refund at all, issue one now",
+        "nudge the customer, no payment yet",
+    ],
+)
+def test_what_is_missing_is_not_forbidden(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "forbidden"),
+    [
+        ("no push yet, just commit the change", "no push yet"),
+        ("draft a note to Kim, no email yet", "no email yet"),
+        ("no alert for now, only log the error", "no alert for now"),
+        ("no meeting needed, just send the notes", "no meeting needed"),
+        ("no emails, call the one who asked", "no emails"),
+        ("create a task for Bo, no invoice at all", "no invoice at all"),
+    ],
+)
+def test_what_shall_wait_or_is_not_needed_is_forbidden(text: str, forbidden: str) -> None:
+    assert split_negated(text)[1] == (forbidden,)
+
+
+@pytest.mark.parametrize(
     ("text", "forbidden"),
     [
         ("they want a quote, not an invoice", "not an invoice"),

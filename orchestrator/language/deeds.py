@@ -25,11 +25,11 @@ _DEED = re.compile(
     r"|(?P<made>alert|checkout|comment|deployment|draft|envelope|event|incident|invitation|invoice|issue|meeting|merge"
     r"|payment|pickup|receipt|refund|release|reminder|reply|report|reservation|review|sequence|task|ticket|transfer)"
     r"|(?P<doing>[a-z]+ing))(?P<many>es|s)?(?P<to>\sto\s(?P<whom>[^\W\d_]+)[^,.;!]{0,40}?)?"
-    r"(?P<firm>\s+(?:(?P<please>please)|(?P<yet>yet|at all|for now)|needed|necessary|required))?"
+    r"(?P<firm>\s+(?:(?P<please>please)|(?P<now>(?P<yet>yet)|at all|for now)|needed|necessary|required))?"
     r"(?=\s*(?:[,.;!]|[-–—]\s|\Z))"
 )
 """What tools do, and hardly ever a trait of a thing ("no onions"); `had` may be one ("contacts, no email"), and so may
-what is `made`, but where it is said that it is not wanted ("no event please")."""
+what is `made`, but where it is said that it is not wanted ("no event please"); `yet` tells that one is missing."""
 ANOTHER = r"(?:an?|(?:as|in|on)\san?(?!\snew\b)|by)"
 _OTHER = re.compile(
     r"(?i)(?:(?:(?:[,;]|\s[-–—]|\san?\s\w+(?:\s\w+)?)\s|\()(?P<not>not)|\b(?:instead of|rather than))"
@@ -45,6 +45,8 @@ _ASKS = re.compile(r"(?i)(?:what|who|whom|whose|where|when|which|how)\b")
 _SEEKING = frozenset("choose count filter find get list locate look pick search select show".split())
 _WANTS = re.compile(r"(?i)(?:i|we|they|he|she)(?:['’]d|\swould)?\s(?:want|need|like|prefer)s?\s(?!to\b)")
 _MEANT = re.compile(r"(?i)\b(?:it|them)\b")
+_ONE = re.compile(r"(?i)\bone(?=\s*(?:[,.;:!?]|\Z)|\s(?:about|at|by|for|from|in|now|on|to|with)\b)")
+"""What a task wants because there is none: "no email yet, send one to Bo"."""
 
 
 def doing(verbs: Iterable[str]) -> frozenset[str]:
@@ -73,7 +75,7 @@ def _is_deed(deed: re.Match[str]) -> bool:
     """Whether a tool does it, and is told not to: "no sending" but "no living room", "no task needed" but "no task"."""
     if deed["doing"]:
         return not deed["which"] and deed["doing"].lower() in DOING
-    return bool(deed["firm"] or not deed["made"])
+    return bool((deed["firm"] and not deed["yet"]) or not deed["made"])
 
 
 def _wants_another(said: str, start: int, other: re.Match[str]) -> bool:
@@ -97,10 +99,11 @@ def _is_beside_a_task(deeds: Sequence[re.Match[str]], before: str, behind: str) 
 
 
 def _begins_a_task(deeds: Sequence[re.Match[str]], behind: str) -> bool:
-    """Whether a task begins behind the parts, and no second try of the same."""
+    """Whether a task begins behind the parts, and no second try of the same or of what is missing."""
     task = _SENTENCE.split(behind)[0]
     again = re.search(rf"(?i)\b(?:again|(?:{'|'.join(deed['deed'] for deed in deeds)})\w*)\b", task)
-    return not again and (may_act(first_word(task)) or bool(_ASKS.match(task)))
+    missing = _ONE.search(task) or any(deed["had"] and deed["yet"] for deed in deeds)
+    return not (again or missing) and (may_act(first_word(task)) or bool(_ASKS.match(task)))
 
 
 def _follows(deeds: Sequence[re.Match[str]], before: str) -> bool:
@@ -115,7 +118,7 @@ def _may_be_trait(deed: re.Match[str]) -> bool:
     """Whether what is sought may lack it: "contacts, no email", "a flat, no payment needed"."""
     if deed["made"]:
         return not deed["please"]
-    return bool(deed["had"]) and bool(deed["yet"] or not (deed["which"] or deed["many"] or deed["firm"]))
+    return bool(deed["had"]) and bool(deed["now"] or not (deed["which"] or deed["many"] or deed["firm"]))
 
 
 def _last_sentence(text: str) -> str:
