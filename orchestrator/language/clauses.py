@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked
+from orchestrator.language.sentences import NO_END
 from orchestrator.text import says
 
 MAX_CLAUSES = 8
@@ -18,16 +19,9 @@ MAX_TOLD = 8
 MAX_CUT = 4_000
 """A longer query is a pasted document: context, not a list of tasks."""
 
-_MONTH = (
-    "(?:januar|j[äa]nner|februar|m[äa]rz|marts|april|ma[ij]|juni?|juli?|august|september|o[kc]tober|november"
-    "|de[zc]ember|jan|feb|apr|aug|sept?|okt|nov|de[zc])"
-)
-DAY = rf"(?:(?<=\b\d\.\s)|(?<=\b\d\d\.\s))(?i:{_MONTH}|bis|und|oder|des|og|och)\b"
-"""Behind the day of a date in many languages: "vom 3. bis 7. Juli"."""
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
-    rf"[\s。！？；](?:(?<=[.!?;]\s)(?!{DAY})(?<!\b[DMS][rst]\.\s)(?<!\bMrs\.\s)(?<!\b(?:e\.g|i\.e)\.\s)\s*"
-    r"|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[•*]\s+(?!\d))"
+    rf"[\s。！？；](?:(?<=[.!?;]\s)(?!{NO_END})\s*|(?<=[\n。！？；])[\n。！？；]*|(?<=\s)[•*]\s+(?!\d))"
 )
 _ABROAD = "und dann|und danach|danach|y luego|luego|et puis|puis|et ensuite|ensuite|e poi"
 """What says "then" in other languages, whose actions are not known here: a part begins anew behind it."""
@@ -39,8 +33,8 @@ _JOINT = re.compile(
 _SEQUENCE = re.compile(r"(?:then|after that|afterwards|finally|next|lastly|also)\b|[-=]>|→", re.IGNORECASE)
 _ANEW = re.compile(rf"\b(?:{_ABROAD})\b|然后|再", re.IGNORECASE)
 _END = re.compile(
-    r"(?i)(?=[,.;:!?](?:\s|$)|\s\(|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until|unless|please"
-    r"|(?:can|could|would) you|i (?:want|need|would))\b)"
+    rf"(?i)(?=[,;:!?](?:\s|$)|\.(?:\s(?!{NO_END})|$)|\s\(|\)|\n|$|\s(?:but|just|only|instead|then|rather|simply|until"
+    r"|unless|please|(?:can|could|would) you|i (?:want|need|would))\b)"
 )
 """Where a part ends: at a mark, or before a word that says what is wanted in its place."""
 _FILLER = re.compile(

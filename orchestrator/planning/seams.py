@@ -8,11 +8,11 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
-from orchestrator.language.clauses import DAY
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
+from orchestrator.language.sentences import NO_END
 from orchestrator.text import stem
 
 # No seam is sought from within a run of blanks: thousands of empty lines cost no time.
@@ -22,7 +22,7 @@ _SEAM = re.compile(
     r"|[,;.]\s*(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
     r"|(?<!\s)\s+then\s+"
     r"|(?:(?<!\s)\s++|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
-    rf"|[.!?;]\s+(?!{DAY})(?=[A-Z\"“])|\n+"
+    rf"|[.!?;]\s+(?!{NO_END})(?=[A-Z\"“])|\n+"
     r")|(?P<weak>(?:,|(?<!\s)|(?<=\n))\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
     re.IGNORECASE,
 )
