@@ -72,6 +72,79 @@ def test_a_task_behind_it_is_one_of_its_own(joint: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "Forward this email to Bob.\n\nCancel my 3pm meeting.",
+            ["Forward this email to Bob", "Cancel my 3pm meeting"],
+        ),
+        (
+            "Reply to the customer in ticket 77.\n\nAlso, close ticket 78.",
+            ["Reply to the customer in ticket 77", "Also, close ticket 78"],
+        ),
+        (
+            "Translate this to Norwegian.\n\nThen email it to Ana.",
+            ["Translate this to Norwegian", "Then email it to Ana"],
+        ),
+        (
+            f"Forward this to Bob.\n\nBook a desk for Kim.\nThen text Ana Berg.\n\n{PARCEL}",
+            ["Forward this to Bob", "Book a desk for Kim", "Then text Ana Berg"],
+        ),
+    ],
+)
+def test_a_paragraph_of_the_writers_own_tasks_is_not_handed_over(text: str, parts: list[str]) -> None:
+    assert [part.text for part in understand(text).parts] == parts
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [
+        "Please merge your pull requests by noon.",
+        "Hi all,\ncancel the order, it is wrong.",
+        "Could you refund my charge?\n\nMany thanks,\nKim",
+        PARCEL,
+    ],
+)
+@pytest.mark.parametrize("line", ["Forward this to #ops on Slack.", "Post this to #ops."])
+def test_a_message_that_speaks_to_its_readers_is_handed_over(line: str, handed: str) -> None:
+    text = f"{line}\n\n{handed}"
+    assert handed_over(text) == (len(line) + 2, len(text))
+
+
+def test_what_is_to_be_reworded_may_be_an_order() -> None:
+    assert handed_over("Translate this to Norwegian.\n\nPlease cancel my order.") is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Add to my diary:\nDentist, Tuesday 3pm",
+        "Log in my training journal:\nran 5 km",
+        "Note in the CRM for Acme:\nthey want a quote",
+        "Record in my expenses:\n\n12 for lunch",
+    ],
+)
+def test_a_short_note_is_what_the_task_is_about_and_no_task_of_its_own(text: str) -> None:
+    understood = understand(text)
+    assert set(understood.terms.values()) == {1}
+    assert understood.texts[0].startswith(text[:-1])
+    assert not understand(f"{text}, then call Bo").parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Post in the team channel:\nthe lunch is ready",
+        "Add to my notes:\nthe lunch is ready\nand the desk is booked",
+        "Add to my notes:\nthe lunch for the visitors from the harbour is ready, and so are the third floor's desks",
+    ],
+)
+def test_a_message_and_a_long_note_count_half(text: str) -> None:
+    terms = understand(text).terms
+    assert terms["lunch"] < terms.get("note", terms.get("team", 0))
+
+
 def test_what_the_writer_forbids_behind_it_is_forbidden() -> None:
     assert split_negated(f"turn this into a support ticket:\n\n{PARCEL}\n\ndon't refund the charge")[1] == (
         "don't refund the charge",

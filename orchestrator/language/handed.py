@@ -33,22 +33,63 @@ _ASKING = frozenset("what who whom whose when where why how which is are do does
 _LEAST_TOLD = 2
 """Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
 _LONGEST_LINE = 300
+_MARKS = " :.!?"
+_NOTING = frozenset("add enter log note record".split())
+_LONGEST_NOTE = 80
+_EMPTY = re.compile(r"\n\s{0,9}\n\s*")
+_ALSO = re.compile(r"(?i)(?:and\s)?(?:then|after that|afterwards|also|additionally)\b")
+_SIGNED = re.compile(
+    r"(?i)(?:many\s)?(?:thanks|thank you|cheers|sincerely|yours|(?:\w+\s)?(?:regards|wishes)|best)\W{0,3}\n"
+)
+_YOUR = re.compile(r"(?i)\byours?\b")
+"""A message speaks to its readers; who asks for something speaks of what is his own."""
 
 
 def handed_over(text: str) -> tuple[int, int] | None:
     """From where to where a text holds what its first line hands over; None where it does not.
 
-    It ends with the text, or where the writer goes on behind an empty line: with "then", or with a task or "don't" in
-    lower case, as hardly a paragraph of a mail begins.
+    It begins behind the writer's own next tasks, and ends with the text or where the writer goes on behind an empty
+    line: with "then", or with a task or "don't" in lower case, as hardly a paragraph of a mail begins.
     """
     line, _, behind = text.partition("\n")
     line = line.rstrip()
     if len(line) > _LONGEST_LINE or not behind.strip() or not (line.endswith(":") or _stands_apart(line, behind)):
         return None
+    if (found := _VERB.search(line.rstrip(_MARKS))) is None:
+        return None
     start = len(text) - len(behind.lstrip())
+    if not line.endswith(":"):
+        start = _behind_own(text, start, rewords=found["verb"].lower() in _REWORDING)
     end = next((apart.start() for apart in _APART.finditer(text, start) if _goes_on(apart)), len(text))
-    lines = [said for said in text[start:end].split("\n") if said.strip()]
-    return (start, end) if _hands_over(line.rstrip(" :.!?"), lines) else None
+    lines = _lines(text[start:end])
+    return (start, end) if lines and _hands_over(line.rstrip(_MARKS), found, lines) else None
+
+
+def is_noted(text: str, start: int, end: int) -> bool:
+    """Whether what is handed over is one short line that is put down: it is what the task is about, and no message."""
+    found = _VERB.search(text.partition("\n")[0].rstrip(_MARKS))
+    said = text[start:end].strip()
+    return bool(found and found["verb"].lower() in _NOTING) and len(said) <= _LONGEST_NOTE and "\n" not in said
+
+
+def _behind_own(text: str, first: int, *, rewords: bool) -> int:
+    """Behind the paragraphs that are tasks of the writer's own, not of what is handed over."""
+    start = first
+    while start < len(text):
+        empty = _EMPTY.search(text, start)
+        own = text[start : empty.start() if empty else len(text)]
+        if not all(_ALSO.match(line) or _may_be_own(line, rewords) for line in _lines(own)):
+            break
+        start = empty.end() if empty else len(text)
+    return first if _SIGNED.match(text, start) else start
+
+
+def _may_be_own(line: str, rewords: bool) -> bool:
+    return not (rewords or _YOUR.search(line)) and _mostly_tasks([line])
+
+
+def _lines(text: str) -> list[str]:
+    return [said for said in text.split("\n") if said.strip()]
 
 
 def _stands_apart(line: str, behind: str) -> bool:
@@ -60,11 +101,8 @@ def _goes_on(apart: re.Match[str]) -> bool:
     return bool(apart["next"]) or may_act(apart["word"]) or apart["word"] in _FORBIDDING
 
 
-def _hands_over(line: str, lines: list[str]) -> bool:
+def _hands_over(line: str, found: re.Match[str], lines: list[str]) -> bool:
     """Whether a line hands over these; tasks only where it says what becomes of them ("add these to my tasks:")."""
-    found = _VERB.search(line)
-    if found is None:
-        return False
     verb, what = found["verb"].lower(), found["what"]
     if not says(line, 1 if verb in _REWORDING else _LEAST_TOLD):
         return False

@@ -5,7 +5,7 @@ A task that is quoted as a whole cites nothing.
 
 import re
 
-from orchestrator.language.handed import handed_over
+from orchestrator.language.handed import handed_over, is_noted
 from orchestrator.language.pasted import ANNOUNCED, BEGINS, FORMS, SAID
 from orchestrator.text import says
 
@@ -85,7 +85,7 @@ def with_messages_masked(text: str) -> str:
 
 def _messages(text: str, least: int) -> list[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
-    if given := handed_over(text):
+    if (given := handed_over(text)) and not is_noted(text, *given):
         begin, end = given
         *turns, (last, _) = _messages(text[:begin], 1)
         return [*turns, (last, text[begin:end]), *_messages(text[end:], 1)]
