@@ -2,7 +2,8 @@
 
 from urllib.parse import urlsplit
 
-from orchestrator.scrub import Secrets, url_secrets
+from orchestrator.credentials import secrets_in
+from orchestrator.scrub import Secrets
 
 _UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
 
@@ -15,7 +16,7 @@ def address(url: str) -> str:
 
 def secrets_of(url: str, key: str | None) -> Secrets:
     """What no error and no log may show of an endpoint: its key, and the secrets of its address."""
-    return Secrets(strong=[*filter(None, [key]), *url_secrets(url)])
+    return Secrets(strong=[*filter(None, [key]), *secrets_in(url)])
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from orchestrator.credentials import header_secrets, header_values, secrets_in
 from orchestrator.endpoints import address
 from orchestrator.errors import (
     InvalidConfig,
@@ -27,7 +28,7 @@ from orchestrator.exports import check_arguments
 from orchestrator.held import MAX_RESULT_BYTES, as_result, hold_bytes
 from orchestrator.models import Kind, Tool
 from orchestrator.plans import ToolCall, ToolResult
-from orchestrator.scrub import LogFilter, Secrets, header_secrets, url_secrets
+from orchestrator.scrub import LogFilter, Secrets
 from orchestrator.threads import Threads
 from orchestrator.tokens import compact, count_tokens, cut, plain_size
 
@@ -116,7 +117,7 @@ class HttpExecutor(Executor):
             if not (name + value).isascii() or not value.isprintable() or value != value.strip():
                 raise InvalidConfig(f"headers[{name!r}] holds a line break, a blank at an end or a letter beyond ASCII")
         known = [part for name, value in self._headers.items() for part in header_secrets(name, value)]
-        self._secrets = Secrets(strong=[*known, *url_secrets(url)])
+        self._secrets = Secrets(header_values(self._headers), strong=[*known, *secrets_in(url)])
         self._client: Any = None
 
     async def execute(self, call: ToolCall) -> ToolResult:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator.answer.costs import definition_tokens
 from orchestrator.catalogue import Catalogue
 from orchestrator.connections import Connections
+from orchestrator.digests import same_server
 from orchestrator.errors import ServerUnavailable, StoreUnavailable, Unauthorised, UnknownTool
 from orchestrator.exports import check_arguments, parameters
 from orchestrator.mcp.calls import Call, OnProgress
@@ -159,7 +160,7 @@ class Gateway:
             with suppress(StoreUnavailable, Unauthorised):
                 entries = await asyncio.to_thread(self._store.entries, tenant)
                 self._entries[tenant] = fingerprint, entries
-        return spec is not None and entries.get(server, spec.identity) != spec.identity
+        return spec is not None and not same_server(entries.get(server, spec.identity), spec.identity)
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
         """The always-available tools that this tenant has and that can be called here."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.digests import same_server
 from orchestrator.embed import Embedder
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
 from orchestrator.models import Tool
@@ -153,13 +154,13 @@ class Store:
             return dict(ledger.owned(points, [tenant])[tenant].entries)
 
     def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
-        """One tool's definition, read without the rest; None where the tenant has no such tool, or its server was
-        listed by another entry than this one."""
+        """One tool's definition, read without the rest; None where the tenant has no such tool, or what is stored
+        of its server is not of the one that this entry means."""
         check_tenant(tenant, shared=True)
         server = key.partition(":")[0]
         with self._qdrant.opened() as points:
             owners = ledger.visible(points, tenant)
-            if entry and any(owner.entries.get(server, entry) != entry for owner in owners):
+            if entry and not all(same_server(owner.entries.get(server, entry), entry) for owner in owners):
                 return None
             ids = {":".join(name): point for owner in owners for point, name in owner.ids.items()}
             name = points.target(COLLECTION)

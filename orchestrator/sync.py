@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.connections import Connections
+from orchestrator.digests import same_server
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
@@ -136,17 +137,16 @@ async def _sync_one(
     )
 
 
-def not_listed(config: McpConfig, store: Store, tenant: str) -> list[str]:
-    """The configuration's servers that the store does not know, or knows from another entry of the same name.
+def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
+    """The configuration's servers that are not stored as their entries have them, and whether anything of them is.
 
-    Servers that were stored without an entry (imported, or by an earlier release) are known by their name.
+    Something is where the stored entry chose other tools of the server; nothing where it was another server of that
+    name. Servers that were stored without an entry (imported, or by an earlier release) are known by their name.
     """
     known, entries = store.servers(tenant), store.entries(tenant)
-    return [
-        name
-        for name, spec in config.servers.items()
-        if name not in known or entries.get(name, spec.identity) != spec.identity
-    ]
+    asked = {name: spec.identity for name, spec in config.servers.items()}
+    stored = {name: entries.get(name, asked[name]) if name in known else "" for name in asked}
+    return {name: same_server(stored[name], asked[name]) for name in asked if stored[name] != asked[name]}
 
 
 def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The servers that a tenant's store does not hold yet: listed before its first search, and again while one fails."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError
@@ -23,6 +23,7 @@ class Unlisted:
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Callable[[str], None]) -> None:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
         self._why: dict[str, str] = {}
+        self._missing: Collection[str] = ()
         self._told: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
         self._complete = self._some_known = False
@@ -42,7 +43,7 @@ class Unlisted:
         elif self._listing.done() and not self._complete and clock() >= self._again_at:
             self._listing = asyncio.create_task(self._list())
         await self._looked.wait()
-        beside = self._some_known and server not in self._why
+        beside = self._some_known and server not in self._missing
         left = (self._wait_beside_until if beside else self._wait_until) - clock()
         if not self._listing.done() and left > 0:
             await asyncio.wait([self._listing], timeout=left)
@@ -65,12 +66,13 @@ class Unlisted:
         try:
             self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
-            self._why = {server: self._why.get(server, "it is still being listed") for server in missing}
-            self._some_known = len(missing) < len(self._pool.config.servers)
+            unknown = [server for server, some_known in missing.items() if not some_known]
+            self._why = {server: self._why.get(server, "it is still being listed") for server in unknown}
+            self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), missing
             self._looked.set()
             if missing:
                 self._tries += 1
-                await sync(self._pool, self._store, self._tenant, self._listed_one, missing)
+                await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
                 # Listed is not called: from here on a server is connected when one of its tools is.
                 self._pool.let_go(missing)
             self._complete = not self._why
@@ -84,7 +86,7 @@ class Unlisted:
     def _listed_one(self, report: ServerReport) -> None:
         if not report.error:
             self._why.pop(report.server, None)
-        else:
+        elif report.server in self._why:
             self._why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
             if report.server in self._told:
                 return  # That it fails again is no news.

@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, UnknownTool
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import RouteHint
 from orchestrator.store import Store
 from tests.catalogues import taking, tool
@@ -22,7 +23,24 @@ async def test_a_server_is_listed_whatever_its_entry_holds_for_a_secret() -> Non
     async with Connections(config(quick=entry("quick.py", AUTH_TOKEN="true", API_KEY="integer"))) as servers:
         listed = {tool.name: tool for tool in await servers.tools("quick")}
     assert listed["crash_once"].annotations.read_only is True
-    assert listed["add"].input_schema["properties"]["a"] == {"type": "***"}
+    assert listed["add"].input_schema["properties"]["a"] == {"type": "integer"}
+
+
+async def test_a_tools_and_its_parameters_names_stay_whatever_the_entry_holds_for_a_secret() -> None:
+    quick = entry("quick.py", "--key=wait", "--secret=seconds", API_TOKEN="crash_once", PASSWORD="large")
+    async with Connections(config(quick=quick)) as servers:
+        listed = {tool.name: tool for tool in await servers.tools("quick")}
+        assert {"wait", "crash_once", "large"} <= listed.keys()
+        assert listed["crash_once"].description == "The tool ***."
+        assert list(listed["wait"].input_schema["properties"]) == ["seconds"]
+        assert (await servers.call("quick:wait", {"seconds": 0})).text == "waited"
+
+
+async def test_a_result_keeps_the_plain_values_of_a_url_in_the_entry() -> None:
+    quick = entry("quick.py", BACKEND="https://h/api?limit=5000&fields=crash_once&since=2024-01-01")
+    async with Connections(config(quick=quick)) as servers:
+        assert "crash_once" in {tool.name for tool in await servers.tools("quick")}
+        assert (await servers.call("quick:add", {"a": 4000, "b": 1000})).text == "5000"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +77,19 @@ def test_a_call_is_not_held_to_the_tools_of_another_projects_server_of_the_name(
     file.write_text(json.dumps(config(quick=entry("quick.py"))), encoding="utf-8")
     told = toolroute("call", "quick:add", "--args", '{"a": 1, "b": 2}', "--store", store, "--config", file)
     assert (told.exit_code, told.stdout.strip(), told.stderr) == (0, "3", "")
+
+
+def test_a_call_is_held_to_what_is_stored_of_the_server_whichever_of_its_tools_were_chosen(
+    tmp_path: Path, toolroute: Run
+) -> None:
+    store, file, servers = tmp_path / "store", tmp_path / "mcp.json", config(quick=entry("quick.py"))
+    chosen = config(quick=entry("quick.py") | {"disabledTools": ["crash"]})
+    identity = McpConfig.parse(chosen).servers["quick"].identity
+    Store(store, embedder=shipped()).replace_server("local", "quick", [OTHERS], entry=identity)
+    file.write_text(json.dumps(servers), encoding="utf-8")
+    told = toolroute("call", "quick:add", "--args", '{"a": 1, "b": 2}', "--store", store, "--config", file)
+    assert told.exit_code == 2, told.stderr
+    assert "query" in told.stderr
 
 
 async def test_serve_holds_no_call_to_the_tools_of_another_projects_server_of_the_name(tmp_path: Path) -> None:

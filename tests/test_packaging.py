@@ -71,7 +71,8 @@ LAYERS = {
     "records": "digests errors forms reading definitions toolfiles names tenants models completions schemas exports "
     "decision limits plans payloads held budget",
     "workflow side": "runs workflow workflows",
-    "words and settings": "options scrub endpoints variants text language safety tokens catalogue embed sparse",
+    "words and settings": "options credentials scrub endpoints variants text language safety tokens catalogue embed "
+    "sparse",
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
     "connections sync planning planner structured replies llm deciding completing threads executors devserver",
     "router": "router measuring",

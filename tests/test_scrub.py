@@ -111,7 +111,7 @@ def test_secrets_inside_an_argument_are_hidden() -> None:
         ),
         ("mongodb://u:hunter@a,b/it?authSource=admin", "mongodb://u:***@a,b/it?authSource=admin"),
         ("https://hooks.example/services/T01AB2/aB3dE5gH7jK9mN1pQ3sT", "https://hooks.example/services/T01AB2/***"),
-        ("https://oops:s3cretPw@[h/x", "***"),
+        ("https://oops:s3cretPw@[h/x", "https://oops:***@[h/x"),
     ],
 )
 def test_secrets_of_a_variables_url_are_hidden_and_its_plain_parts_stay(value: str, url: str, shown: str) -> None:

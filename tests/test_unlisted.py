@@ -1,6 +1,7 @@
 """`serve` names the servers that it could not list, answers without them, and takes them in when they are there."""
 
 import asyncio
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from orchestrator import unlisted
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.models import RouteHint
 from tests.catalogues import tool
-from tests.servers.start import config, entry, free_port, running, text_of
+from tests.servers.start import HERE, config, entry, free_port, running, text_of
 from tests.test_gateway import QUICK, gateway
 
 SILENT = entry("faulty.py", "mute", own={"connect_timeout_s": 60})
@@ -109,6 +110,22 @@ async def test_another_projects_server_of_the_same_name_is_listed_before_the_fir
         found = await served.search("org:1", "the other tool", 20, RouteHint.SEMANTIC)
         assert "db" not in {match["tool"].partition(":")[0] for match in found["matches"]}
         assert any("server 'db'" in warning for warning in found["warnings"])
+
+
+async def test_an_entry_that_chooses_other_tools_has_its_server_listed_again_and_hides_nothing(tmp_path: Path) -> None:
+    for script in ("quick.py", "byhand.py"):
+        shutil.copy(HERE / script, tmp_path)
+    db = QUICK | {"args": [str(tmp_path / "quick.py")]}
+    async with gateway(tmp_path, config(db=db | {"disabledTools": ["pid"]}, quick=QUICK)) as served:
+        with pytest.raises(UnknownTool):
+            await served.call("org:1", "db:pid", {})
+    async with gateway(tmp_path, config(db=db, quick=QUICK)) as served:
+        assert text_of(await served.call("org:1", "db:pid", {})).isdigit()
+    (tmp_path / "quick.py").unlink()
+    async with gateway(tmp_path, config(db=db | {"disabledTools": ["crash"]}, quick=QUICK)) as served:
+        found = await served.search("org:1", "the process id", 20, RouteHint.SEMANTIC)
+        assert {"db:pid", "quick:pid"} <= {match["tool"] for match in found["matches"]}
+        assert found["warnings"] == []
 
 
 async def test_a_server_that_was_stored_without_an_entry_is_known_by_its_name(tmp_path: Path) -> None:

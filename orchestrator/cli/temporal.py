@@ -86,7 +86,7 @@ async def _fill_store(
     try:
         if catalogue is not None:
             import_file(store, tenant, catalogue)
-        unknown = await asyncio.to_thread(not_listed, servers, store, tenant) if servers else []
+        unknown = list(await asyncio.to_thread(not_listed, servers, store, tenant)) if servers else []
         if servers and unknown:
             note(f"listing {', '.join(unknown)} (once) ...")
             async with Connections(servers) as connections:

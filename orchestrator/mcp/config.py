@@ -63,7 +63,7 @@ class ServerSpec:
 
     @property
     def identity(self) -> str:
-        """Which server is meant, in 16 digits: an entry that starts or reaches another one has another."""
+        """Which server is meant and which of its tools (`same_server`), in 24 digits, without any secret."""
         return identity_of(self)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:

@@ -12,6 +12,7 @@ from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.faults import LONGEST, in_words
 from orchestrator.mcp.listing import Inventory, list_tools, take_inventory
+from orchestrator.mcp.repairs import LeftOut
 from orchestrator.mcp.transports import Stderr
 from orchestrator.models import Tool
 from orchestrator.reading import first_problem
@@ -64,7 +65,7 @@ class Connection:
         self.opening = False
         self.handshake = False
         self.wake, self.changed = asyncio.Event(), asyncio.Event()
-        self.stderr = Stderr()
+        self.stderr, self.left_out = Stderr(), LeftOut(spec.name)
         self.junk_lines = 0
         self.cancel_opening: Callable[[], None] | None = None
         self._client: Client | None = None
@@ -228,10 +229,13 @@ class Connection:
             self.doubt()
             raise CallLost(f"{self.death or message}{self.hint()}", sent=True)
 
+    async def listed(self, client: "Client") -> tuple[Tool, ...]:
+        return await list_tools(client, self.spec, self.secrets, self.left_out)
+
     async def list_again(self) -> tuple[Tool, ...]:
         """Asks the server for its tools now."""
         async with asyncio.timeout(self.deadlines.connect_timeout_s):
-            tools = await list_tools(self.client, self.spec, self.secrets)
+            tools = await self.listed(self.client)
         self.tools = {tool.name: tool for tool in tools}
         return tools
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.env_file import read_env_file
-from orchestrator.scrub import (
-    Secrets,
+from orchestrator.credentials import (
     argument_secrets,
     header_secrets,
-    is_plain_word,
-    looks_secret,
-    secrets_of_urls,
-    url_secrets,
+    header_values,
+    is_plain,
+    secrets_in,
+    variable_secrets,
 )
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.env_file import read_env_file
+from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -77,7 +77,8 @@ class _Expansion:
             headers={name: self._header(name, value) for name, value in spec.headers.items()},
         )
         self._refuse_gaps()
-        self._strong += [*url_secrets(launch.url), *argument_secrets(launch.args)]
+        self._shown += header_values(launch.headers)
+        self._strong += [*secrets_in(launch.url), *argument_secrets(launch.args)]
         object.__setattr__(launch, "secrets", Secrets(self._shown, self._strong))
         return launch
 
@@ -86,22 +87,21 @@ class _Expansion:
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
             found = self._environ.get(name) or default if default is not None else self._environ.get(name)
-            found = _editors(name) if found is None else found
-            if found is None:
+            if found is not None:
+                self._note(name, found, guess=name in self._environ)
+                return found
+            if (found := _editors(name)) is None:
                 self._missing[name] = where
-                return ""
-            if name in self._environ:
-                self._note(name, found, expanded=True)
-            return found
+            return found or ""
 
-        expanded = _VARIABLE.sub(value, text)
-        for left_over in _LEFT_OVER.findall(_VARIABLE.sub("", text)):
+        expanded = VARIABLE.sub(value, text)
+        for left_over in _LEFT_OVER.findall(VARIABLE.sub("", text)):
             self._unknown[left_over] = where
         return expanded
 
     def _env(self, name: str, text: str) -> str:
         value = self._expand(f"env.{name}", text)
-        self._note(name, value, expanded=False)
+        self._note(name, value, guess=False)
         return value
 
     def _env_file(self) -> dict[str, str]:
@@ -110,15 +110,12 @@ class _Expansion:
             return {}  # `launch` tells all that is missing.
         found = read_env_file(path, f"{self._where}: envFile {self._spec.env_file!r}")
         for name, value in found.items():
-            self._note(name, value, expanded=False)
+            self._note(name, value, guess=False)
         return found
 
-    def _note(self, name: str, value: str, *, expanded: bool) -> None:
-        if looks_secret(name, value, expanded=expanded):
-            self._strong.append(value)
-        elif not is_plain_word(value):
-            self._shown.append(value)
-        self._strong += secrets_of_urls(value)
+    def _note(self, name: str, value: str, *, guess: bool) -> None:
+        self._strong += [*variable_secrets(name, value, guess=guess), *secrets_in(value)]
+        self._shown += [] if is_plain(value) else [value]
 
     def _header(self, name: str, text: str) -> str:
         value = self._expand(f"headers.{name}", text)

@@ -11,6 +11,7 @@ import anyio
 from orchestrator.definitions import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.repairs import LeftOut
 from orchestrator.models import Tool
 from orchestrator.schemas import checkable
 from orchestrator.scrub import Secrets
@@ -34,12 +35,18 @@ class Inventory:
     resource_templates: int = 0
 
 
-async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets) -> tuple[Tool, ...]:
-    """All tools that the entry leaves in, in the server's order; InvalidCatalogue for a listing that is broken, endless
-    or repeats a name."""
+async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets, left_out: LeftOut) -> tuple[Tool, ...]:
+    """All tools that the entry leaves in, in the server's order, without those that cannot be read, unless none can;
+    InvalidCatalogue for a listing that is broken, endless or repeats a name."""
     server = spec.name
     records = await _pages(partial(tools_page, client), "tools", server)
-    tools = tuple(_tool(server, record, secrets) for record in records if spec.lists(record.name))
+    read = [(record.name, _tool(server, record, secrets)) for record in records if spec.lists(record.name)]
+    tools = tuple(tool for _, tool in read if isinstance(tool, Tool))
+    for name, problem in read:
+        if isinstance(problem, InvalidCatalogue):
+            if not tools:
+                raise InvalidCatalogue(secrets.scrub(f"server {server!r}: its tool {name!r}: {problem}"))
+            left_out.tell(repr(name), str(problem), secrets)
     seen: set[str] = set()
     for tool in tools:
         if tool.name in seen:
@@ -122,12 +129,26 @@ async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) 
     raise InvalidCatalogue(f"server {server!r} lists its {field} on more than {MAX_PAGES:,} pages; that is refused")
 
 
-def _tool(server: str, record: Any, secrets: Secrets) -> Tool:
+def _tool(server: str, record: Any, secrets: Secrets) -> Tool | InvalidCatalogue:
     fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_READ)
     try:
-        return tool_from({"server": server, **secrets.scrub_json(fields)})
+        return tool_from({**_without_secrets(fields, secrets), "server": server, "name": record.name})
     except InvalidCatalogue as error:
-        raise InvalidCatalogue(f"server {server!r}: its tool {record.name!r}: {error}") from None
+        return error
+
+
+def _without_secrets(value: Any, secrets: Secrets) -> Any:
+    """A definition's texts scrubbed; what a call has to hold as the server says it (names, types) stays, whatever the
+    secrets are."""
+    if isinstance(value, str):
+        return secrets.scrub_result(value)
+    if isinstance(value, list):
+        return [_without_secrets(item, secrets) for item in value]
+    if isinstance(value, dict):
+        kept = {name for name in _SAID & value.keys() if not isinstance(value[name], dict)}
+        return {name: item if name in kept else _without_secrets(item, secrets) for name, item in value.items()}
+    return value
 
 
 _READ = {"name", "description", "input_schema", "annotations"}
+_SAID = {"required", "type", "$ref"}

@@ -15,7 +15,7 @@ from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.faults import connect_error, in_words, is_end
 from orchestrator.mcp.launch import Launch
-from orchestrator.mcp.listing import list_tools, tools_page
+from orchestrator.mcp.listing import tools_page
 from orchestrator.mcp.repairs import Repairs
 from orchestrator.mcp.transports import http, stdio
 from orchestrator.models import Tool
@@ -113,7 +113,7 @@ class Owner:
             # What changes between the listing and the first notice that can arrive would be told to nobody.
             with anyio.move_on_after(_HEARING_S):
                 await self._hearing.wait()
-            connection.opened(client, await list_tools(client, connection.spec, connection.secrets))
+            connection.opened(client, await connection.listed(client))
             await opening.aclose()
             tasks.start_soon(self._tell_listing)
             tasks.start_soon(self._follow_listing)
@@ -145,7 +145,7 @@ class Owner:
         for name in ("mcp", "client"):
             # Without a handler Python would print these libraries' tracebacks on the user's terminal.
             logging.getLogger(name).addHandler(_SILENT)
-        repairs = Repairs(self._name, launch.secrets)
+        repairs = Repairs(self._connection.left_out, launch.secrets)
         if launch.url:
             transport = http(launch, self._ended, self._streaming.set, repairs)
         else:

@@ -19,14 +19,27 @@ _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 logger = logging.getLogger(__name__)
 
 
-class Repairs:
-    """Of one connection: it is shown every message, and tells once of each tool that it leaves out."""
+class LeftOut:
+    """One connection's tools that cannot be used: each is told once, however often it is listed."""
 
-    def __init__(self, server: str, secrets: Secrets) -> None:
-        self._server, self._secrets = server, secrets
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._told: set[str] = set()
+
+    def tell(self, tool: str, problem: str, secrets: Secrets) -> None:
+        if tool not in self._told:
+            self._told.add(tool)
+            why = secrets.scrub(f"its tool {tool} cannot be read ({problem})")
+            logger.warning("server %s: %s and is left out", self._server, why)
+
+
+class Repairs:
+    """Of one connection: it is shown every message."""
+
+    def __init__(self, left_out: LeftOut, secrets: Secrets) -> None:
+        self._left_out, self._secrets = left_out, secrets
         self._asked: dict[int | str, str] = {}
         self._version = ""
-        self._left_out: set[str] = set()
 
     def sent(self, item: "SessionMessage") -> None:
         from mcp.types import JSONRPCRequest
@@ -66,7 +79,8 @@ class Repairs:
         for number, (tool, problem) in enumerate(zip(tools, problems, strict=True), start=1):
             if problem:
                 name = tool.get("name") if isinstance(tool, dict) else None
-                self._tell(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
+                shown = repr(name) if isinstance(name, str) else f"number {number} of its page"
+                self._left_out.tell(shown, problem.removeprefix("tools.0."), self._secrets)
 
     def _problem(self, result: dict[str, Any]) -> str:
         """Why the library would refuse this listing; empty where it would not."""
@@ -81,12 +95,6 @@ class Repairs:
         except (KeyError, ValueError):
             return ""  # A protocol that is not known is refused elsewhere.
         return ""
-
-    def _tell(self, tool: str, problem: str) -> None:
-        if tool not in self._left_out:
-            self._left_out.add(tool)
-            why = self._secrets.scrub(f"its tool {tool} cannot be read ({problem.removeprefix('tools.0.')})")
-            logger.warning("server %s: %s and is left out", self._server, why)
 
 
 def _typed(tool: dict[str, Any]) -> dict[str, Any]:
