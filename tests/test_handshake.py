@@ -1,6 +1,8 @@
 """Servers that know only the older protocol's handshake, and take any other first request amiss."""
 
 import asyncio
+import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -37,10 +39,20 @@ async def test_a_server_that_does_not_answer_another_first_request_costs_that_wa
 
 async def test_a_server_that_ends_both_times_fails_with_its_last_words_of_one_start(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
-    ending = {"command": "sh", "args": ["-c", f"echo x >> {starts}; echo no licence >&2"]}
+    ending = {"command": "sh", "args": ["-c", f"echo x >> {starts}; read request; echo no licence >&2"]}
     async with Connections(config(bad=ending), backoff_s=0.01) as servers:
         for number in (1, 2):
             with pytest.raises(ServerUnavailable, match=r"it ended before it answered; its last words: no licence$"):
                 await servers.call("bad:it")
             assert starts.read_text() == "x\nx\n" * number
             await asyncio.sleep(0.1)
+
+
+async def test_a_server_that_ends_before_it_reads_anything_is_started_once(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    waits = "import select, sys; select.select([0], [], []); sys.exit('no licence')"
+    ending = {"command": "sh", "args": ["-c", f"echo x >> {starts}; {sys.executable} -c {shlex.quote(waits)}"]}
+    async with Connections(config(bad=ending)) as servers:
+        with pytest.raises(ServerUnavailable, match=r"it ended before it answered; its last words: no licence$"):
+            await servers.call("bad:it")
+        assert starts.read_text() == "x\n"

@@ -1,7 +1,11 @@
 """A server's process, beside the library's transport: that sees only the ends of its pipes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import fcntl
+import os
+import sys
+import termios
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +21,11 @@ _LAST_WORDS_S = 0.3
 
 
 @asynccontextmanager
-async def attended(client: AbstractAsyncContextManager["TransportStreams"]) -> AsyncIterator["TransportStreams"]:
+async def attended(
+    client: AbstractAsyncContextManager["TransportStreams"], unread: Callable[[], None]
+) -> AsyncIterator["TransportStreams"]:
     """A `stdio_client` that ends with its process, also where a helper of it holds the pipes open, and leaves no helper
-    behind."""
+    behind. `unread` is called where the last that was sent had not been read in the end."""
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
     process: Process | None = None
@@ -27,9 +33,14 @@ async def attended(client: AbstractAsyncContextManager["TransportStreams"]) -> A
         async with client as streams:
             process = _process_of(client)
             watching = asyncio.create_task(_end_with(process)) if process else None
+            given = _input_of(process, unread)
             try:
                 yield streams
             finally:
+                if given is not None:
+                    if _unread_in(given):
+                        unread()
+                    os.close(given)  # The process is told to end by the end of its input.
                 if watching:
                     watching.cancel()
     finally:
@@ -43,6 +54,24 @@ def _process_of(client: Any) -> "Process | None":
     """The library keeps it to itself, a variable of the generator that it is; None where another version has none."""
     frame = getattr(getattr(client, "gen", None), "ag_frame", None)
     return frame.f_locals.get("process") if frame else None
+
+
+def _input_of(process: Any, unread: Callable[[], None]) -> int | None:
+    """An end of our own of the pipe to the process; None where another version of the library has none."""
+    stream: Any = getattr(getattr(process, "stdin", None), "_stream", None)
+    try:
+        return os.dup(stream.transport.get_extra_info("pipe").fileno())
+    except ValueError:  # It is closed: the process has ended before anything was sent.
+        unread()
+    except (AttributeError, OSError):
+        pass
+    return None
+
+
+def _unread_in(pipe: int) -> bool:
+    with suppress(OSError):
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) > 0
+    return False
 
 
 async def _end_with(process: "Process") -> None:

@@ -58,7 +58,7 @@ class Owner:
         self._slot, self._connecting = slot, connecting
         self._scope = anyio.CancelScope()
         self._hearing, self._streaming = asyncio.Event(), asyncio.Event()
-        self._greeted = False
+        self._greeted = self._unread = False
         self._name = connection.spec.name
 
     async def run(self, environ: Mapping[str, str] | None) -> None:
@@ -123,13 +123,14 @@ class Owner:
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
         """Some processes end over any first request but the older protocol's, and some leave it unanswered for 10 s:
-        the former are started once more for that one, and what a server took is remembered."""
+        the former are started once more for that one, and what a server took is remembered. One that has not read it
+        ended over something else."""
         connection = self._connection
         async with AsyncExitStack() as session:
             try:
                 client = await session.enter_async_context(self._client(launch))
             except Exception as error:
-                if connection.handshake or launch.url or not is_end(error):
+                if connection.handshake or launch.url or self._unread or not is_end(error):
                     raise
                 connection.start_over()
                 client = await session.enter_async_context(self._client(launch))
@@ -149,7 +150,7 @@ class Owner:
         if launch.url:
             transport = http(launch, self._ended, self._streaming.set, repairs)
         else:
-            transport = stdio(launch, self._connection.stderr, self._ended, repairs)
+            transport = stdio(launch, self._connection.stderr, self._ended, self._left_unread, repairs)
         client = Client(
             transport,
             message_handler=self._on_message,
@@ -164,6 +165,9 @@ class Owner:
         """Before it has greeted, the request under way fails, and the server may be started once more."""
         if self._greeted:
             self._connection.die("the server ended the connection")
+
+    def _left_unread(self) -> None:
+        self._unread = True
 
     async def _on_message(self, message: Any) -> None:
         from mcp.types import ToolListChangedNotification

@@ -131,7 +131,7 @@ class _Shown:
 
 @asynccontextmanager
 async def stdio(
-    launch: Launch, stderr: Stderr, ended: Callable[[], None], repairs: Repairs
+    launch: Launch, stderr: Stderr, ended: Callable[[], None], unread: Callable[[], None], repairs: Repairs
 ) -> AsyncIterator["TransportStreams"]:
     """Runs the command. Its environment is what the entry names, and HOME, LOGNAME, PATH, SHELL, TERM and USER."""
     from mcp import StdioServerParameters, stdio_client
@@ -145,7 +145,7 @@ async def stdio(
         encoding_error_handler="replace",
     )
     with stderr.pipe() as errlog:
-        async with attended(stdio_client(parameters, errlog=errlog)) as (read, write):
+        async with attended(stdio_client(parameters, errlog=errlog), unread) as (read, write):
             errlog.close()
             yield _Watched(read, ended, repairs), _Shown(write, repairs)
 
