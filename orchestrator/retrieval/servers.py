@@ -13,10 +13,10 @@ SHORT, LONG = 8, 20
 LEAST = 0.05
 """What is added to the chance of each server's best tool. All chosen on the development sets and on long tasks of our
 own (docs/decisions.md)."""
-ELSEWHERE, LEAST_THERE = 0.2, 0.003
+ELSEWHERE, LEAST_THERE = 0.2, 0.02
 """What is left of the odds of other servers' tools where a conversation may stay with its servers, if these have a tool
-of so much chance at least: else the topic has changed. Both chosen on follow-ups and on changes of topic
-(docs/decisions.md)."""
+of so large a share of the best one's chance: else the topic has changed. Both chosen on follow-ups and on changes of
+topic (docs/decisions.md)."""
 
 Rows = NDArray[np.float64]
 
@@ -36,8 +36,9 @@ def support(servers: NDArray[np.int64], chances: Rows, terms: int) -> Rows:
 
 def staying(there: NDArray[np.bool_], chances: Rows) -> Rows:
     """What to multiply the odds of each candidate with, as a conversation stays with its servers: 1 where a candidate
-    is of them, or none that is has a chance. Both [rows]."""
-    return np.where(there | (np.max(chances, initial=0.0, where=there) < LEAST_THERE), 1.0, ELSEWHERE)
+    is of them, or none that is has a chance beside the best. Both [rows]."""
+    least = LEAST_THERE * np.max(chances, initial=0.0)
+    return np.where(there | (np.max(chances, initial=0.0, where=there) < least), 1.0, ELSEWHERE)
 
 
 def supported(chances: Rows, support: Rows) -> Rows:
