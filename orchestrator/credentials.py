@@ -18,15 +18,16 @@ _SETTING = re.compile(
 """Names such as MAX_TOKENS, AUTH_TYPE and sort_key: a number or plain words there are none."""
 _BARE = re.compile(r"-*(key|auth|session|cookie|private)", re.IGNORECASE)
 """Names that stand before plain words in many an argument (`--auth basic`, "give key=value")."""
+_KNOWN_BY = re.compile(r".+[_-](domain|host|issuer|realm|user|username|name)", re.IGNORECASE)
+"""Names of what a secret is known or used by (AUTH_USER, COOKIE_DOMAIN)."""
 _OF_PLACE = re.compile(r".*(path|file|dir|folder|url|uri|endpoint|credentials)", re.IGNORECASE)
 """Names such as KEY_FILE and AUTH_URL: a place there is none, though a URL may hold some."""
-_PUBLIC = re.compile(
-    r"(.+[_-])?(project|org|organi[sz]ation|workspace|team|tenant|account|region|domain|host|issuer|realm|database|db"
-    r"|model|user|username|email)|.+[_-]name",
+_IDENTIFIER = re.compile(
+    r"(.+[_-])?(project|org|organi[sz]ation|workspace|team|tenant|account|region|domain|host|database|db|model|user"
+    r"|username|email)|.+[_-](ids?|ref|name)|(?-i:.*[a-z](Ids?|Ref))",
     re.IGNORECASE,
 )
-_IDENTIFIER = re.compile(r".+[_-](ids?|ref)|(?-i:.*[a-z](Ids?|Ref))", re.IGNORECASE)
-"""Names of what looks as random as a secret and stands in many a result; ACCESS_KEY_ID is secret all the same."""
+"""Names of what often looks as random as a secret and stands in many a result; ACCESS_KEY_ID is secret all the same."""
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 _SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "negotiate", "token"})
 SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
@@ -97,22 +98,20 @@ def is_plain(value: str) -> bool:
 
 
 def _looks_secret(name: str, value: str, *, guess: bool, shortest: int = _SHORTEST_GUESSED) -> bool:
-    if _names_secret(name, value):
-        return True
-    return guess and not (_PUBLIC.fullmatch(name) or _IDENTIFIER.fullmatch(name)) and _is_random(value, shortest)
+    return _names_secret(name, value) or (guess and not _IDENTIFIER.fullmatch(name) and _is_random(value, shortest))
 
 
 def _names_secret(name: str, value: str) -> bool:
-    if not _SECRET_NAME.search(name) or _PUBLIC.fullmatch(name):
+    if not _SECRET_NAME.search(name) or _KNOWN_BY.fullmatch(name):
         return False
     plain = value.isdigit() or _WORDS.fullmatch(value)
     return not (plain and _SETTING.fullmatch(name)) and not (_PLACE.match(value) and _OF_PLACE.fullmatch(name))
 
 
 def _named_secrets(text: str) -> Iterator[str]:
-    """Of `password=x` and `"password": x` whatever it is; behind a mere colon, as prose has it too, what is no word.
-    Where only names stand before it, also with all that follows: a whole argument may be one value."""
-    position = 0
+    """Of `password=x`, `"password": x` and a header that is the whole text whatever it is; behind any other colon, as
+    prose has them, what is no word. Where only names stand before it, also with all that follows it."""
+    position, last = 0, len(text.rstrip())
     while named := _NAMED.search(text, position):
         is_whole, position = named.start() == position, named.end()
         if not _SECRET_NAME.search(named["name"]):
@@ -120,12 +119,18 @@ def _named_secrets(text: str) -> Iterator[str]:
         begin, end = _value_span(text, position, named["quote"])
         value = text[begin:end]
         bare = _before_mark(value)
-        is_setting = (named["sign"] == "=" or text[named.end("name")] in "\\\"'") and not _BARE.fullmatch(named["name"])
-        if (_is_prose(bare) and not is_setting) or bare.lower() in SWITCHES or not _names_secret(named["name"], bare):
+        may_be_prose = not _is_setting(text, named, alone=is_whole and end == last)
+        if (may_be_prose and _is_prose(bare)) or bare.lower() in SWITCHES or not _names_secret(named["name"], bare):
             continue
         yield from _credentials(value)
         yield text[position:] if is_whole else ""
         position = end
+
+
+def _is_setting(text: str, named: re.Match[str], *, alone: bool) -> bool:
+    if _BARE.fullmatch(named["name"]):
+        return named.start() > 0 and text[named.start() - 1] in "?&"
+    return named["sign"] == "=" or text[named.end("name")] in "\\\"'" or alone
 
 
 def _value_span(text: str, begin: int, quote: str | None) -> tuple[int, int]:

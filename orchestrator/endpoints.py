@@ -9,9 +9,10 @@ _UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError":
 
 
 def address(url: str) -> str:
-    """An endpoint's address for people: without a password or a key that stands in it."""
+    """An endpoint's address for people: without a password or a key that stands in it, in its path either."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    return secrets_of(url, None).scrub(shown)
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:

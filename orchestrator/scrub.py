@@ -13,8 +13,6 @@ from orchestrator.credentials import SWITCHES, is_plain
 MASK = "***"
 
 _SHORTEST = 4
-_WORD_BEGINS = r"(?:(?<![^\W\d_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
-"""Also behind what stands for another character in JSON or a URL."""
 
 
 class Secrets:
@@ -68,9 +66,11 @@ def _pattern(values: set[str]) -> re.Pattern[str] | None:
 
 
 def _written(value: str) -> str:
-    """A plain word only where it is one: the password `post` is no part of `postgres`."""
-    word = value.isalpha() and is_plain(value)
-    return rf"{_WORD_BEGINS}{re.escape(value)}(?![^\W\d_])" if word else re.escape(value)
+    """A plain word only where it is one (the password `post` is no part of `postgres`), also behind what stands for
+    another character in JSON or a URL. Looked at behind the word: so the pattern begins with a letter, and is quick."""
+    if not (value.isalpha() and is_plain(value)):
+        return re.escape(value)
+    return rf"{value}(?![^\W\d_])(?:(?<![^\W\d_]{value})|(?<=\\[nrt]{value})|(?<=%[0-9A-Fa-f]{{2}}{value}))"
 
 
 class LogFilter(logging.Filter):

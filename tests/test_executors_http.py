@@ -125,11 +125,14 @@ def test_a_header_that_http_cannot_carry_is_refused_without_being_shown(value: s
 
 
 async def test_an_endpoint_that_is_not_there_was_sent_nothing() -> None:
-    http = HttpExecutor("http://me:secret@127.0.0.1:1/call?key=secret")
-    with pytest.raises(ServerUnavailable, match=r"http://127\.0\.0\.1:1/call cannot be reached") as failure:
+    http = HttpExecutor("http://me:secret@127.0.0.1:1/hooks/aB3dE5gH7jK9mN1pQ3sT/call?key=secret")
+    with pytest.raises(
+        ServerUnavailable, match=r"http://127\.0\.0\.1:1/hooks/\*\*\*/call cannot be reached"
+    ) as failure:
         await http.execute(call(AGENT, question="why"))
     await http.aclose()
     assert "secret" not in str(failure.value)
+    assert "aB3dE5" not in str(failure.value)
 
 
 async def test_an_answer_that_never_comes_leaves_the_outcome_unknown() -> None:

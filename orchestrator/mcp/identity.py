@@ -30,7 +30,7 @@ def identity_of(spec: "ServerSpec") -> str:
 
 
 def _secrets(spec: "ServerSpec", *, guess: bool) -> list[str]:
-    found = [*argument_secrets(spec.args, guess=guess), *secrets_in(spec.url, guess=guess)]
+    found = [*argument_secrets([spec.command, *spec.args], guess=guess), *secrets_in(spec.url, guess=guess)]
     for name, value in spec.headers.items():
         found += header_secrets(name, value, guess=guess)
     for name, value in spec.env.items():

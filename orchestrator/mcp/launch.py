@@ -78,7 +78,7 @@ class _Expansion:
         )
         self._refuse_gaps()
         self._shown += header_values(launch.headers)
-        self._strong += [*secrets_in(launch.url), *argument_secrets(launch.args)]
+        self._strong += [*secrets_in(launch.url), *argument_secrets([launch.command, *launch.args])]
         object.__setattr__(launch, "secrets", Secrets(self._shown, self._strong))
         return launch
 
