@@ -15,7 +15,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
+from orchestrator.planning.binding import UNNAMED, Binder, asked_in, gives_value, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
@@ -124,11 +124,15 @@ def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
 
 def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
     """A bare "and" or comma cuts between two different tools, between two tasks that routing took apart, or where one
-    call could not take both sides."""
+    call could not take both sides; not before a value for the tool of the part before (", due 2026-04-30")."""
     merged: list[_Bound] = []
     for item in bound:
         last = merged[-1] if merged else None
-        if last is None or item.part.strong or _two_tasks(last, item):
+        if last is None or item.part.strong:
+            merged.append(item)
+        elif last.match is not None and gives_value(last.match.tool, item.part, item.match):
+            merged[-1] = replace(last, part=last.part.joined(item.part))
+        elif _two_tasks(last, item):
             merged.append(item)
         elif _apart(last, item):
             merged.append(replace(item, match=last.match, why=last.why))

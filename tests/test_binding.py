@@ -115,3 +115,50 @@ async def test_several_steps_left_over_are_bound_by_what_a_further_route_finds_f
     further = await router.route("; ".join(step.task for step in first.unbound))
     second = plan(PlanRequest(decision=further, first=first))
     assert [step.tool for step in second.steps][1:] == ["jira:search_issues", "stripe:list_disputes"]
+
+
+@pytest.mark.parametrize(
+    ("task", "tool", "arguments"),
+    [
+        (
+            'bill of 99.90 from vendor "Acme", account "6000", due 2026-04-30',
+            "quickbooks:create_bill",
+            {"vendor": "Acme", "amount": 99.9, "account": "6000", "due": "2026-04-30"},
+        ),
+        (
+            'onboard an employee named "Ann", email ann@example.org, role "dev", team "core", start date 2026-05-01',
+            "workflows:onboard_employee",
+            {"name": "Ann", "email": "ann@example.org", "role": "dev", "team": "core", "start_date": "2026-05-01"},
+        ),
+        (
+            'update opportunity "006", close date 2026-05-05, next step "call Ann"',
+            "salesforce:update_opportunity",
+            {"opportunity_id": "006", "close_date": "2026-05-05", "next_step": "call Ann"},
+        ),
+        (
+            'show the exchange rate history from 2026-01-01 with base "EUR" and quote "USD"',
+            "currency:rate-history",
+            {"base": "EUR", "quote": "USD", "from": "2026-01-01"},
+        ),
+    ],
+)
+async def test_a_part_that_only_gives_a_value_belongs_to_the_part_before(
+    router: Router, task: str, tool: str, arguments: dict[str, object]
+) -> None:
+    """ "Due 2026-04-30" was a step of its own, and went to vendor onboarding."""
+    (step,) = plan(PlanRequest(decision=await router.route(task))).steps
+    assert (step.tool, step.arguments) == (tool, arguments)
+
+
+async def test_an_action_on_a_value_is_a_part_of_its_own(router: Router) -> None:
+    task = "create a hubspot contact for bo@example.org and email ann@example.org about it"
+    made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.task for step in made.steps] == task.split(" and ")
+    assert [step.arguments for step in made.steps] == [{"email": "bo@example.org"}, {"recipients": ["ann@example.org"]}]
+
+
+def test_values_do_not_cross_from_one_part_to_another() -> None:
+    parts = ('file a note titled "Plan"', "read the file a.txt")
+    note = Tool(server="notes", name="file_note", input_schema=schema("title", title=TEXT, path=TEXT))
+    made = plan(PlanRequest(decision=found(parts, (note, (0.9, 0.0)), (READ, (0.0, 0.9)))))
+    assert [step.arguments for step in made.steps] == [{"title": "Plan"}, {"path": "a.txt"}]

@@ -211,6 +211,8 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
         ("name it „eins, dann zwei“", ["name it „eins, dann zwei“"]),
         ("say 'one\ntwo, then three' to all", ["say 'one\ntwo, then three' to all"]),
         ("a long list e.g. this one", ["a long list e.g. this one"]),
+        ("update it, next step call Ann, next week", ["update it", "next step call Ann", "next week"]),
+        ("update it, next call Ann", ["update it", "call Ann"]),
         ("Read it. Then send it.", ["Read it", "send it."]),
         ("fetch it; afterwards please delete it", ["fetch it", "delete it"]),
         ("- buy milk\n- buy bread", ["buy milk", "buy bread"]),

@@ -12,35 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.language.quoted import QUOTE
 from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
+from orchestrator.planning.parameters import UNITS, Parameter, parameters_of, plain, words_of
 from orchestrator.planning.pieces import Piece, pieces
+from orchestrator.planning.pointing import is_labelled, may_be, points_to, stands_beside
 from orchestrator.schemas import UnusableSchema, faults, usable
-from orchestrator.text import split_words, stem
 
-_BY_FORMAT = {
-    "uri": "url",
-    "url": "url",
-    "email": "email",
-    "date-time": "datetime",
-    "date": "date",
-    "time": "time",
-    "path": "path",
-    "file-path": "path",
-    "directory-path": "path",
-}
-_BY_NAME = {
-    "url": {"url", "uri", "link", "webpage"},
-    "email": {"email", "mail", "recipient"},
-    "zone": {"timezone", "tz", "zone"},
-    "datetime": {"datetime", "timestamp"},
-    "date": {"date", "day", "due", "deadline"},
-    "time": {"time", "hour"},
-    "path": {"path", "paths", "file", "files", "filename", "filepath", "folder", "dir", "directory"},
-}
-_FROM = {"from", "source", "src", "start", "begin", "origin", "old"}
-_TO = {"to", "target", "destination", "dest", "end", "until", "new"}
-_SAME_AS = {"name": {"called", "named"}, "title": {"called", "named"}, "query": {"for"}, "text": {"saying"}}
+_HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
+_LISTS = re.compile(r"\s*(?:,|&|,?\s+and|,?\s+or)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +42,14 @@ def extract(
     """The arguments for a tool's input schema out of a text; values that were given by name come first. `nouns`: the
     terms of what the tool is about (`nouns_of`)."""
     mended = usable(schema or {})
-    properties, required = mended.get("properties", {}), mended.get("required", [])
-    order = [name for name in required if name in properties] + [name for name in properties if name not in required]
     reader = _Reader(text, mended, nouns)
     for name, value in (given or {}).items():
-        reader.take(name, coerce(value, _plain(properties.get(name))), "given")
+        reader.take(name, coerce(value, plain(mended.get("properties", {}).get(name))), "given")
     for rule in (reader.by_name, reader.by_kind, reader.by_choice, reader.by_being_the_only_one):
-        for name in order:
+        for name, parameter in reader.parameters.items():
             if name not in reader.values:
-                rule(name)
-    missing = tuple(name for name in required if name not in reader.values)
+                rule(parameter)
+    missing = tuple(name for name in mended.get("required", []) if name not in reader.values)
     return Extraction(values=reader.values, missing=missing, notes=tuple(reader.notes))
 
 
@@ -91,7 +70,7 @@ def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(value, str) or schema.get("type") in ("string", None):
         return value
     if schema.get("type") == "array" and not value.lstrip().startswith("["):
-        return [coerce(part.strip(), _plain(schema.get("items"))) for part in value.split(",")]
+        return [coerce(part.strip(), plain(schema.get("items"))) for part in value.split(",")]
     try:
         return json.loads(value)
     except json.JSONDecodeError:
@@ -107,8 +86,7 @@ class _Reader:
 
     def __init__(self, text: str, schema: Mapping[str, Any], nouns: frozenset[str]) -> None:
         self._schema, self._nouns = schema, nouns
-        self.properties = {name: _plain(part) for name, part in schema.get("properties", {}).items()}
-        self.required: list[str] = schema.get("required", [])
+        self.parameters = parameters_of(schema)
         self.text = text = text[:MAX_CHARS]
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -124,70 +102,95 @@ class _Reader:
         self.notes.append(f"{name}: {note}")
         return True
 
-    def by_name(self, name: str) -> None:
-        """`limit 5`, `limit=5`, `title "Plan"`, `titled "Plan"`, `unit: celsius`."""
-        schema = self.properties[name]
-        words = re.escape(name) + "|" + r"[\s_-]?".join(map(re.escape, split_plain(name)))
-        match = re.search(rf"(?<!\w)(?:{words})\s*=\s*([^\s\"'`,;]+)", self.text, re.IGNORECASE)
-        if match and self.take(name, _typed(match.group(1).rstrip("."), schema), "named in the text"):
+    def by_name(self, own: Parameter) -> None:
+        """`limit 5`, `limit=5`, `title "Plan"`, `titled "Plan"`, `5 days`."""
+        if self._by_equals(own):
             return
-        own = set(split_plain(name)[-1:]) | _SAME_AS.get(split_plain(name)[-1], set())
-        stems = {stem(word) or word for word in own}
-        for piece in list(self._pieces):
-            last = piece.before[-1] if piece.before else ""
-            if piece.kind in _read_as(schema, name) and last and (stem(last) or last) in stems:
-                if self.take(name, _typed(piece.value, schema), "named in the text"):
-                    self._pieces.remove(piece)
-                return
+        found = [piece for piece in self._readable(own) if stands_beside(own, piece, self._others(own))]
+        if own.is_list and found:
+            self._take_all(own, self._run(found[0]), "named in the text")
+        elif len({piece.value for piece in found}) == 1:
+            self._take(own, found[0], "named in the text")
 
-    def by_kind(self, name: str) -> None:
+    def by_kind(self, own: Parameter) -> None:
         """The one date, address, zone or path of the text, or the one that `from` or `to` points to."""
-        kind = _kind(name, self.properties[name])
-        if not kind:
+        if not own.kind:
             return
-        found = [c for c in self._pieces if c.kind == kind]
-        rivals = [n for n in self.properties if n in self.required and n not in self.values and n != name]
-        alone = not any(_kind(rival, self.properties[rival]) == kind for rival in rivals)
-        if self.properties[name].get("type") == "array":
-            if found and name in self.required:
-                self._take_all(name, found)
+        found = [piece for piece in self._pieces if piece.kind == own.kind]
+        rivals = [other for other in self._left(own) if other.required]
+        alone = not any(other.kind == own.kind for other in rivals)
+        if own.is_list:
+            if found and own.required:
+                self._take_all(own, found, "all of its kind in the text")
             return
         if len(found) > 1 or not alone:
-            found = [c for c in found if _points_to(name, c)]
-        if len(found) == 1 and (name in self.required or alone):
-            self._take(name, found[0], f"the only {kind} in the text")
+            found = [piece for piece in found if points_to(own, piece)]
+        if len(found) == 1 and (own.required or alone) and may_be(own, found[0]):
+            self._take(own, found[0], f"the only {own.kind} in the text")
 
-    def by_choice(self, name: str) -> None:
+    def by_choice(self, own: Parameter) -> None:
         """The listed value that the text states; for a required parameter else the only one that is in it at all."""
-        values = choice_values(self.properties[name])
+        values = choice_values(own.schema)
         if not values:
             return
         choice = Choice(
-            name=split_plain(name),
+            name=own.words,
             values=values,
             text=self.text,
             nouns=self._nouns,
-            others={own: other for own, other in self.properties.items() if own != name},
-            free=any(own not in self.values and _is_free(other, own) for own, other in self.properties.items()),
+            others={other.name: other.schema for other in self._others(own)},
+            free=any(other.is_free for other in self._left(own)),
         )
-        if value := choice.stated() or (choice.only() if name in self.required else None):
-            self.take(name, value, "stated in the text")
+        if value := choice.stated() or (choice.only() if own.required else None):
+            self.take(own.name, value, "stated in the text")
 
-    def by_being_the_only_one(self, name: str) -> None:
+    def by_being_the_only_one(self, own: Parameter) -> None:
         """The one required number, or plain string, that is left, when the text has exactly one left."""
-        kinds = _read_as(self.properties[name], name)
-        if name not in self.required or not kinds:
+        if not own.required or any(set(other.reads) & set(own.reads) for other in self._left(own) if other.required):
             return
-        left = [
-            n
-            for n in self.required
-            if n not in self.values and set(_read_as(self.properties.get(n, {}), n)) & set(kinds)
-        ]
-        found = [c for c in self._pieces if c.kind in kinds]
-        if self.properties[name].get("type") == "array" and left == [name] and found:
-            self._take_all(name, found)
-        elif left == [name] and len(found) == 1:
-            self._take(name, found[0], f"the only {found[0].kind} value left in the text")
+        named = self._nouns | words_of(self._others(own))
+        found = [p for p in self._readable(own) if may_be(own, p) and not is_labelled(own, p, named)]
+        if own.is_list and found:
+            self._take_all(own, found, "all of its kind in the text")
+        elif len(found) == 1:
+            self._take(own, found[0], f"the only {found[0].kind} value left in the text")
+
+    def _others(self, own: Parameter) -> list[Parameter]:
+        return [other for other in self.parameters.values() if other.name != own.name]
+
+    def _left(self, own: Parameter) -> list[Parameter]:
+        """The other parameters without a value."""
+        return [other for other in self._others(own) if other.name not in self.values]
+
+    def _readable(self, own: Parameter) -> list[Piece]:
+        """The pieces left that may be its value; a number with a unit only where the tool speaks of that unit."""
+        return [piece for piece in self._pieces if own.may_read(piece) and self._has_unit(own, piece)]
+
+    def _has_unit(self, own: Parameter, piece: Piece) -> bool:
+        unit = UNITS.get(piece.behind[0]) if piece.kind == "number" and piece.behind else None
+        if unit is None or unit in own.units:
+            return unit in (None, "percent") or own.words[-1] != unit  # "6 months" are no `month`.
+        listed = (value for other in self._others(own) for value in choice_values(other.schema))
+        return any(UNITS.get(value.lower()) == unit for value in listed)
+
+    def _by_equals(self, own: Parameter) -> bool:
+        """Whether `name=value` is in the text, but not in what it quotes or in an address."""
+        names = re.escape(own.name) + "|" + r"[\s_-]?".join(map(re.escape, own.words))
+        said = _HELD.sub(lambda held: "\0" * len(held.group()), self.text)
+        # A comma goes on where no blank and no other name follows: "ids=1,2,limit=5".
+        value = r"(?:[^\s\0\"'`,;]|,(?=\S)(?!\w+\s*=))+"
+        match = re.search(rf"(?<![\w.-])(?:{names})\s*=\s*({value})", said, re.IGNORECASE)
+        return match is not None and self.take(own.name, _typed(match[1].rstrip(".)"), own.schema), "named in the text")
+
+    def _run(self, first: Piece) -> list[Piece]:
+        """The piece and those of its kind that are listed behind it."""
+        run = [first]
+        for piece in self._pieces:
+            if piece.start > run[-1].end and _LISTS.fullmatch(self.text, run[-1].end, piece.start):
+                if piece.kind != first.kind:
+                    break
+                run.append(piece)
+        return run
 
     def _fits(self, name: str, value: Any) -> bool:
         try:
@@ -195,71 +198,13 @@ class _Reader:
         except UnusableSchema:
             return False
 
-    def _take(self, name: str, piece: Piece, note: str) -> None:
-        if self.take(name, _typed(piece.value, self.properties[name]), note):
+    def _take(self, own: Parameter, piece: Piece, note: str) -> None:
+        if self.take(own.name, _typed(piece.value, own.schema), note):
             self._pieces.remove(piece)
 
-    def _take_all(self, name: str, found: list[Piece]) -> None:
-        items = _plain(self.properties[name].get("items"))
-        if self.take(name, [_typed(c.value, items) for c in found], "all of its kind in the text"):
-            self._pieces = [c for c in self._pieces if c not in found]
-
-
-def split_plain(name: str) -> list[str]:
-    """The words of a parameter's name: `maxResults` and `max_results` give max, results."""
-    words = list(split_words(name.replace("_", " ").replace("-", " ")))
-    whole = name.lower()
-    return [word for word in words if word != whole or len(words) == 1] or [whole]
-
-
-def _plain(schema: Any) -> dict[str, Any]:
-    """A parameter's schema with an optional null taken out of `anyOf` or of a list of types."""
-    if not isinstance(schema, dict):
-        return {}
-    for key in ("anyOf", "oneOf"):
-        real = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
-        if len(real) == 1:
-            return {**schema, **real[0]}
-    types = schema.get("type")
-    if isinstance(types, list):
-        real_types = [item for item in types if item != "null"]
-        return {**schema, "type": real_types[0]} if len(real_types) == 1 else {**schema, "type": None}
-    return schema
-
-
-def _kind(name: str, schema: Mapping[str, Any]) -> str:
-    """The kind of text that a parameter takes, by its format, else by the words of its name; "" for any."""
-    source = _plain(schema.get("items")) if schema.get("type") == "array" else schema
-    if source.get("type") != "string" or "enum" in source:
-        return ""
-    if source.get("format") in _BY_FORMAT:
-        return _BY_FORMAT[source["format"]]
-    words = set(split_plain(name)) | {name.lower()}
-    return next((kind for kind, names in _BY_NAME.items() if words & names), "")
-
-
-def _read_as(schema: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The kinds of pieces that may become this parameter's value."""
-    source = _plain(schema.get("items")) if schema.get("type") == "array" else schema
-    if "enum" in source:
-        return ()
-    if source.get("type") in ("integer", "number"):
-        return ("number",)
-    if source.get("type") != "string":
-        return ()
-    kind = _kind(name, schema)
-    return (kind, "quoted") if kind in ("", "path") else (kind,)
-
-
-def _is_free(schema: Mapping[str, Any], name: str) -> bool:
-    """Whether it takes any text."""
-    return schema.get("type") == "string" and _kind(name, schema) == "" and "enum" not in schema
-
-
-def _points_to(name: str, piece: Piece) -> bool:
-    """Whether the word before the piece says what the parameter's name says: from and source, to and target."""
-    words, before = set(split_plain(name)), set(piece.before[-1:])
-    return bool((words & _FROM and before & {"from"}) or (words & _TO and before & {"to", "into", "in"}))
+    def _take_all(self, own: Parameter, found: list[Piece], note: str) -> None:
+        if self.take(own.name, [_typed(piece.value, own.item) for piece in found], note):
+            self._pieces = [piece for piece in self._pieces if piece not in found]
 
 
 def _typed(value: str, schema: Mapping[str, Any]) -> Any:

@@ -1,54 +1,111 @@
 """The pieces of a text that may be a value: quoted texts, addresses, dates, times, time zones, paths, numbers."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from orchestrator.language.quoted import QUOTE
 
 _KINDS: dict[str, re.Pattern[str]] = {
-    "url": re.compile(r"\bhttps?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]]"),
+    "url": re.compile(r"\bhttps?://(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`)]|(?<=\w)'(?=\w))+(?<![.,;:!?\]])"),
     "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
-    "datetime": re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?(?!\w)"),
-    "date": re.compile(r"\b\d{4}-\d{2}-\d{2}\b"),
-    "time": re.compile(r"\b(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\b"),
+    "datetime": re.compile(
+        r"(?<![\w/.-])\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+        r"(?![\w/-]|\s?[AaPp]\.?[Mm]\b)"
+    ),
+    "date": re.compile(r"(?<![\w/.-])\d{4}-\d{2}-\d{2}(?![\w/-]|\.\w)"),
+    "time": re.compile(
+        r"(?<![\w:.+])(?<!UTC-)(?<!GMT-)(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\w:]|\.\d|\s?[AaPp]\.?[Mm]\b)"
+    ),
     "zone": re.compile(
         r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)"
-        r"/[A-Za-z_+\-0-9]+(?:/[A-Za-z_]+)?\b|\bUTC\b|\bGMT\b"
+        r"/[A-Za-z_+\-0-9]+(?:/[A-Za-z_]+)?\b|\b(?:UTC|GMT)\b(?![+-])"
     ),
     "path": re.compile(
-        r"(?<![\w/.~])(?:(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)*/?|(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,5})(?<![.])"
+        r"(?<![\w/.~\\])(?:[A-Za-z]:[\\/][\w.\-\\/]+|(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)*/?"
+        r"|(?!(?:[EeIi]\.[EeGg]|[AaPp]\.[Mm])\b|[\w.-]+\.(?:com|edu|gov|net|org)\b)"
+        r"(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,11}\b)(?<![.])"
     ),
-    "number": re.compile(r"(?<![\w.,/:-])-?\d+(?:\.\d+)?(?![\w/:-]|[.,]\d)"),
+    "number": re.compile(r"(?<![\w.,/:–—-])(?!(?<=\d\s)\d{3}\b)[-−]?\d+(?:\.\d+)?(?![\w/:–—-]|[.,]\d|\s\d{3}\b)"),
 }
 """In the order in which they claim their part of the text: a path inside a URL is no path."""
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?)"
+)
+_NUMBER_BEFORE = re.compile(rf"(?i)\b(?:minus|negative|{_MONTH}\.?(?:\s\d{{1,2}},?)?)\s\Z")
+_NUMBER_BEHIND = re.compile(
+    rf"(?i)\s(?:(?:of\s)?{_MONTH}|k|bn|mio|hundred|thousand|million|billion|trillion|dozen|percentage points?)\b"
+)
+"""What stands at a number that is more than its digits: a day, a large or negative number."""
+_LEFT_OUT = re.compile(
+    r"(?i)(?:(?:n['’]t|\b(?:not|never|nor))\s+(?!(?:forget|just|only)\b)(?:\w+\s+)?(?:(?:at|by|for|from|in|on|the|to|with)\s+){0,2}"
+    r"|\b(?:besides|except|excluding|without|(?:all|any\w*|every\w*) but|(?:instead|rather|other) (?:of|than))"
+    r"\s+(?:\w+\s+){0,2})\Z"
+)
+"""Before a piece: it is not the one that is wanted ("everybody but ann@example.org")."""
+_MARK = re.compile(r"[,;!?)]|\.\s")
+_NEAR = 60
+MOST_OF_A_KIND = 50
+"""A text with more is a table: none of them is the one that is meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A piece of the text: its kind, where it starts, its value, and the words just before it."""
+    """A piece of the text: its kind, its value, where it stands, and the two words on each side, lower-case, up to a
+    mark. A `quoted` one may be any text, besides."""
 
     kind: str
-    start: int
     value: str
+    start: int
+    end: int
     before: tuple[str, ...]
+    behind: tuple[str, ...]
+    quoted: bool = False
 
 
 def pieces(text: str) -> list[Piece]:
-    """Typed pieces of the text; a quoted piece is of the kind that it is wholly made of, else plain `quoted`."""
-    found: list[Piece] = []
-    rest = text
-    for match in QUOTE.finditer(text):
-        value = match.group()[1:-1]
-        kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
-        found.append(Piece("quoted" if kind == "number" else kind, match.start(), value, _before(text, match.start())))
-        rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
-    for kind, pattern in _KINDS.items():
-        for match in pattern.finditer(rest):
-            found.append(Piece(kind, match.start(), match.group(), _before(text, match.start())))
-            rest = rest[: match.start()] + " " * len(match.group()) + rest[match.end() :]
+    """Typed pieces of the text, but for what it leaves out; a quoted piece is of the kind that it is wholly made of,
+    else plain `quoted`."""
+    found = (piece for piece in _all(text) if not _LEFT_OUT.search(text, max(0, piece.start - _NEAR), piece.start))
     return sorted(found, key=lambda piece: piece.start)
 
 
-def _before(text: str, position: int) -> tuple[str, ...]:
-    """The last two words before a position, lower-case."""
-    return tuple(word.lower() for word in re.findall(r"\w+", text[max(0, position - 60) : position])[-2:])
+def _all(text: str) -> Iterator[Piece]:
+    rest = text
+    for match in islice(QUOTE.finditer(text), MOST_OF_A_KIND):
+        value = match.group()[1:-1]
+        kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
+        yield _piece("quoted" if kind == "number" else kind, value, text, match.span(), quoted=True)
+        rest = _without(rest, match)
+    for kind, pattern in _KINDS.items():
+        for match in islice(pattern.finditer(rest), MOST_OF_A_KIND):
+            if kind != "number" or _is_whole(rest, match):
+                yield _piece(kind, match.group().replace("−", "-"), text, match.span())
+            rest = _without(rest, match)
+
+
+def _without(text: str, match: re.Match[str]) -> str:
+    return text[: match.start()] + " " * len(match.group()) + text[match.end() :]
+
+
+def _is_whole(text: str, number: re.Match[str]) -> bool:
+    """Whether a number says all by itself: "5", but not "5 million", "minus 5" and "5 May"."""
+    before = _NUMBER_BEFORE.search(text, max(0, number.start() - _NEAR), number.start())
+    return before is None and not _NUMBER_BEHIND.match(text, number.end())
+
+
+def _piece(kind: str, value: str, text: str, place: tuple[int, int], *, quoted: bool = False) -> Piece:
+    start, end = place
+    before = re.findall(r"\w+", _MARK.split(text[max(0, start - _NEAR) : start])[-1].lower())
+    behind = re.findall(r"\w+", _MARK.split(text[end : end + _NEAR].replace("%", " percent "))[0].lower())
+    return Piece(
+        kind=kind,
+        value=value,
+        start=start,
+        end=end,
+        before=tuple(before[-2:]),
+        behind=tuple(behind[:2]),
+        quoted=quoted,
+    )

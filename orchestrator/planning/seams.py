@@ -15,11 +15,16 @@ from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.language.sentences import NO_END
 from orchestrator.text import stem
 
+_THEN = (
+    r"(?:(?:then|after\s+that|afterwards?|finally)\b"
+    r"|next\b(?!\s+(?:step|action|page|time|day|week|month|quarter|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b))"
+)
+"""Words of order; not "next week" or "next step", which are what is spoken of."""
 # No seam is sought from within a run of blanks: thousands of empty lines cost no time.
 _SEAM = re.compile(
     r"(?P<strong>"
-    r"(?:[,;.]|(?<!\s))\s+and\s+(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
-    r"|[,;.]\s*(?:then|after\s+that|afterwards?|finally|next)\b,?\s+"
+    rf"(?:[,;.]|(?<!\s))\s+and\s+{_THEN},?\s+"
+    rf"|[,;.]\s*{_THEN},?\s+"
     r"|(?<!\s)\s+then\s+"
     r"|(?:(?<!\s)\s++|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
     rf"|[.!?;]\s+(?!{NO_END})(?=[A-Z\"“])|\n+"
@@ -34,7 +39,7 @@ _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
-_POLITE = re.compile(r"^(?:please|also|then|first|firstly|second|finally|next|kindly|now)\b[,\s]*", re.IGNORECASE)
+_POLITE = re.compile(rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now)\b)[,\s]*", re.IGNORECASE)
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
 
 

@@ -1,0 +1,72 @@
+"""What the words around a piece of a text say of the parameter that it is a value of."""
+
+from collections.abc import Iterable
+
+from orchestrator.language.everyday import may_act
+from orchestrator.planning.parameters import Parameter, stemmed, words_of
+from orchestrator.planning.pieces import Piece
+
+_FROM = frozenset("after begin earliest from old origin sender since source src start starts".split())
+_TO = frozenset("before deadline dest destination due end ends expires latest new target to until".split())
+"""Words of names that say which of two values a parameter takes."""
+_SAYS_FROM = frozenset(("from", "since", "after", "starting"))
+_SAYS_TO = frozenset(("to", "until", "till", "before", "by", "into"))
+"""What stands before such a value."""
+LINKS = frozenset(("at", "for", "is", "of", "on", "to"))
+"""What may stand between a parameter's name and a value that is no text: "limit of 5", "due on 2026-03-01"."""
+_TIMES = frozenset(("at", "date", "datetime", "day", "on", "time", "timestamp", "when"))
+_IDENTIFYING = frozenset(("code", "id", "ids", "index", "key", "line", "name", "no", "number", "page", "version"))
+_BEFORE_ACTIONS = frozenset(("and", "please", "then", "to", "you"))
+_FROM_NOW = frozenset(("in", "after"))
+_LATER = frozenset(("ago", "before", "after", "from", "later"))
+
+
+def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> bool:
+    """Whether the text names this parameter at the piece, by no word that another one is called by, too."""
+    shared = words_of(others)
+    words = [stemmed(word) for word in piece.before]
+    typed = not own.is_free and own.kind != "path"
+    if typed and len(words) > 1 and words[-1] in LINKS and words[-1] not in own.stems:
+        words.pop()
+    whole = words[-len(own.stems) :] == own.stems
+    if whole and (len(own.stems) > 1 or own.stems[-1] not in shared or words[-2:-1] == [] or words[-2] not in shared):
+        return True
+    telling = set(own.stems) if typed else set(own.called)
+    if own.required and own.words[-1] in _IDENTIFYING:
+        telling.update(own.stems[-2:-1])  # "customer 'c1'" says a required `customer_id`.
+    return (bool(words) and words[-1] in telling - shared) or _counts(own, piece)
+
+
+def _counts(own: Parameter, piece: Piece) -> bool:
+    """Whether a number stands before what the parameter counts ("5 days"), and tells no time ("in 5 days")."""
+    if piece.kind != "number" or not piece.behind or not own.words[-1].endswith("s"):
+        return False
+    tells_time = (piece.before[-1:] and piece.before[-1] in _FROM_NOW) or not _LATER.isdisjoint(piece.behind[1:])
+    return stemmed(piece.behind[0]) == own.stems[-1] and not tells_time
+
+
+def points_to(own: Parameter, piece: Piece) -> bool:
+    """Whether the word before the piece says what the parameter's name says: from and source, to and target."""
+    words, before = set(own.words), set(piece.before[-1:])
+    return bool((words & _FROM and before & _SAYS_FROM) or (words & _TO and before & (_SAYS_TO | {"in"})))
+
+
+def may_be(own: Parameter, piece: Piece) -> bool:
+    """Whether the only piece of a kind may be this parameter's: nothing points elsewhere. A text has many dates, so an
+    optional one is taken only where something points to it."""
+    words, before = set(own.words), set(piece.before[-1:])
+    if (before & _SAYS_FROM and words & _TO) or (before & _SAYS_TO and words & _FROM):
+        return False
+    if own.required or own.kind not in ("date", "datetime", "time"):
+        return True
+    return points_to(own, piece) or (words <= _TIMES and not before & (_SAYS_FROM | _SAYS_TO))
+
+
+def is_labelled(own: Parameter, piece: Piece, named: frozenset[str] | set[str]) -> bool:
+    """Whether a number is a thing's and the parameter an amount ("pay invoice 44"). `named`: what the tool is about and
+    the stems of its other parameters."""
+    if piece.kind != "number" or not piece.before or not _IDENTIFYING.isdisjoint(own.words):
+        return False
+    *before, label = piece.before
+    acts = may_act(label) and _BEFORE_ACTIONS.issuperset(before)  # "refund 30"
+    return not acts and stemmed(label) in named and named.isdisjoint(own.stems)
