@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator import names
+from orchestrator.cli.reaching import Target, connect
 from orchestrator.cli.show import console, show_decision
 from orchestrator.cli.show_run import show_run
-from orchestrator.cli.temporal import clean_stdout, connect
+from orchestrator.cli.temporal import clean_stdout
 from orchestrator.cli.tools import import_file
 from orchestrator.cli.worker import make_worker
 from orchestrator.connections import Connections
@@ -91,7 +92,7 @@ async def run_on_temporal(out: Console, config: McpConfig) -> None:
     plugin = OrchestratorPlugin(store=STORE, mcp_servers=config)
     try:
         async with dev_server() as address:
-            client = await connect(address, "default", plugin)
+            client = await connect(Target(address=address), plugin)
             queue = f"toolroute-demo-{uuid.uuid4().hex[:8]}"
             async with make_worker(client, queue):
                 request = RunRequest(task=DURABLE_TASK, tenant=TENANT)

@@ -15,6 +15,7 @@
 | TOOLROUTE_MODEL_TIMEOUT | model_timeout_s | seconds for one request to it |
 | TOOLROUTE_TOKEN | (none) | the token of `toolroute servers --of`; read when it asks |
 | TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
+| TEMPORAL_API_KEY, TEMPORAL_TLS, ... | (none) | how it is reached; the commands' SDK reads them |
 """
 
 import math
@@ -41,7 +42,7 @@ class Options:
     model_url: str = ""
     model_timeout_s: float = 60.0
     temporal_address: str = ""
-    temporal_namespace: str = "default"
+    temporal_namespace: str = ""
 
     gate: float = 0.7
     """The keyword leg's confidence from which on the semantic leg does not run."""
@@ -130,6 +131,11 @@ def _seconds(variable: str, value: str) -> float:
     if not 0 < seconds < math.inf:
         raise InvalidConfig(f"{variable}={value!r}: give a number of seconds above 0")
     return seconds
+
+
+def set_variables() -> dict[str, str]:
+    """The environment for others who read it: a variable that is empty counts as not set."""
+    return {name: value for name, value in os.environ.items() if value}
 
 
 def store_key() -> str | None:

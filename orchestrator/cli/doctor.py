@@ -26,7 +26,7 @@ from orchestrator.cli.common import (
 from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.paths import TOOLS
 from orchestrator.cli.plain import counted
-from orchestrator.cli.temporal import reach
+from orchestrator.cli.reaching import Target, reach, target
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.fit import REMEDY, Fit
 from orchestrator.options import Options, default_store, misspelt, model_key
@@ -102,7 +102,9 @@ def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
     stored = _stored(options, store, tenant)
     yield _checked("calibration", lambda: _calibration(options, tenant, stored), "mend or unset TOOLROUTE_CALIBRATION")
     yield from _flagged(stored)
-    yield _checked("temporal", lambda: _temporal(options), "start the server that TEMPORAL_ADDRESS names, or unset it")
+    yield _checked(
+        "temporal", lambda: _temporal(options), "start the server that TEMPORAL_ADDRESS names, or mend the settings"
+    )
     yield _model(options)
     yield _exact_tokens()
     if config is not None:
@@ -184,9 +186,11 @@ def _flagged(stored: Catalogue) -> Iterator[Finding]:
 
 
 def _temporal(options: Options) -> Finding:
-    if options.temporal_address:
-        asyncio.run(_reached(options))
-        return Finding(what="temporal", state="works", detail=f"a server answers at {options.temporal_address}")
+    server = target(options)
+    if server.named:
+        asyncio.run(_reached(server))
+        detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
+        return Finding(what="temporal", state="works", detail=detail)
     from orchestrator.devserver import kept_binary
 
     binary = shutil.which("temporal") or kept_binary()
@@ -196,11 +200,11 @@ def _temporal(options: Options) -> Finding:
     return Finding(what="temporal", state="missing", detail="no TEMPORAL_ADDRESS and no local server", remedy=remedy)
 
 
-async def _reached(options: Options) -> None:
+async def _reached(server: Target) -> None:
     from orchestrator.devserver import settle
 
     try:
-        await reach(options.temporal_address, options.temporal_namespace)
+        await reach(server)
     finally:
         await settle()
 

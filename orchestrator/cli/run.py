@@ -23,15 +23,9 @@ from orchestrator.cli.common import (
 from orchestrator.cli.follow import follow
 from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
+from orchestrator.cli.reaching import connect, temporal_server
 from orchestrator.cli.routing import request_options, routing_options, take_request
-from orchestrator.cli.temporal import (
-    DEFAULT_ADDRESS,
-    clean_stdout,
-    connect,
-    make_plugin,
-    quiet,
-    temporal_options,
-)
+from orchestrator.cli.temporal import clean_stdout, make_plugin, quiet, temporal_options
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.limits import Limits
@@ -154,7 +148,7 @@ async def _run(
     model: str | None,
     calibration: Path | None,
 ) -> RunResult:
-    from orchestrator.devserver import dev_server, settle
+    from orchestrator.devserver import settle
 
     if model and task_queue:
         raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
@@ -172,10 +166,7 @@ async def _run(
     plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
     try:
         async with AsyncExitStack() as stack:
-            where = options.temporal_address or DEFAULT_ADDRESS
-            if dev:
-                where = await stack.enter_async_context(dev_server(address=options.temporal_address, say=note))
-            client = await connect(where, options.temporal_namespace, plugin)
+            client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)
             queue = task_queue or f"toolroute-run-{uuid.uuid4().hex[:12]}"
             if plugin is not None:
                 from orchestrator.cli.worker import make_worker

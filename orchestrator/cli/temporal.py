@@ -1,8 +1,7 @@
-"""What the commands over Temporal share: their options, the plugin, the connection, and a clean standard output."""
+"""What the commands over Temporal share: their options, the plugin, and a clean standard output."""
 
 import asyncio
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,18 +14,18 @@ from orchestrator import errors
 from orchestrator.cli.common import open_store, source_options
 from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import note
-from orchestrator.errors import ToolrouteError, Unavailable
+from orchestrator.cli.reaching import DEFAULT_ADDRESS
+from orchestrator.errors import ToolrouteError
 from orchestrator.options import Options, default_store
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowFailureError
+    from temporalio.client import WorkflowFailureError
 
     from orchestrator.catalogue import Catalogue
     from orchestrator.mcp.config import McpConfig
     from orchestrator.plugin import OrchestratorPlugin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-DEFAULT_ADDRESS = "localhost:7233"
 
 
 def temporal_options(command: Command) -> Command:
@@ -103,29 +102,6 @@ def quiet() -> None:
     Runtime.set_default(
         Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=errors_only))), error_if_already_set=False
     )
-
-
-async def connect(address: str, namespace: str, plugin: "OrchestratorPlugin | None") -> "Client":
-    """A client of the server; Unavailable, with the remedy, where none answers."""
-    try:
-        return await reach(address, namespace, plugin)
-    except Unavailable as error:
-        remedy = "start one, name it with --address or TEMPORAL_ADDRESS, or let --dev start one here"
-        raise Unavailable(f"{error}: {remedy}") from None
-
-
-async def reach(address: str, namespace: str, plugin: "OrchestratorPlugin | None" = None) -> "Client":
-    """The same for those who have a remedy of their own."""
-    from temporalio.client import Client
-    from temporalio.service import RPCError
-
-    try:
-        async with asyncio.timeout(10):
-            return await Client.connect(address, namespace=namespace, plugins=[plugin] if plugin else [])
-    except (RuntimeError, RPCError, TimeoutError) as error:
-        quoted = re.findall(r'"([^"]+)"', str(error))  # the SDK's text nests its causes: the last one says it
-        reason = quoted[-1] if quoted else str(error) or "no answer within 10 s"
-        raise Unavailable(f"no Temporal server answers at {address} ({reason[:200]})") from None
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from orchestrator import names
 from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
 from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
-from orchestrator.cli.temporal import DEFAULT_ADDRESS, connect, make_plugin, temporal_options
+from orchestrator.cli.reaching import connect, target, temporal_server
+from orchestrator.cli.temporal import make_plugin, temporal_options
 from orchestrator.options import Options
 
 if TYPE_CHECKING:
@@ -79,18 +80,16 @@ def worker(
         sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)
 
     async def serve() -> None:
-        from orchestrator.devserver import dev_server, settle
+        from orchestrator.devserver import settle
 
         plugin = await make_plugin(catalogue, store, read_servers(config), named, options)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(settle)
-            where = options.temporal_address or DEFAULT_ADDRESS
-            if dev:
-                where = await stack.enter_async_context(dev_server(address=options.temporal_address, say=note))
-            client = await connect(where, options.temporal_namespace, plugin)
+            where = await stack.enter_async_context(temporal_server(options, dev=dev))
+            client = await connect(where, plugin)
             limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
             await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
-            note(f"toolroute worker serves {task_queue!r} of {options.temporal_namespace!r} at {where}")
+            note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
             await _told_to_stop()
             note("stopping ...")
 
@@ -125,10 +124,10 @@ async def _is_served(options: Options, task_queue: str) -> bool:
     from orchestrator.devserver import settle
 
     try:
-        client = await connect(options.temporal_address or DEFAULT_ADDRESS, options.temporal_namespace, None)
+        client = await connect(target(options), None)
         answer = await client.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
-                namespace=options.temporal_namespace,
+                namespace=client.namespace,
                 task_queue=TaskQueue(name=task_queue),
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
             )

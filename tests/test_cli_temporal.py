@@ -1,0 +1,119 @@
+"""How the commands reach a Temporal server: by the standard variables and file, and what they say where it refuses."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.reaching import target
+from orchestrator.errors import InvalidConfig
+from orchestrator.options import Options
+from tests.catalogues import EXAMPLES
+from tests.temporal_front import temporal_front
+
+KEY = "sk-key-4711"
+Variables = dict[str, str]
+
+
+async def toolroute(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "orchestrator", *arguments),
+        env={**os.environ, **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 90)
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.fixture
+async def cloud(temporal_address: str, tmp_path: Path) -> AsyncIterator[Variables]:
+    """The variables that lead to a server behind TLS and a key."""
+    async with temporal_front(temporal_address, KEY, tmp_path) as (address, certificate):
+        known = {"TEMPORAL_API_KEY": KEY, "TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(certificate)}
+        yield {"TEMPORAL_ADDRESS": address, **known}
+
+
+async def test_a_run_reaches_a_server_behind_tls_and_a_key(cloud: Variables) -> None:
+    catalogue = str(EXAMPLES / "tools.jsonl")
+    code, out, err = await toolroute(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
+    assert (code, err) == (3, "")
+    assert json.loads(out)["decision"]["stage"] == "none"
+    assert KEY not in out
+
+
+async def test_the_profile_of_temporals_own_file_is_read(cloud: Variables, tmp_path: Path) -> None:
+    file = tmp_path / "temporal.toml"
+    file.write_text(
+        f'[profile.default]\naddress = "{cloud["TEMPORAL_ADDRESS"]}"\napi_key = "{KEY}"\n'
+        f'tls.server_ca_cert_path = "{cloud["TEMPORAL_TLS_SERVER_CA_CERT_PATH"]}"\n'
+    )
+    _, out, err = await toolroute({"TEMPORAL_CONFIG_FILE": str(file)}, "doctor", "-o", "json")
+    [found] = [finding for finding in json.loads(out) if finding["what"] == "temporal"]
+    assert found["state"] == "works"
+    assert found["detail"] == f"a server answers at {cloud['TEMPORAL_ADDRESS']} and has the namespace 'default'"
+    assert KEY not in out + err
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "code", "said"),
+    [
+        (("worker",), {"TEMPORAL_NAMESPACE": "nope"}, 2, "has no namespace 'nope': name another with --namespace"),
+        (("run", "x", "--namespace", "nope"), {}, 2, "has no namespace 'nope': name another with --namespace"),
+        (
+            ("run", "x", "--task-queue", "q"),
+            {"TEMPORAL_API_KEY": "old-key"},
+            1,
+            "refuses access to namespace 'default'",
+        ),
+        (("run", "x"), {"TEMPORAL_API_KEY": ""}, 1, "refuses access to namespace 'default': check"),
+    ],
+)
+async def test_what_the_server_refuses_is_one_line_with_the_remedy(
+    cloud: Variables, tmp_path: Path, command: tuple[str, ...], variables: Variables, code: int, said: str
+) -> None:
+    store = {"TOOLROUTE_STORE": str(tmp_path / "store")}
+    ended, out, err = await toolroute({**cloud, **store, **variables}, *command)
+    assert (ended, out, err.count("\n")) == (code, "", 1)
+    assert f"toolroute: the Temporal server at {cloud['TEMPORAL_ADDRESS']} {said}" in err
+    assert "-key" not in err
+
+
+@pytest.mark.parametrize(
+    ("written", "variables", "said"),
+    [
+        (f"[profile.default]\napi_key = {KEY}", {}, "cannot be read: .*line 2"),
+        ("", {"TEMPORAL_PROFILE": "prod"}, "Profile 'prod' not found; see TEMPORAL_CONFIG_FILE"),
+        ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_told_without_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, variables: Variables, said: str
+) -> None:
+    file = tmp_path / "temporal.toml"
+    file.write_text(written)
+    for name, value in {"TEMPORAL_CONFIG_FILE": str(file), **variables}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidConfig, match=said) as told:
+        target(Options())
+    assert KEY not in str(told.value)
+
+
+def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "temporal.toml"
+    file.write_text('[profile.default]\naddress = "file:1"\nnamespace = "filed"\n')
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
+    monkeypatch.setenv("TEMPORAL_API_KEY", KEY)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "")
+    monkeypatch.delenv("TEMPORAL_NAMESPACE", raising=False)
+    read = target(Options.from_env())
+    assert (read.address, read.namespace, dict(read.more)) == ("file:1", "filed", {"api_key": KEY, "tls": True})
+    assert KEY not in repr(read)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "variable:1")
+    assert target(Options.from_env()).address == "variable:1"
+    given = target(Options.from_env(temporal_address="given:1", temporal_namespace="told"))
+    assert (given.address, given.namespace) == ("given:1", "told")
