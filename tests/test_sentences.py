@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.language.clauses import split_clauses
+from orchestrator.language.clauses import split_clauses, told_beside
 from orchestrator.language.negation import split_negated
 from orchestrator.planning.seams import cut_task
 
@@ -48,3 +48,43 @@ def test_a_dot_behind_a_number_or_a_name_may_end_a_part(first: str, second: str)
 
 def test_what_is_forbidden_goes_on_behind_such_a_dot() -> None:
     assert split_negated("list the orders, but don't cancel order no. 5")[1] == ("don't cancel order no. 5",)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "No invoice yet for Acme, create one over 400 euros",
+        "no ticket yet, open one for the broken projector",
+        "no replies from Acme since Monday, send them a follow-up",
+        "no direct flight to Dunhuang, what stopover works best?",
+    ],
+)
+def test_what_is_missing_is_no_part_of_its_own(task: str) -> None:
+    assert split_clauses(task) == [task]
+    assert [part.text for part in cut_task(task)] == [task]
+
+
+def test_what_is_missing_ends_where_the_tasks_begin() -> None:
+    assert split_clauses("No draft of the offer yet. Write one to Ana") == ["Write one to Ana"]
+    assert told_beside("No draft of the offer yet. Write one to Ana", ["Write one to Ana"]) == [
+        "No draft of the offer yet"
+    ]
+    task = "There is no ticket for the projector, open one, then email Bo Berg"
+    assert [part.text for part in cut_task(task)] == [task.partition(", then ")[0], "email Bo Berg"]
+    task = "find a flat, no pets allowed, and book a viewing"
+    assert [part.text for part in cut_task(task)] == ["find a flat, no pets allowed", "book a viewing"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("if the build fails, open a Jira issue", "tell the team in the channel"),
+        ("Once the parcel is there, close ticket 9", "refund the postage"),
+        ("For the offsite, book a room in Porto", "invite Bo Berg"),
+        ("No idea how one pays that, so find the invoice", "send it to Kim Berg"),
+    ],
+)
+def test_what_says_when_or_how_belongs_to_the_first_task_alone(first: str, second: str) -> None:
+    assert split_clauses(f"{first}, then {second}") == [first, second]
+    assert split_clauses(f"{first} and {second}") == [first, second]
+    assert split_clauses(first) == [first]

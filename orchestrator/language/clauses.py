@@ -45,16 +45,17 @@ _FILLER = re.compile(
 )
 _MODIFIER = re.compile(
     r"(?:using|with|without|via|for|in|on|at|from|by|if|when|once|as|to|given|based|after|before"
-    r"|except|excluding|unless|instead of|rather than|don['’]t|do not|never|use\b(?!.*\sto\s))\b",
+    r"|except|excluding|unless|instead of|rather than|don['’]t|do not|never|no|use\b(?!.*\sto\s))\b",
     re.IGNORECASE,
 )
-"""What a part begins with that says how, where or when, and so belongs to the part behind it."""
+"""What a part begins with that says how, where, when or what is missing, and so belongs to the part behind it."""
 _CONTEXT = re.compile(
     r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|dear|thanks|the"
     r"|until|unless)\b",
     re.IGNORECASE,
 )
 """What a sentence begins with that tells how things are."""
+_MISSING = re.compile(r"no\b", re.IGNORECASE)
 _ANNOUNCES = re.compile(
     r"(?:do|help|handle|complete|carry out)\b[^:]*:\Z|with (?:this|these|those|the following)\b.{0,20}\Z", re.IGNORECASE
 )
@@ -120,13 +121,15 @@ def _unmasked(parts: Iterable[str], said: str, text: str) -> Iterator[str]:
 
 def _cut(sentence: str) -> Iterator[str]:
     """The sentence cut before each part that begins an action or a question."""
-    start, actions = 0, _lists_actions(sentence)
+    start, part, actions = 0, 0, _lists_actions(sentence)
     for joint in _JOINT.finditer(sentence):
-        before, after = sentence[start : joint.start()], sentence[joint.end() :]
-        anew = _begins_anew(joint.group(), after, actions=actions)
-        if anew and not _MODIFIER.match(bare(before)) and (start or _stands_alone(before)):
+        if not _begins_anew(joint.group(), sentence[joint.end() :], actions=actions):
+            continue
+        before, modifies = sentence[start : joint.start()], _MODIFIER.match(bare(sentence[part : joint.start()]))
+        if not modifies and (start or _stands_alone(before)):
             yield before.strip(" ,.;")
             start = joint.end()
+        part = joint.end()
     yield sentence[start:].strip(" ,.;")
 
 
@@ -172,12 +175,17 @@ def asks_something(part: str) -> bool:
 
 
 def _asks(sentence: str) -> bool:
-    """Whether a sentence asks for something; "Hello.", or one that only tells how things are, does not."""
+    """Whether a sentence asks for something; "Hello.", or one that only tells how things are or what is
+    missing, does not."""
     own = bare(sentence)
     if _ANNOUNCES.match(own):
         return False
     if asks_something(sentence):
         return says(sentence, 1)
+    if _MISSING.match(own) and not any(
+        _begins_anew(at.group(), sentence[at.end() :]) for at in _JOINT.finditer(sentence)
+    ):
+        return False
     return not _CONTEXT.match(own) and _stands_alone(sentence)
 
 
