@@ -15,8 +15,9 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.planning.binding import UNNAMED, Binder, asked_in, gives_value, lacks, shared_terms, term_weights
+from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
+from orchestrator.planning.continuing import gives_value, lists_on
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
@@ -128,6 +129,8 @@ def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
     merged: list[_Bound] = []
     for item in bound:
         last = merged[-1] if merged else None
+        if last is not None and not item.part.strong and lists_on(item.part, last.part):
+            item = replace(item, match=None, alone=False)
         if last is None or item.part.strong:
             merged.append(item)
         elif last.match is not None and gives_value(last.match.tool, item.part, item.match):

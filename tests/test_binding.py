@@ -136,6 +136,11 @@ async def test_several_steps_left_over_are_bound_by_what_a_further_route_finds_f
             {"opportunity_id": "006", "close_date": "2026-05-05", "next_step": "call Ann"},
         ),
         (
+            'pay back receipts "r1" and "r2" to employee "e7", purpose "taxi"',
+            "workflows:expense_reimbursement",
+            {"employee": "e7", "receipts": ["r1", "r2"], "purpose": "taxi"},
+        ),
+        (
             'show the exchange rate history from 2026-01-01 with base "EUR" and quote "USD"',
             "currency:rate-history",
             {"base": "EUR", "quote": "USD", "from": "2026-01-01"},

@@ -52,6 +52,7 @@ TITLED = Tool(server="books", name="find_bill", input_schema=schema(status=liste
         ("list all paid bills", {"status": "paid"}),
         ("show me the bills that are still open", {"status": "open"}),
         ("list the bills which were overdue in May", {"status": "overdue"}),
+        ('which bills of "Acme" are still open?', {"status": "open"}),
         ("list all bills", {"status": "all"}),
         # set apart, behind "as", of a kind, no ordinary word
         ("list the bills of Acme (overdue)", {"status": "overdue"}),

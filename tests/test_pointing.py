@@ -46,6 +46,8 @@ def test_a_word_that_tells_what_a_quote_is_keeps_it_from_other_parameters(text: 
         ("closing_before", "list what closes before DAY", True),
         ("start_date", "starting DAY", True),
         ("start_date", "until DAY", False),
+        ("end", "move its start to DAY", False),
+        ("end", "move its end to DAY", True),
         ("due", "due on DAY", True),
         ("due", "the bill of DAY", False),
         ("birth_date", "who was here DAY", False),

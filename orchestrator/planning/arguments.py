@@ -123,10 +123,9 @@ class _Reader:
             if found and own.required:
                 self._take_all(own, found, "all of its kind in the text")
             return
-        if len(found) > 1 or not alone:
-            found = [piece for piece in found if points_to(own, piece)]
-        if len(found) == 1 and (own.required or alone) and may_be(own, found[0]):
-            self._take(own, found[0], f"the only {own.kind} in the text")
+        meant = found if len(found) == 1 and alone else [piece for piece in found if points_to(own, piece)]
+        if len(meant) == 1 and (own.required or alone) and may_be(own, meant[0], alone=len(found) == 1):
+            self._take(own, meant[0], f"the only {own.kind} in the text")
 
     def by_choice(self, own: Parameter) -> None:
         """The listed value that the text states; for a required parameter else the only one that is in it at all."""

@@ -5,20 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
-from orchestrator.models import Match, Tool
+from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
-from orchestrator.planning.parameters import parameters_of, stemmed
-from orchestrator.planning.pieces import pieces
-from orchestrator.planning.pointing import LINKS, stands_beside
-from orchestrator.planning.seams import Part
 from orchestrator.plans import PlanRequest
-from orchestrator.schemas import usable
-from orchestrator.text import field_terms, fields, split_words, terms
+from orchestrator.text import field_terms, fields, terms
 
 UNNAMED = 0.7
 """The confidence that a call needs when its tool was found by meaning alone."""
@@ -103,25 +96,3 @@ def lacks(match: Match, text: str, given: Mapping[str, Any]) -> bool:
     """Whether an argument that the match's tool requires is neither in the text nor given."""
     tool = match.tool
     return bool(extract(tool.input_schema, text, given_for_any(tool, given), nouns_of(tool)).missing)
-
-
-def gives_value(tool: Tool, part: Part, own: Match | None) -> bool:
-    """Whether a part begins with a parameter of this tool and its value: "due 2026-04-30", "role 'dev'".
-
-    Behind "and", and before more words, what may be an action is one where the part has a match of its own: "and email
-    ann@example.org".
-    """
-    first = next(iter(pieces(part.text)), None)
-    said = [stemmed(word) for word in split_words(part.text[: first.start])] if first else []
-    if first is None or not said:
-        return False
-    parameters = list(parameters_of(usable(tool.input_schema or {})).values())
-    named = [
-        each
-        for each in parameters
-        if set(said) <= {*each.stems, *LINKS}
-        and each.may_read(first)
-        and stands_beside(each, first, [other for other in parameters if other is not each])
-    ]
-    acts = own is not None and may_act(first_word(part.text)) and ("and" in part.seam or bool(first.behind))
-    return any(not acts or len(each.stems) == len(said) > 1 for each in named)

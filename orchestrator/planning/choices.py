@@ -41,7 +41,9 @@ _ENDS = re.compile(
 )
 """Behind a value: no noun follows that it would belong to."""
 _IS = re.compile(
-    r"(\w+)\s+(?:(?:that|which|who)\s+)?(?:is|are|was|were)\s+(?:(?:already|currently|now|still)\s+)?\Z", re.IGNORECASE
+    r"(\w+)\s+(?:(?:by|for|from|in|of)\s+\S+\s+)?(?:(?:that|which|who)\s+)?(?:is|are|was|were)\s+"
+    r"(?:(?:already|currently|now|still)\s+)?\Z",
+    re.IGNORECASE,
 )
 _AS = re.compile(r"\bas\s+(?:an?\s+)?\Z", re.IGNORECASE)
 _OBJECT = re.compile(r"(\w+)\s+(?:an?|another|one|the)\s+(?:new\s+)?\Z", re.IGNORECASE)

@@ -51,15 +51,17 @@ def points_to(own: Parameter, piece: Piece) -> bool:
     return bool((words & _FROM and before & _SAYS_FROM) or (words & _TO and before & (_SAYS_TO | {"in"})))
 
 
-def may_be(own: Parameter, piece: Piece) -> bool:
+def may_be(own: Parameter, piece: Piece, *, alone: bool = False) -> bool:
     """Whether the only piece of a kind may be this parameter's: nothing points elsewhere. A text has many dates, so an
-    optional one is taken only where something points to it."""
+    optional one is taken only where something points to it; "to" does so where it ends a span, not where the text has
+    this date `alone` ("move the start to 2026-03-01")."""
     words, before = set(own.words), set(piece.before[-1:])
     if (before & _SAYS_FROM and words & _TO) or (before & _SAYS_TO and words & _FROM):
         return False
     if own.required or own.kind not in ("date", "datetime", "time"):
         return True
-    return points_to(own, piece) or (words <= _TIMES and not before & (_SAYS_FROM | _SAYS_TO))
+    points = points_to(own, piece) and not (alone and before == {"to"})
+    return points or (words <= _TIMES and not before & (_SAYS_FROM | _SAYS_TO))
 
 
 def is_labelled(own: Parameter, piece: Piece, named: frozenset[str] | set[str]) -> bool:
