@@ -87,7 +87,8 @@ async def test_a_server_that_fails_on_is_tried_more_and_more_seldom(
         while asyncio.get_running_loop().time() < begin + 5:
             await served.search("org:1", "anything", 1, RouteHint.KEYWORD)
             await asyncio.sleep(0.02)
-    starts = [float(line) for line in (tmp_path / "tries").read_text().split()][::2]  # Having read a request, each try starts it twice.
+    # Since it has read a request, each try starts it twice.
+    starts = [float(line) for line in (tmp_path / "tries").read_text().split()][::2]
     pauses = [after - before for before, after in pairwise(starts)]
     assert 4 <= len(pauses) <= 8
     assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8), strict=False))
