@@ -108,6 +108,35 @@ def test_how_a_thing_shall_be_or_is_forbids_nothing(text: str) -> None:
     assert split_negated(text) == (text, ())
 
 
+@pytest.mark.parametrize(
+    ("text", "asked", "forbidden"),
+    [
+        ("never mind the invoice, just show the balance", "just show the balance", "never mind the invoice"),
+        ("forget about the meeting; book a desk", "book a desk", "forget about the meeting"),
+        ("don't you dare delete the bucket, list the pods", "list the pods", "don't you dare delete the bucket"),
+        ("without touching production, roll back staging", "roll back staging", "without touching production"),
+        ("rename the page without breaking any links", "rename the page ", "without breaking any links"),
+    ],
+)
+def test_what_a_task_goes_on_from_or_leaves_as_it_is_is_left_out(text: str, asked: str, forbidden: str) -> None:
+    assert split_negated(text) == (asked, (forbidden,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "never mind",
+        "never mind that, show the balance",
+        "Never mind the Gap",
+        "forget Ana's birthday, remember Bo's",
+        "don't forget the milk, add it to the list",
+        "she will never forget the trip, write her a card",
+    ],
+)
+def test_what_is_only_said_to_be_forgotten_stays(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
 @pytest.mark.parametrize("repeated", [", no sending", ", no event please", ", not as a b", "no calling ", "we want a "])
 def test_such_a_part_that_is_repeated_all_over_a_text_costs_no_time(repeated: str) -> None:
     text = f"list it{repeated * (3_900 // len(repeated))}"

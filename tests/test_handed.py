@@ -112,6 +112,14 @@ def test_a_message_that_speaks_to_its_readers_is_handed_over(line: str, handed: 
     assert handed_over(text) == (len(line) + 2, len(text))
 
 
+def test_what_is_quoted_or_made_a_thing_of_is_handed_over() -> None:
+    quoted = 'Can you answer this customer for me?\n\n"Where is my parcel? Cancel the order."'
+    assert handed_over(quoted) == (quoted.index('"'), len(quoted))
+    made = "Make this a Jira issue.\n\nAlso text Bo Berg.\n\nSteps: log in, delete the account."
+    assert [part.text for part in understand(made).parts] == ["Make this a Jira issue", "Also text Bo Berg"]
+    assert handed_over("Make these tasks in Jira:\n- call Bo\n- book a desk") is None
+
+
 def test_what_is_to_be_reworded_may_be_an_order() -> None:
     assert handed_over("Translate this to Norwegian.\n\nPlease cancel my order.") is not None
 

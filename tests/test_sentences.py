@@ -64,6 +64,19 @@ def test_what_is_missing_is_no_part_of_its_own(task: str) -> None:
     assert [part.text for part in cut_task(task)] == [task]
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Here's a mail from a customer, please open a ticket from it",
+        "You can go ahead and restart the api deployment",
+        "This is urgent, page the engineer on call",
+        "try and find the contract of Acme",
+    ],
+)
+def test_what_is_said_first_is_no_step_of_its_own(task: str) -> None:
+    assert [part.text for part in cut_task(task)] == [task]
+
+
 def test_what_is_missing_ends_where_the_tasks_begin() -> None:
     assert split_clauses("No draft of the offer yet. Write one to Ana") == ["Write one to Ana"]
     assert told_beside("No draft of the offer yet. Write one to Ana", ["Write one to Ana"]) == [

@@ -36,6 +36,12 @@ _OTHER = re.compile(
     rf"\s{ANOTHER}\s(?=\w)"
 )
 """Before what a task wants another thing than: "send a text, not an email"."""
+_DROPPED = re.compile(
+    r"(?i)(?:\A[\s,.;]*|[,.;!?]\s{1,9}|\n\s{0,9})"
+    r"(?P<dropped>(?:never ?mind|forget about)\s(?!(?:to|that|this|it|how|what|why|when)\b)[^,.;:!?\n–—]{1,80}?)"
+    r"(?=[,.;!]|\s[-–—]\s)"
+)
+"""What a task goes on from: "never mind the invoice, just show the balance"."""
 RELATING = r"who|that|which|whose|why|how|when|where|if"
 _SENTENCE = re.compile(r"[.;!?\n]")
 _BESIDE = re.compile(rf"(?i)(?P<stop>\s*(?:[.;!)\n]\s*|\Z))|(?P<just>(?:,|\s[-–—])?{_INSTEAD})|,\s|\s[-–—]\s+")
@@ -65,6 +71,10 @@ def done_without(said: str) -> Iterator[Span]:
         deeds = [deed for deed in _DEED.finditer(said, start, end) if _is_deed(deed)]
         if deeds and _is_beside_a_task(deeds, said[max(0, start - 300) : start], said[end : end + 300]):
             yield from ((deed.start(), end_of_part(said, deed.end("deed"))) for deed in deeds)
+    for dropped in _DROPPED.finditer(said):
+        start, end = dropped.span("dropped")
+        if _is_beside_a_task((), "", said[end : end + 300]):
+            yield start, end
     for other in _OTHER.finditer(said):
         start = max(other.start("not"), other.start())
         if _wants_another(said, start, other):
@@ -101,7 +111,7 @@ def _is_beside_a_task(deeds: Sequence[re.Match[str]], before: str, behind: str) 
 def _begins_a_task(deeds: Sequence[re.Match[str]], behind: str) -> bool:
     """Whether a task begins behind the parts, and no second try of the same or of what is missing."""
     task = _SENTENCE.split(behind)[0]
-    again = re.search(rf"(?i)\b(?:again|(?:{'|'.join(deed['deed'] for deed in deeds)})\w*)\b", task)
+    again = re.search(rf"(?i)\b(?:{'|'.join(('again', *(deed['deed'] + '[a-z]*' for deed in deeds)))})\b", task)
     missing = _ONE.search(task) or any(deed["had"] and deed["yet"] for deed in deeds)
     return not (again or missing) and (may_act(first_word(task)) or bool(_ASKS.match(task)))
 

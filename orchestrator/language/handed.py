@@ -28,7 +28,9 @@ _PLACE = re.compile(r"(?i)\b(?:to|in|into|on|under|as)\s")
 _SOMEBODY = re.compile(r"(?i:(?:back|with|the|my|our|his|her|their|all|every\w*)\b)|[A-Z@#]")
 _APART = re.compile(r"\n\s{0,9}\n(?:(?P<next>(?i:(?:and\s)?(?:then|after that|afterwards))\b)|(?P<word>[a-z]+)\b)")
 _FORBIDDING = frozenset("but do don dont just never no only".split())
-_FIRST_WORD = re.compile(r"(?i)[^\w\n]*(?:please\s)?([a-z]+)")
+_FIRST_WORD = re.compile(r"(?i)[^\w\n\"“„«]*(?:please\s)?([a-z]+)")
+"""Of a line that quotes nothing."""
+_MAKES_ONE = re.compile(rf"(?i){_POINTING}\s(?:into\s)?an?\s")
 _ASKING = frozenset("what who whom whose when where why how which is are do does did can could never don dont".split())
 _LEAST_TOLD = 2
 """Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
@@ -66,10 +68,10 @@ def handed_over(text: str) -> tuple[int, int] | None:
 
 
 def is_noted(text: str, start: int, end: int) -> bool:
-    """Whether what is handed over is one short line that is put down: it is what the task is about, and no message."""
+    """Whether what is handed over is one short line that is put down and no task: the task is about just that."""
     found = _VERB.search(text.partition("\n")[0].rstrip(_MARKS))
-    said = text[start:end].strip()
-    return bool(found and found["verb"].lower() in _NOTING) and len(said) <= _LONGEST_NOTE and "\n" not in said
+    noted, said = found is not None and found["verb"].lower() in _NOTING, text[start:end].strip()
+    return noted and len(said) <= _LONGEST_NOTE and "\n" not in said and not _mostly_tasks([said])
 
 
 def _behind_own(text: str, first: int, *, rewords: bool) -> int:
@@ -106,7 +108,7 @@ def _hands_over(line: str, found: re.Match[str], lines: list[str]) -> bool:
     verb, what = found["verb"].lower(), found["what"]
     if not says(line, 1 if verb in _REWORDING else _LEAST_TOLD):
         return False
-    if verb in _MAKING and _OF_THAT.search(what):
+    if verb in _MAKING and (_OF_THAT.search(what) or (verb == "make" and _MAKES_ONE.match(what))):
         return True
     if verb not in _MOVING and verb not in _SENDING:
         return False

@@ -13,9 +13,11 @@ from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked, unquoted
 from orchestrator.text import says
 
-_CUES = tuple("n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from".split(","))
+_CUES = tuple(
+    "n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from,forget about ".split(",")
+)
 _NOT = (
-    r"(?:you\s+)?(?:don['’]?t|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
+    r"(?:you\s+)?(?:don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
     r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
@@ -56,6 +58,8 @@ _MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
 _ALONE = re.compile(r"\s*(?:[,.;:!?)\n]|\Z|[A-Z])")
 
 
+_HARMING = frozenset("affecting breaking disturbing touching".split())
+"""What else is to be left as it is: "without touching production"."""
 _DEALING = doing(ACTIONS_OR_THINGS)
 """What may be a deed or a thing."""
 _MENTAL = frozenset(
@@ -123,7 +127,11 @@ def _is_told_instead(head: re.Match[str]) -> bool:
 
 def _is_action(deed: str, head: re.Match[str]) -> bool:
     """Whether "deleting" and the like is what would be done to something, and no noun ("without billing address")."""
-    if deed.lower() in DOING or (not deed.endswith("thing") and _DETERMINED.match(head.string, head.end())):
+    if (
+        deed.lower() in DOING
+        or deed.lower() in _HARMING
+        or (not deed.endswith("thing") and _DETERMINED.match(head.string, head.end()))
+    ):
         return True
     dealt = bool(head["instead"] or head["avoided"]) and deed.lower() in _DEALING
     return dealt and bool(_ALONE.match(head.string, head.end()))

@@ -74,10 +74,12 @@ _GETS_DONE = re.compile(
 _NOTHING_MADE = re.compile(r"(?i)make\s+(?:certain|sense|sure|use|up|out)\b|turn\s[^,.;!?\n]*\sinto\b")
 _NEW = re.compile(r"(?i)(?:make\s+(?:an?|the|new|another|\w+s)|open\s+(?:an?|new|another))\b")
 _SURE = re.compile(r"(?i)(?:make|be) sure (?:to|(?:that )?you)\s+")
-_THING = re.compile(
-    r"(?i)[a-z]+(?:\s+(?:of|and|or)\b|\s*[,+&]|\s+(?-i:[a-z]+)\s+(?:of|for|with|since|between)\b|.*ed\?\Z)"
+_THING = re.compile(r"(?i)[a-z]+(?:\s+(?:of|and|or)\b|\s*[,+&]|\s+(?-i:[a-z]+)\s+(?:of|for|with|since|between)\b)")
+"""A word that may be an action and is a thing here: "share of", "press coverage of"."""
+_TERSE = re.compile(
+    r"(?i)(?P<thing>[a-z]+)(?!\s(?:an?|the|my|our|his|her|their|this|that|these|those|it|them|him|me|us|all)\b|\s(?-i:[A-Z])).*\?\s*\Z"
 )
-"""A word that may be an action and is a thing here: "share of", "press coverage of", "order 12 shipped?"."""
+"""A question without a verb: "order 12 shipped?", "schedule for tomorrow?"."""
 _LONGEST_DEED = 120
 """So many characters tell what an action is; a part may be a pasted text."""
 
@@ -90,6 +92,8 @@ def wanted(part: str) -> int:
 
 
 def _wanted_first(part: str) -> int:
+    if (terse := _TERSE.match(part[:_LONGEST_DEED])) and terse["thing"].lower() in ACTIONS_OR_THINGS:
+        return UNSAID if _MAY.search(part) else TELLS
     deed = bare(part)[:_LONGEST_DEED]
     if said := _of_deed(_SURE.sub("", deed, count=1) if _SURE.match(deed) else deed):
         return said

@@ -36,11 +36,13 @@ _UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so
 """What stands besides in a part that only forbids."""
 _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
 """A part that only says what the part before lacks: "find contacts - no email"."""
-_MISSING = re.compile(
-    r"\s*(?:there(?:['’]s|\s(?:is|are|was|were))\s|(?:i|we)(?:\shave|['’]ve(?:\sgot)?)\s)?no\s+(?!need\b)\w[^,.;!?\n]*",
+_SAID_FIRST = re.compile(
+    r"\s*(?:(?:there(?:['’]s|\s(?:is|are|was|were))\s|(?:i|we)(?:\shave|['’]ve(?:\sgot)?)\s)?no\s+(?!need\b)\w"
+    r"|(?:here(?:['’]s|\s(?:is|are))|this is|these are|attached (?:is|are))\s)[^,.;!?\n]*"
+    r"|[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)",
     re.IGNORECASE,
 )
-"""What a sentence begins with that there is none of or that is not wanted: it belongs to the part behind it."""
+"""What a sentence begins with that belongs to the part behind it: what is missing, what is at hand, "go ahead"."""
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
@@ -98,8 +100,8 @@ def cut_task(task: str) -> list[Part]:
     parts: list[Part] = []
     start, joint, written = 0, "", ""
     for seam in _SEAM.finditer(masked):
-        missing = written.strip() in ".!?;" and _MISSING.fullmatch(masked, start, seam.start())
-        if missing or _starts_lower(masked, seam):
+        said_first = written.strip() in ".!?;" and _SAID_FIRST.fullmatch(masked, start, seam.start())
+        if said_first or _starts_lower(masked, seam):
             continue
         if not _UNSAID.fullmatch(masked, start, seam.start()):
             _add(parts, task[start : seam.start()], joint, written)
