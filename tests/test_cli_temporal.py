@@ -1,4 +1,4 @@
-"""How the commands reach a Temporal server: by the standard variables and file, and what they say where it refuses."""
+"""How the commands reach a Temporal server, by the standard variables and file, and what they say of what is away."""
 
 import asyncio
 import json
@@ -8,24 +8,34 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
+from orchestrator import OrchestratorPlugin
 from orchestrator.cli.reaching import target
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options
 from tests.catalogues import EXAMPLES
+from tests.command_line import Run
+from tests.temporal import working
 from tests.temporal_front import temporal_front
 
 KEY = "sk-key-4711"
+AWAY = "http://127.0.0.1:9"
 Variables = dict[str, str]
 
 
-async def toolroute(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
+async def started(variables: Variables, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "orchestrator", *arguments),
         env={**os.environ, **variables},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def told(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
+    """Exit code, standard output, standard error."""
+    process = await started(variables, *arguments)
     out, err = await asyncio.wait_for(process.communicate(), 90)
     return process.returncode, out.decode(), err.decode()
 
@@ -40,7 +50,7 @@ async def cloud(temporal_address: str, tmp_path: Path) -> AsyncIterator[Variable
 
 async def test_a_run_reaches_a_server_behind_tls_and_a_key(cloud: Variables) -> None:
     catalogue = str(EXAMPLES / "tools.jsonl")
-    code, out, err = await toolroute(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
+    code, out, err = await told(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
     assert (code, err) == (3, "")
     assert json.loads(out)["decision"]["stage"] == "none"
     assert KEY not in out
@@ -52,7 +62,7 @@ async def test_the_profile_of_temporals_own_file_is_read(cloud: Variables, tmp_p
         f'[profile.default]\naddress = "{cloud["TEMPORAL_ADDRESS"]}"\napi_key = "{KEY}"\n'
         f'tls.server_ca_cert_path = "{cloud["TEMPORAL_TLS_SERVER_CA_CERT_PATH"]}"\n'
     )
-    _, out, err = await toolroute({"TEMPORAL_CONFIG_FILE": str(file)}, "doctor", "-o", "json")
+    _, out, err = await told({"TEMPORAL_CONFIG_FILE": str(file)}, "doctor", "-o", "json")
     [found] = [finding for finding in json.loads(out) if finding["what"] == "temporal"]
     assert found["state"] == "works"
     assert found["detail"] == f"a server answers at {cloud['TEMPORAL_ADDRESS']} and has the namespace 'default'"
@@ -77,7 +87,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
     cloud: Variables, tmp_path: Path, command: tuple[str, ...], variables: Variables, code: int, said: str
 ) -> None:
     store = {"TOOLROUTE_STORE": str(tmp_path / "store")}
-    ended, out, err = await toolroute({**cloud, **store, **variables}, *command)
+    ended, out, err = await told({**cloud, **store, **variables}, *command)
     assert (ended, out, err.count("\n")) == (code, "", 1)
     assert f"toolroute: the Temporal server at {cloud['TEMPORAL_ADDRESS']} {said}" in err
     assert "-key" not in err
@@ -98,9 +108,9 @@ def test_settings_that_cannot_be_read_are_told_without_the_key(
     file.write_text(written)
     for name, value in {"TEMPORAL_CONFIG_FILE": str(file), **variables}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(InvalidConfig, match=said) as told:
+    with pytest.raises(InvalidConfig, match=said) as failed:
         target(Options())
-    assert KEY not in str(told.value)
+    assert KEY not in str(failed.value)
 
 
 def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,3 +127,37 @@ def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, m
     assert target(Options.from_env()).address == "variable:1"
     given = target(Options.from_env(temporal_address="given:1", temporal_namespace="told"))
     assert (given.address, given.namespace) == ("given:1", "told")
+
+
+def test_a_run_asks_its_store_before_it_starts(toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    away = toolroute("run", "x", "--store", AWAY)
+    assert (away.exit_code, away.stdout, away.stderr.count("\n")) == (1, "", 1)
+    assert f"the store {AWAY} does not answer: " in away.stderr
+    assert away.stderr.endswith("; start it, or name another with --store or TOOLROUTE_STORE\n")
+    misspelt = toolroute("run", "x", "--store", "tols")
+    assert (misspelt.exit_code, misspelt.stdout) == (2, "")
+    assert "store 'tols' does not exist" in misspelt.stderr
+
+
+def test_a_worker_starts_without_its_store_and_says_so(
+    toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    started = toolroute("worker", "--store", AWAY, "--address", "127.0.0.1:1")
+    first, second = started.stderr.splitlines()
+    assert f"the store {AWAY} does not answer: " in first
+    assert first.endswith("Until it answers, routing waits for it")
+    assert "no Temporal server answers at 127.0.0.1:1" in second
+
+
+async def test_a_run_tells_what_is_tried_again_and_why(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(store=AWAY)])
+    async with working(client, task_queue):
+        process = await started({}, "run", "x", "--task-queue", task_queue, "--address", temporal_address)
+        assert process.stderr is not None
+        line = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        process.kill()
+        await process.communicate()
+    assert line.startswith("toolroute.route failed and is tried again (Ctrl-C ends the run): ")
+    assert f"the store {AWAY} does not answer: " in line

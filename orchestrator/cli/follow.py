@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.plain import escaped, note, plain
+from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.temporal import unwrap
 from orchestrator.plans import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
 if TYPE_CHECKING:
+    from temporalio.api.failure.v1 import Failure
     from temporalio.client import Client, WorkflowHandle
 
 EVERY_S = 0.2
+MOST_TOLD = 500
+"""Characters of a failure."""
 NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer after which the user is told that nobody serves the queue."""
+RETRIES_EVERY_S = 1.0
 STOPPING_S = 30.0
 """Most seconds that a cancelled run gets to stop its calls and to tell how each step ended."""
 
@@ -74,11 +78,13 @@ async def _stopped(handle: "WorkflowHandle[Any, RunResult]", teller: "_Teller") 
 
 
 class _Teller:
-    """Each change of a step on standard error; asks the user where a step waits for approval."""
+    """Each change of a step on standard error, and what is tried again; asks where a step waits for approval."""
 
     def __init__(self, handle: "WorkflowHandle[Any, RunResult]", *, ask: bool) -> None:
         self._handle, self._asks = handle, ask
         self._told: dict[str, StepStatus] = {}
+        self._retried: set[tuple[str, str]] = set()
+        self._look_at = 0.0
         self.answered = False
 
     async def until_cancelled(self) -> None:
@@ -89,6 +95,7 @@ class _Teller:
             await asyncio.sleep(EVERY_S)
             try:
                 progress = await self.ask()
+                await self._tell_retries()
             except RPCError:  # no worker has taken the run up yet
                 if waited_since is not None and time.monotonic() - waited_since > NO_WORKER_AFTER_S:
                     note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
@@ -109,6 +116,18 @@ class _Teller:
         self.answered = True
         return progress
 
+    async def _tell_retries(self) -> None:
+        """What failed and is tried again, each reason once: for what is away a run waits ten minutes."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + RETRIES_EVERY_S
+        described = await self._handle.describe(rpc_timeout=timedelta(seconds=2))
+        for activity in described.raw_description.pending_activities:
+            name, why = activity.activity_type.name, _reason(activity.last_failure)
+            if activity.attempt > 1 and (name, why) not in self._retried:
+                self._retried.add((name, why))
+                note(one_line(f"{name} failed and is tried again (Ctrl-C ends the run): {why}", MOST_TOLD))
+
     async def _settle(self, step: StepProgress) -> None:
         """The user's word on a step that waits for it."""
         from orchestrator import names
@@ -124,6 +143,13 @@ class _Teller:
             self._told[step.step] = step.status
             note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
         return {step.step for step in changed}
+
+
+def _reason(failure: "Failure") -> str:
+    """The activity's own words. Where its failure was large, the server says so, and keeps the rest as the cause."""
+    while failure.HasField("server_failure_info") and failure.HasField("cause"):
+        failure = failure.cause
+    return failure.message
 
 
 async def _confirmed(question: str) -> bool:

@@ -15,6 +15,7 @@ import click
 from orchestrator.cli.common import (
     calibration_option,
     echo_json,
+    known_store,
     model_option,
     open_router,
     options_with,
@@ -163,7 +164,10 @@ async def _run(
         temporal_namespace=namespace,
         calibration=calibration and str(calibration),
     )
-    plugin = None if task_queue else await make_plugin(catalogue, store, read_servers(config), request.tenant, options)
+    servers = read_servers(config)
+    if not (task_queue or catalogue or servers):
+        known_store(store)
+    plugin = None if task_queue else await make_plugin(catalogue, store, servers, request.tenant, options)
     try:
         async with AsyncExitStack() as stack:
             client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)

@@ -15,8 +15,9 @@ from orchestrator.cli.common import open_store, source_options
 from orchestrator.cli.mcp_common import config_option
 from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import DEFAULT_ADDRESS
-from orchestrator.errors import ToolrouteError
+from orchestrator.errors import StoreUnavailable, ToolrouteError
 from orchestrator.options import Options, default_store
+from orchestrator.tenants import SHARED
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError
@@ -49,7 +50,11 @@ async def make_plugin(
     tenant: str | None,
     options: Options,
 ) -> "OrchestratorPlugin":
-    """The plugin over a catalogue file, or over the store; servers that it does not know are listed first."""
+    """The plugin over a catalogue file, or over the store; servers that it does not know are listed first.
+
+    The store is asked once: activities wait ten minutes for one that is away. With a tenant it must answer; a worker
+    for all tenants starts without it.
+    """
     from orchestrator.fit import Fit
     from orchestrator.plugin import OrchestratorPlugin
 
@@ -60,6 +65,8 @@ async def make_plugin(
     place = store or default_store()
     if tenant is not None:
         await _fill_store(place, tenant, catalogue, servers, options)
+    else:
+        await _ask_store(place, options)
     return OrchestratorPlugin(store=place, options=options, mcp_servers=servers)
 
 
@@ -85,11 +92,22 @@ async def _fill_store(
     try:
         if catalogue is not None:
             import_file(store, tenant, catalogue)
-        unknown = list(await asyncio.to_thread(not_listed, servers, store, tenant)) if servers else []
-        if servers and unknown:
+        if not servers:
+            await asyncio.to_thread(store.servers, tenant)
+        elif unknown := list(await asyncio.to_thread(not_listed, servers, store, tenant)):
             note(f"listing {', '.join(unknown)} (once) ...")
             async with Connections(servers) as connections:
                 await sync(connections, store, tenant, lambda report: note(report.line), unknown)
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def _ask_store(place: str, options: Options) -> None:
+    store = open_store(place, options)
+    try:
+        await asyncio.to_thread(store.servers, SHARED)
+    except StoreUnavailable as error:
+        note(f"toolroute: {error}. Until it answers, routing waits for it")
     finally:
         await asyncio.to_thread(store.close)
 

@@ -109,7 +109,8 @@ class Qdrant:
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
         cause = getattr(error, "source", None) or error
         why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
-        return StoreUnavailable(f"the store {self} does not answer: {why}")
+        remedy = f"{'start it, or ' if self.remote else ''}name another with --store or TOOLROUTE_STORE"
+        return StoreUnavailable(f"the store {self} does not answer: {why}; {remedy}")
 
     @contextmanager
     def _my_turn(self, wait_s: float) -> Iterator[None]:
