@@ -48,6 +48,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "servers --of http://127.0.0.1:1/mcp --check",
             "--of asks a running serve, whose token names the tenant: leave",
         ),
+        (
+            "doctor --catalogue http://me:secret@there:6333",
+            "an address is no file of tools: give a file; `toolroute tools",
+        ),
+        (
+            "doctor --catalogue x --store http://there:6333",
+            "those of a store: `toolroute tools list -o jsonl | toolroute",
+        ),
         (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],
@@ -86,6 +94,16 @@ def test_a_place_that_is_empty_as_an_unset_variable_is_refused(
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"Invalid value for '{option}': it is empty; is a variable unset?" in result.stderr
     assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
+
+
+def test_the_tools_of_a_store_are_examined_as_a_file(toolroute: Run, file: Path) -> None:
+    assert toolroute("tools", "import", CATALOGUE, "--store", "tools").exit_code == 0
+    refused = toolroute("doctor", "--catalogue", "tools")
+    assert refused.exit_code == 2
+    assert "tools is a store, not a folder of tools: `toolroute tools list --store tools -o jsonl`" in refused.stderr
+    Path("tools.jsonl").write_text(toolroute("tools", "list", "--store", "tools", "-o", "jsonl").stdout)
+    examined = [toolroute("doctor", "--catalogue", named, "-o", "json").stdout for named in (CATALOGUE, "tools.jsonl")]
+    assert examined[0].replace(CATALOGUE, "tools.jsonl") == examined[1]
 
 
 def test_files_whose_tools_name_no_server_keep_their_tools_beside_each_other(toolroute: Run, file: Path) -> None:

@@ -76,7 +76,8 @@ def doctor(
     """
     if catalogue is not None:
         if store or organization or user or config:
-            raise InvalidInput("--catalogue examines a file's tools: leave out --store, --config and the tenant")
+            stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
+            raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
         if maps and write is None:
             raise InvalidInput("--maps adds to what --write keeps: give --write FILE, too")
         from orchestrator.cli.examine import examine

@@ -22,6 +22,9 @@ class _Path(click.Path):
 
 class _Tools(_Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and "://" in value:
+            remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes a store's tools as one"
+            raise click.BadParameter(f"an address is no file of tools: {remedy}", ctx, param)
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 
