@@ -111,6 +111,7 @@ def test_how_a_thing_shall_be_or_is_forbids_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "asked", "forbidden"),
     [
+        ("let's not email the customers, only tag the leads", "only tag the leads", "let's not email the customers"),
         ("never mind the invoice, just show the balance", "just show the balance", "never mind the invoice"),
         ("forget about the meeting; book a desk", "book a desk", "forget about the meeting"),
         ("don't you dare delete the bucket, list the pods", "list the pods", "don't you dare delete the bucket"),

@@ -152,3 +152,20 @@ def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) 
 )
 def test_prices_times_and_headings_are_no_console_and_no_log(query: str) -> None:
     assert understand(query).texts[0] == query.replace("email Ana", "send email Ana")
+
+
+ASKED = "Can you send me the invoice? Also cancel my subscription."
+
+
+@pytest.mark.parametrize(
+    "head", ["From: Bo <bo@acme.io>\nSubject: invoice\n", "Von: Bo\nAn: Kim\nBetreff: Rechnung\n\n"]
+)
+def test_a_mail_with_its_head_asks_for_nothing(head: str) -> None:
+    understood = understand(f"{head}{ASKED}\n\nOpen a ticket for the refund and text Ana Berg")
+    assert [part.text for part in understood.parts] == ["Open a ticket for the refund", "text Ana Berg"]
+    assert understood.terms["cancel"] == QUOTED * understood.terms["ticket"]
+
+
+@pytest.mark.parametrize("task", ["Subject: demo\nSend it to Ana", "To: do\nFind the invoice", f"From: Bo\n{ASKED}"])
+def test_one_line_like_a_mails_head_is_none(task: str) -> None:
+    assert masked(task) == task

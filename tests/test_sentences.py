@@ -71,10 +71,26 @@ def test_what_is_missing_is_no_part_of_its_own(task: str) -> None:
         "You can go ahead and restart the api deployment",
         "This is urgent, page the engineer on call",
         "try and find the contract of Acme",
+        "Ana hasn't answered yet, remind her by text",
+        "I don't need the report any more, delete it from the bucket",
+        'Kim wrote: "please restart the api". Put that in a Jira issue',
     ],
 )
 def test_what_is_said_first_is_no_step_of_its_own(task: str) -> None:
     assert [part.text for part in cut_task(task)] == [task]
+
+
+@pytest.mark.parametrize(
+    ("first", "joint", "second"),
+    [
+        ("find users who haven't paid", ", then ", "email them"),
+        ("where should we go", ", and ", "what does it cost?"),
+        ("why doesn't the build run", ", and ", "who broke it?"),
+        ("I want a quote that isn't binding", ", then ", "email it to Bo"),
+    ],
+)
+def test_what_is_asked_for_first_is_a_step(first: str, joint: str, second: str) -> None:
+    assert [part.text for part in cut_task(f"{first}{joint}{second}")] == [first, second]
 
 
 def test_what_is_missing_ends_where_the_tasks_begin() -> None:

@@ -89,6 +89,8 @@ def test_what_somebody_gets_may_be_a_thing(task: str) -> None:
         "give me the opening hours of the library",
         "get me all unpaid invoices",
         "give me details about flight 12",
+        "not sure if they paid, can you check?",
+        "show me the account: name, seats, type",
     ],
 )
 def test_what_somebody_gets_may_be_an_answer(task: str) -> None:

@@ -20,6 +20,7 @@ _NOT = (
     r"(?:you\s+)?(?:don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
     r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
+    r"|let(?:['’]?s| us) not|i(?:['’]d| would) (?:rather not|prefer not to)|(?:you )?need(?: not|n['’]?t)"
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
     r"|(?:make sure|be sure|be careful|take care)\s+(?:not to|to not|(?:that\s+)?(?:you\s+)?(?:don['’]?t|do not|never))"
 )

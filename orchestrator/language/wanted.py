@@ -115,7 +115,7 @@ def _request(part: str) -> re.Match[str] | None:
 
 def _of_deed(deed: str) -> int:
     """What an action wants, by its verb and what stands behind it."""
-    verb = deed.partition(" ")[0].lower().strip(",:.;")
+    verb = deed.partition(" ")[0].lower().strip(",:.;?!")
     if _ALERTS.match(deed):
         return UNSAID
     if _ANSWERS.match(deed):
@@ -128,5 +128,5 @@ def _of_deed(deed: str) -> int:
         return TELLS
     if verb == "give" or (verb in ("make", "open") and _NEW.match(deed)):
         return UNSAID if _LISTS.match(deed) else CHANGES
-    thing = verb in ACTIONS_OR_THINGS and _THING.match(deed)
+    thing = verb in ACTIONS_OR_THINGS and (" " not in deed or _THING.match(deed))
     return CHANGES if verb in CHANGING and not thing and not _LISTS.match(deed) else UNSAID

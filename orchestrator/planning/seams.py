@@ -8,6 +8,8 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.language.clauses import asks_something, first_word
+from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
@@ -39,10 +41,16 @@ _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
 _SAID_FIRST = re.compile(
     r"\s*(?:(?:there(?:['’]s|\s(?:is|are|was|were))\s|(?:i|we)(?:\shave|['’]ve(?:\sgot)?)\s)?no\s+(?!need\b)\w"
     r"|(?:here(?:['’]s|\s(?:is|are))|this is|these are|attached (?:is|are))\s)[^,.;!?\n]*"
-    r"|[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)",
+    r"|[^,.;!?\n]*\b(?:wrote|writes|said|says)\b[^,.;!?\n]*",
     re.IGNORECASE,
 )
-"""What a sentence begins with that belongs to the part behind it: what is missing, what is at hand, "go ahead"."""
+"""What a sentence begins with that belongs to the part behind it: what is missing, at hand or said."""
+_READY = re.compile(r"[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)", re.IGNORECASE)
+"""The same before "and"."""
+_UNTRUE = re.compile(
+    r"(?!.*\b(?:want|would|could|please)\b)[^,.;!?\n]*\b(?:[a-z]+n['’]t|not)\b[^,.;!?\n]*", re.IGNORECASE
+)
+"""The same where it neither acts nor asks: "Ana hasn't answered, remind her"."""
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
@@ -100,8 +108,8 @@ def cut_task(task: str) -> list[Part]:
     parts: list[Part] = []
     start, joint, written = 0, "", ""
     for seam in _SEAM.finditer(masked):
-        said_first = written.strip() in ".!?;" and _SAID_FIRST.fullmatch(masked, start, seam.start())
-        if said_first or _starts_lower(masked, seam):
+        begins = written.strip() in ".!?;"
+        if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _starts_lower(masked, seam):
             continue
         if not _UNSAID.fullmatch(masked, start, seam.start()):
             _add(parts, task[start : seam.start()], joint, written)
@@ -119,6 +127,15 @@ def _joined_to_numbers(masked: str) -> str:
         return blank.group() if blank.start("number") in items else "#" * len(blank.group())
 
     return _NUMBER.sub(joined, masked)
+
+
+def _is_said_first(said: str, seam: str) -> bool:
+    """Whether the beginning of a sentence is nothing to do, but belongs to what stands behind it."""
+    if "\n" in seam:
+        return False
+    if _SAID_FIRST.fullmatch(said) or (seam.strip().lower() == "and" and _READY.fullmatch(said)):
+        return True
+    return bool(_UNTRUE.fullmatch(said)) and not (may_act(first_word(said)) or asks_something(said))
 
 
 def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
