@@ -12,7 +12,7 @@ from orchestrator.retrieval.prerequisites import raised_among
 from orchestrator.retrieval.servers import support, supported, supported_behind_best
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import in_turn, raised_by_parts
-from training.confidence import by_both, by_keyword
+from training.confidence import by_both, by_keyword, top_by_both
 from training.examples import Example, Part, Rows
 
 GATE = 0.7
@@ -89,7 +89,7 @@ def _ranked(
     chances: Chances, support: Chances, example: Example, *, prerequisites: bool = True, turns: bool = True
 ) -> Places:
     """The order by these chances, as `route` has it."""
-    of_parts = _of_parts(chances[1:], support[1:], example)
+    of_parts = example.of_parts(list(map(supported, chances[1:], support[1:])))
     scores = supported_behind_best(chances[0], support[0])
     scores = raised_by_parts(scores, of_parts[: len(example.parts) or None])
     if prerequisites:
@@ -98,15 +98,6 @@ def _ranked(
     if not turns or len(of_parts) < 2:
         return order
     return order[in_turn(scores[order].tolist(), of_parts[:, order], ahead=1, most=MOST)]
-
-
-def _of_parts(chances: Chances, support: Chances, example: Example) -> Rows:
-    """Each candidate's chance for each part alone [parts, candidates]; 0 where the part has not found it."""
-    found = np.zeros((len(chances), len(example.relevant)))
-    parts = (*example.parts, *example.told)[: len(chances)]
-    for row, part, own in zip(found, parts, map(supported, chances, support), strict=True):
-        row[part.places[part.places >= 0]] = own[part.places >= 0]
-    return found
 
 
 def _with_prerequisites(scores: Rows, example: Example) -> Rows:
@@ -129,11 +120,11 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     gate = min(map(min, sure))
     if gate >= GATE:
         return gate, sure[0][0]
-    chances, rows = by_both(_legs(maps), example)
-    if not len(chances):
+    top = top_by_both(_legs(maps), example)
+    if top is None:
         return gate, 0.0
-    sure = maps.confidence.chance(top_features(chances, rows, example.query))
-    return gate, min(sure, most_by_meaning(chances, rows, example.overlap, example.idle))
+    most = most_by_meaning(*by_both(_legs(maps), example), example.overlap, example.idle)
+    return gate, min(maps.confidence.chance(top[0]), most)
 
 
 def _sure(asked: Example | Part, maps: Calibration) -> tuple[float, float]:

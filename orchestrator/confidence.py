@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.features import ASKED, KEYWORD, QUERY, SEMANTIC, Rows
+from orchestrator.features import ASKED, KEYWORD, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
 """Shape [candidates]."""
@@ -95,39 +95,52 @@ def from_json(record: dict[str, dict[str, object]]) -> Calibration:
 
 TOP = ("best", "lead", "mass", "second_share", "held")
 BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name")
-BEST_BOTH = ("kw_log_rank", "cos_z", "cos_behind_best")
-GATE = (*TOP, *QUERY, *BEST_KEYWORD)
+BEST_BOTH = ("cos_z", "cos_behind_best")
+OF_QUERY = ("log_tools", "unknown")
+GATE = (*TOP, *OF_QUERY, *BEST_KEYWORD)
 """What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
-CONFIDENCE = (*GATE, *BEST_BOTH, "far")
+CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest")
 """What the confidence reads."""
 FAR = 0.35
 """The cosine below which a tool that stands out of the others is still far from what was asked."""
+LONG = math.log1p(16)
+"""As `log_terms`: a task of so many terms asks for several things, of which one tool answers one."""
 
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
+_QUERY_COLUMNS = [ASKED.index(name) for name in OF_QUERY]
 _IN_TOOL, _KNOWN = KEYWORD.index("query_in_tool"), ASKED.index("known_weight")
 _TERMS, _UNKNOWN = ASKED.index("log_terms"), ASKED.index("unknown")
 _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
-def top_features(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> list[float]:
+def top_features(
+    probabilities: Probabilities, rows: Rows, query: Sequence[float], parts: Rows | None = None
+) -> list[float]:
     """GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
     runner-up's share of the two, and how much of what the query says the best candidate holds. `far`: how much its
-    cosine lacks to FAR.
+    cosine lacks to FAR; `long`: how much more than LONG is asked; `surest`: its log-odds for the whole, or for one of
+    the parts alone where these are more. parts: the candidates' chances for each part alone [parts, candidates].
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
-    odds = math.log(best / (1 - best))
-    lead = odds - math.log(second / (1 - second))
+    odds = _log_odds(best)
+    lead = odds - _log_odds(second)
     own = rows[clipped.index(best)].tolist()
     mass = math.log(sum(clipped))
     held = own[_IN_TOOL] * query[_KNOWN]
-    top = [odds, lead, mass, second / (best + second), held, *query[: len(QUERY)]]
+    top = [odds, lead, mass, second / (best + second), held, *map(query.__getitem__, _QUERY_COLUMNS)]
     if len(own) == len(KEYWORD):
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
-    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), max(0.0, FAR - own[_COSINE])]
+    surest = best if parts is None or not len(parts) else max(best, float(parts[:, clipped.index(best)].max()))
+    far, long = max(0.0, FAR - own[_COSINE]), max(0.0, query[_TERMS] - LONG)
+    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), far, long, _log_odds(min(surest, 1 - 1e-6))]
+
+
+def _log_odds(chance: float) -> float:
+    return math.log(chance / (1 - chance))
 
 
 SEVERAL = 1.5

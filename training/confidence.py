@@ -74,15 +74,11 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
     legs = {part: LogisticMap.from_json(part, maps[part]) for part in names}
-    tops = {"gate": (GATE, by_keyword), "confidence": (CONFIDENCE, by_both)}
-    for name, (columns, chances) in tops.items():
-        weights, bias = _fit_top(sets, partial(chances, legs))
+    tops = {"gate": (GATE, top_by_keyword), "confidence": (CONFIDENCE, top_by_both)}
+    for name, (columns, top) in tops.items():
+        weights, bias = _fit_top(sets, partial(top, legs))
         maps[name] = _record(columns, weights, bias - (CARE if name == "gate" else 0))
     return maps
-
-
-Chances = Callable[[Example], tuple[Rows, Rows]]
-"""An example's candidates to their probabilities [candidates] and feature rows [candidates, features]."""
 
 
 def by_keyword(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
@@ -99,24 +95,44 @@ def by_both(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[R
     return blend(keyword, semantic, supported(maps["merged"](_with_query(rows, example)), example.fits)), rows
 
 
+Top = tuple[list[float], bool] | None
+"""What the gate or the confidence reads of a query's best candidate, and whether that is relevant; None where nothing
+was found."""
+
+
+def top_by_keyword(maps: Mapping[str, LogisticMap], example: Example) -> Top:
+    chances, rows = by_keyword(maps, example)
+    if not len(chances):
+        return None
+    return top_features(chances, rows, example.query), bool(example.relevant[example.overlap][np.argmax(chances)])
+
+
+def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
+    chances, rows = by_both(maps, example)
+    if not len(chances):
+        return None
+    parts = example.of_parts([supported(by_both(maps, part)[0], part.asking) for part in example.parts])
+    return top_features(chances, rows, example.query, parts), bool(example.relevant[np.argmax(chances)])
+
+
 def _with_query(rows: Rows, example: Example | Part) -> Rows:
     return np.hstack([rows, np.broadcast_to(example.query[: len(QUERY)], (len(rows), len(QUERY)))])
 
 
-def _fit_top(sets: Sequence[Collected], chances: Chances) -> tuple[Rows, float]:
+def _fit_top(sets: Sequence[Collected], top: Callable[[Example], Top]) -> tuple[Rows, float]:
     """A map of the best candidate's chance to be right, that falls when the right tools are not there.
 
     Fitted with each query a second time, searched without its relevant tools and nothing right; then slope and bias are
     fitted again on the real queries alone, which are what the confidence is about.
     """
-    rows, target, weight = _tops(sets, chances, removed=False)
-    none, never, light = _tops(sets, chances, removed=True)
+    rows, target, weight = _tops(sets, top, removed=False)
+    none, never, light = _tops(sets, top, removed=True)
     weights, bias = fit(np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light]))
     (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
     return weights * slope, bias * slope + shift
 
 
-def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tuple[Rows, Rows, Rows]:
+def _tops(sets: Sequence[Collected], top: Callable[[Example], Top], *, removed: bool) -> tuple[Rows, Rows, Rows]:
     """One row a query: the features of its best candidate, and whether that is relevant.
 
     removed: of queries searched without their relevant tools, and of those that no tool answers at all.
@@ -124,17 +140,14 @@ def _tops(sets: Sequence[Collected], chances: Chances, *, removed: bool) -> tupl
     rows, target, weight = [], [], []
     for collected in sets:
         for example in collected.examples:
-            asked = (example.absent or example) if removed else example
-            probabilities, own = chances(asked)
-            if not len(probabilities) or not (example.gold or removed):
+            found = top((example.absent or example) if removed else example)
+            if found is None or not (example.gold or removed):
                 continue
-            by_words = own.shape[1] == len(KEYWORD)
-            rows.append(top_features(probabilities, own, asked.query))
-            seen = asked.relevant[asked.overlap] if by_words else asked.relevant
-            target.append(float(seen[int(np.argmax(probabilities))]))
+            rows.append(found[0])
+            target.append(float(found[1]))
             counts = REMOVED if removed and example.gold else 1.0
             weight.append(counts * collected.claims / len(collected.examples))
-    return np.vstack(rows), np.array(target), np.array(weight)
+    return np.array(rows), np.array(target), np.array(weight)
 
 
 def _record(columns: Iterable[str], weights: Rows, bias: float) -> dict[str, object]:

@@ -74,6 +74,14 @@ class Example:
     absent: "Example | None" = None
     idle: float = NOT_IDLE
 
+    def of_parts(self, chances: Sequence[Rows]) -> Rows:
+        """What the first parts, then the sentences beside them, give their own candidates, set beside the whole's
+        [parts, candidates]; 0 where one has not found a candidate. chances: of each [its candidates]."""
+        found = np.zeros((len(chances), len(self.relevant)))
+        for row, part, own in zip(found, (*self.parts, *self.told), chances, strict=False):
+            row[part.places[part.places >= 0]] = own[part.places >= 0]
+        return found
+
 
 @dataclass(slots=True)
 class Collected:
