@@ -1,8 +1,12 @@
 """The confidence: what its maps read, and how sure a tool beside its like may be."""
 
+import math
+
+import numpy as np
+
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import CONFIDENCE, GATE, shipped
+from orchestrator.confidence import CONFIDENCE, GATE, shipped, top_features
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.models import RouteHint, RouteRequest, Stage
 from tests.catalogues import sample, tool
@@ -15,6 +19,36 @@ def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order
     assert maps.merged.features == (*KEYWORD, *SEMANTIC, *QUERY)
     assert maps.gate.features == GATE
     assert maps.confidence.features == CONFIDENCE
+
+
+def test_the_best_tool_is_as_sure_as_for_the_part_it_fits_best() -> None:
+    chances, rows = np.array([0.5, 0.4]), np.zeros((2, len(KEYWORD) + len(SEMANTIC)))
+    surest = CONFIDENCE.index("surest")
+    parts = np.array([[0.1, 0.9], [0.8, 0.0]])
+    asked = [math.log1p(20), 5.0, 0.0, 1.0]
+    assert top_features(chances, rows, asked)[surest] == 0.0
+    assert math.isclose(top_features(chances, rows, asked, parts)[surest], math.log(0.8 / 0.2))
+    assert top_features(chances, rows, asked, parts[:1])[surest] == 0.0
+
+
+def test_only_what_is_asked_beyond_a_sentence_makes_a_task_long() -> None:
+    chances, rows, long = np.array([0.5]), np.zeros((1, len(KEYWORD) + len(SEMANTIC))), CONFIDENCE.index("long")
+    told = [top_features(chances, rows, [math.log1p(terms), 5.0, 0.0, 1.0])[long] for terms in (3, 16, 33)]
+    assert told[:2] == [0.0, 0.0]
+    assert math.isclose(told[2], math.log(2))
+
+
+async def test_a_long_task_is_surer_where_one_of_its_parts_fits_well() -> None:
+    """Of the same words, as parts and as one long part."""
+    said = "please refund the charge {} reply to the gmail thread about it {} archive the notion page {} tell the team"
+    async with Router(sample()) as router:
+        sure = []
+        for seam in (", then", "with"):
+            task = said.format(seam, seam, seam)
+            decision = await router.route(RouteRequest(query=task, tenant="local", route_hint=RouteHint.SEMANTIC))
+            sure.append((len(decision.parts), decision.confidence))
+    assert sure[0][0] > 1
+    assert sure[0][1] > sure[1][1]
 
 
 async def test_a_tool_beside_its_like_is_less_surely_the_right_one() -> None:
