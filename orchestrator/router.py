@@ -160,7 +160,7 @@ class Router:
         found = search.by_keyword()
         outcome.gate_confidence = found.opening.chance
         clock.book("keyword")
-        if len(index.catalogue) and self._wants_meaning(request, found, named):
+        if len(index.catalogue) and self._wants_meaning(outcome, found, named):
             vectors = await self._vectors(index, understood, warnings)
             if vectors is not None:
                 found = search.by_both(index.semantic(self.embedder), vectors, no_tool_of(self.embedder))
@@ -169,11 +169,12 @@ class Router:
             clock.book("semantic")
         return clock.stopped(conclude(outcome, search, found))
 
-    def _wants_meaning(self, request: RouteRequest, found: Candidates, named: Positions | None) -> bool:
+    def _wants_meaning(self, outcome: Outcome, found: Candidates, named: Positions | None) -> bool:
+        request = outcome.request
         if request.route_hint is not RouteHint.AUTO:
             return request.route_hint is RouteHint.SEMANTIC
         # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
-        if request.coverage is not None or found.opening.chance < self.options.gate:
+        if request.coverage is not None or outcome.gate_confidence < self.options.gate:
             return True
         # Sure of another server's tool, it has not seen what the named one has that says it in other words.
         return named is not None and len(found.keyword) > 0 and found.chosen[np.argmax(found.keyword)] not in named

@@ -4,6 +4,8 @@ A task that is quoted as a whole cites nothing.
 """
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 
 from orchestrator.language.handed import handed_over, is_noted
 from orchestrator.language.pasted import ANNOUNCED, BEGINS, FORMS, SAID
@@ -83,7 +85,8 @@ def with_messages_masked(text: str) -> str:
     return "".join(said + "Q" * len(message) for said, message in _messages(text, LEAST_SAID))
 
 
-def _messages(text: str, least: int) -> list[tuple[str, str]]:
+@lru_cache(maxsize=4)  # A task is read for its words, and again for the servers that it names.
+def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
     if (given := handed_over(text)) and not is_noted(text, *given):
         begin, end = given
