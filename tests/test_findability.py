@@ -183,7 +183,7 @@ def test_the_table_names_each_kind_of_finding_and_the_remedy(tmp_path: Path, too
         (("--write", "fit.json"), "give --catalogue"),
         (("--maps",), "give --catalogue"),
         (("--catalogue", "TOOLS", "--maps"), "give --write FILE"),
-        (("--catalogue", "TOOLS", "--user", "7"), "leave out --store"),
+        (("--catalogue", "TOOLS", "--user", "7"), "without --store, --config and a tenant"),
         (("--catalogue", "EMPTY"), "has no tools"),
         (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl does not exist: give a tools.jsonl"),
         (("--catalogue", "TOOLS", "--write", "nowhere/fit.json"), "cannot be written"),
