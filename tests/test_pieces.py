@@ -25,6 +25,8 @@ def only(text: str, **parameter: Any) -> Any:
         "pay minus 7",
         "pay it on May 5",
         "pay it by 5 June",
+        "pay at 5 p.m.",
+        "pay before 9 AM tomorrow",
         "pay 12 500",
         "pay 1,250.00",
         "pay between 20-30",

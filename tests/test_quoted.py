@@ -166,6 +166,20 @@ def test_a_mail_with_its_head_asks_for_nothing(head: str) -> None:
     assert understood.terms["cancel"] == QUOTED * understood.terms["ticket"]
 
 
+@pytest.mark.parametrize(
+    "task", ["Can you take care of this?", "FYI, see below", "please look into it and deal with it"]
+)
+def test_a_mail_that_a_task_only_points_to_is_the_task(task: str) -> None:
+    mail = f"From: Bo <bo@acme.io>\nSubject: invoice\n\n{ASKED}"
+    for text in (f"{mail}\n\n{task}", f"{task}\n\n{mail}"):
+        assert understand(text).terms["cancel"] == 1
+
+
+def test_a_reply_to_a_mail_is_a_task_of_its_own() -> None:
+    text = f"From: Bo\nSubject: invoice\n\n{ASKED}\n\nReply to Bo that we will look into it"
+    assert understand(text).terms["cancel"] == QUOTED
+
+
 @pytest.mark.parametrize("task", ["Subject: demo\nSend it to Ana", "To: do\nFind the invoice", f"From: Bo\n{ASKED}"])
 def test_one_line_like_a_mails_head_is_none(task: str) -> None:
     assert masked(task) == task

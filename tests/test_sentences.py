@@ -87,6 +87,12 @@ def test_what_is_said_first_is_no_step_of_its_own(task: str) -> None:
         ("where should we go", ", and ", "what does it cost?"),
         ("why doesn't the build run", ", and ", "who broke it?"),
         ("I want a quote that isn't binding", ", then ", "email it to Bo"),
+        ("find the mail where Bo said yes", ". ", "Forward it to Ana"),
+        ("look up what the lease says about pets", " and ", "email the landlord"),
+        ("find out where Bo wants to go", " and ", "book a hotel there"),
+        ("users who haven't paid since May", ", then ", "email them"),
+        ("Don't forget to close the ticket", " and ", "email Ana"),
+        ("any orders not shipped", "? ", "Email the customers"),
     ],
 )
 def test_what_is_asked_for_first_is_a_step(first: str, joint: str, second: str) -> None:

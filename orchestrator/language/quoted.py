@@ -59,6 +59,11 @@ _QUOTED_MESSAGE = re.compile(_MESSAGE, re.IGNORECASE)
 _ANY_MESSAGE = re.compile(rf"{_MESSAGE}|(?-i:{SAID})", re.IGNORECASE | re.MULTILINE)
 _TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
 """What says of any quote behind it that it is no task."""
+_POINTS = re.compile(
+    r"(?i)(?:\A|[.!?,\n]\s{0,9}|\b(?:and|please|you)\s)(?:please\s)?"
+    r"(?:(?:take care of|deal with|look (?:into|at|after)|see to)\s(?:this|it|that|him|her|them)|see below|fyi)\b"
+)
+"""What makes the message itself the task: "can you take care of this?"."""
 _OUTSIDE = re.compile(r"[^\WQ]")
 _WHOLE = re.compile(
     r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
@@ -102,7 +107,8 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
         past = found.end()
     turns.append((text[past:], ""))
     least = 1 if _TRANSLATE.match(text) else least
-    return turns if past and says("".join(own for own, _ in turns), least) else [(text, "")]
+    own = _POINTS.sub("", "".join(said for said, _ in turns))
+    return turns if past and says(own, least) else [(text, "")]
 
 
 def masked(text: str) -> str:

@@ -36,9 +36,10 @@ _MONTH = (
 )
 _NUMBER_BEFORE = re.compile(rf"(?i)\b(?:minus|negative|{_MONTH}\.?(?:\s\d{{1,2}},?)?)\s\Z")
 _NUMBER_BEHIND = re.compile(
-    rf"(?i)\s(?:(?:of\s)?{_MONTH}|k|bn|mio|hundred|thousand|million|billion|trillion|dozen|percentage points?)\b"
+    rf"(?i)\s(?:(?:of\s)?{_MONTH}|[ap]\.?m|o['’]clock|k|bn|mio|hundred|thousand|million|billion|trillion"
+    r"|dozen|percentage points?)\b"
 )
-"""What stands at a number that is more than its digits: a day, a large or negative number."""
+"""What stands at a number that is more than its digits: a day, a time, a large or negative number."""
 _LEFT_OUT = re.compile(
     r"(?i)(?:(?:n['’]t|\b(?:not|never|nor))\s+(?!(?:forget|just|only)\b)(?:\w+\s+)?(?:(?:at|by|for|from|in|on|the|to|with)\s+){0,2}"
     r"|\b(?:besides|except|excluding|without|(?:all|any\w*|every\w*) but|(?:instead|rather|other) (?:of|than))"

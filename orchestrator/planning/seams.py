@@ -38,22 +38,25 @@ _UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so
 """What stands besides in a part that only forbids."""
 _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
 """A part that only says what the part before lacks: "find contacts - no email"."""
-_SAID_FIRST = re.compile(
+_AT_HAND = re.compile(
     r"\s*(?:(?:there(?:['’]s|\s(?:is|are|was|were))\s|(?:i|we)(?:\shave|['’]ve(?:\sgot)?)\s)?no\s+(?!need\b)\w"
-    r"|(?:here(?:['’]s|\s(?:is|are))|this is|these are|attached (?:is|are))\s)[^,.;!?\n]*"
-    r"|[^,.;!?\n]*\b(?:wrote|writes|said|says)\b[^,.;!?\n]*",
+    r"|(?:here(?:['’]s|\s(?:is|are))|this is|these are|attached (?:is|are))\s)[^,.;!?\n]*",
     re.IGNORECASE,
 )
-"""What a sentence begins with that belongs to the part behind it: what is missing, at hand or said."""
-_READY = re.compile(r"[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)", re.IGNORECASE)
-"""The same before "and"."""
-_UNTRUE = re.compile(
-    r"(?!.*\b(?:want|would|could|please)\b)[^,.;!?\n]*\b(?:[a-z]+n['’]t|not)\b[^,.;!?\n]*", re.IGNORECASE
+"""What a sentence begins with that belongs to the part behind it: what is missing or at hand."""
+_TOLD = re.compile(
+    r"(?:(?!\b(?:want|would|could|please)\b|\s(?:who|which|that|what|why|whether|if|how|where)\b)[^,.;!?\n])*"
+    r"(?:n['’]t|\b(?:not|wrote|writes|said|says))\b(?!\s(?:forget|hesitate)\b)[^,.;!?\n]*",
+    re.IGNORECASE,
 )
-"""The same where it neither acts nor asks: "Ana hasn't answered, remind her"."""
+"""The same where it neither acts nor asks, and no order follows ("then"): what is not so, or what somebody says. "Ana
+hasn't answered" tells; "the users who haven't answered" are sought."""
+_READY = re.compile(r"[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)", re.IGNORECASE)
+"""The same right before "and"."""
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _SENTENCE = re.compile(r"[.!?;]\s+")
+_ORDER = re.compile(_THEN, re.IGNORECASE)
 _POLITE = re.compile(rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now)\b)[,\s]*", re.IGNORECASE)
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
 
@@ -131,11 +134,13 @@ def _joined_to_numbers(masked: str) -> str:
 
 def _is_said_first(said: str, seam: str) -> bool:
     """Whether the beginning of a sentence is nothing to do, but belongs to what stands behind it."""
-    if "\n" in seam:
+    if "\n" in seam or "?" in seam:
         return False
-    if _SAID_FIRST.fullmatch(said) or (seam.strip().lower() == "and" and _READY.fullmatch(said)):
+    if _AT_HAND.fullmatch(said):
         return True
-    return bool(_UNTRUE.fullmatch(said)) and not (may_act(first_word(said)) or asks_something(said))
+    told = not _ORDER.search(seam) and _TOLD.fullmatch(said)
+    ready = seam.strip().lower() == "and" and _READY.fullmatch(said)
+    return bool(told or ready) and not (may_act(first_word(said)) or asks_something(said))
 
 
 def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
