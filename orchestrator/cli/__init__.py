@@ -20,7 +20,7 @@ COMMANDS = {
     "worker": "worker:worker",
     "call": "mcp:call",
     "servers": "mcp:servers",
-    "serve": "mcp:serve",
+    "serve": "serve:serve",
     "eval": "eval:evaluate",
     "doctor": "doctor:doctor",
 }
