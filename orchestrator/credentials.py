@@ -40,6 +40,9 @@ _NAMED = re.compile(
 )
 _VALUE = re.compile(r"""[^\s&"]*""")
 _CREDENTIAL = re.compile(r"""\s+([^\s"']+)""")
+_OPTION = re.compile(r"""(?<!\S)(--?[\w-]{2,64})\s+(?:"([^"]*)"|'([^']*)'|([^\s"'-]\S*))""")
+"""Of a command line that is one argument, or the whole command."""
+_CRUMB = re.compile(r"=\s*([^\s;=]+)")
 _MARK = re.compile(r"""[\\"'`,;)\]}>]""")
 _URL = re.compile(r'[A-Za-z][\w+.-]{0,30}://(?:(?![A-Za-z][\w+.-]{0,30}://)[^\s"])+')
 """To where the next one begins, so that no letter is read over and over."""
@@ -73,10 +76,10 @@ def header_values(headers: Mapping[str, str]) -> list[str]:
 
 def argument_secrets(args: Sequence[str], *, guess: bool = True) -> list[str]:
     """What stands behind `--token=`, `--token`, `Authorization:` or `--header=Authorization:`, and the secrets of URLs
-    among and in the arguments."""
+    among and in the arguments; behind `--token` within one, where prose may stand, what is no word."""
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
-        found += secrets_in(argument, guess=guess)
+        found += [*secrets_in(argument, guess=guess), *_option_secrets(argument)]
         is_flag = before.startswith("-") and "=" not in before and not argument.startswith("-")
         if is_flag and _names_secret(before, argument) and not (_BARE.fullmatch(before) and _is_prose(argument)):
             found += _credentials(argument)
@@ -106,6 +109,13 @@ def _names_secret(name: str, value: str) -> bool:
         return False
     plain = value.isdigit() or _WORDS.fullmatch(value)
     return not (plain and _SETTING.fullmatch(name)) and not (_PLACE.match(value) and _OF_PLACE.fullmatch(name))
+
+
+def _option_secrets(text: str) -> Iterator[str]:
+    for name, *quoted in _OPTION.findall(text):
+        value = "".join(quoted)
+        if _names_secret(name, value) and not _is_prose(value):
+            yield from _credentials(value)
 
 
 def _named_secrets(text: str) -> Iterator[str]:
@@ -146,7 +156,8 @@ def _is_prose(value: str) -> bool:
 
 
 def _credentials(value: str) -> list[str]:
-    return [value, *(value.split()[1:] if _has_scheme(value) else [])]
+    """The value, what follows the name of a scheme, and what looks random in a cookie's `name=value; name=value`."""
+    return [value, *(value.split()[1:] if _has_scheme(value) else []), *filter(_is_random, _CRUMB.findall(value))]
 
 
 def _has_scheme(value: str) -> bool:
@@ -167,6 +178,8 @@ def _of_url(url: str, guess: bool) -> Iterator[str]:
     user, _, password = info.partition(":")
     # Where the user's own name is the password (postgres:postgres@), only that place is hidden.
     yield f":{password}@" if password == user else password
+    # Libraries take what is before the password's own `/` or `#` for the port, and name it.
+    yield authority[1].partition(":")[2] if password and not at else ""
     yield "" if password or _WORDS.fullmatch(user) else user
     if guess:
         yield from _random_pieces(url[authority.end() :])

@@ -264,6 +264,7 @@ def test_doctor_finds_a_command_where_it_is_started_from(
         "here": here,
         "elsewhere": {**here, "cwd": str(tmp_path)},
         "nowhere": {**here, "cwd": str(tmp_path / "gone")},
+        "inline": {"command": "serve-it --token zz11zz"},
     }
     file.write_text(json.dumps(config(**servers)))
     findings = json.loads(toolroute("doctor", "--config", file, "-o", "json").stdout)
@@ -272,6 +273,7 @@ def test_doctor_finds_a_command_where_it_is_started_from(
         "mcp beside": ("works", "its command 'mcp-server-time' is there (not started)"),
         "mcp here": ("works", "its command './serve.sh' is there (not started)"),
         "mcp elsewhere": ("broken", "its command './serve.sh' is not found"),
+        "mcp inline": ("broken", "its command 'serve-it --token ***' is not found"),
         "mcp nowhere": ("broken", f"its working folder {str(tmp_path / 'gone')!r} does not exist"),
     }
 

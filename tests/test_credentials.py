@@ -81,6 +81,7 @@ def test_values_under_a_secrets_name_are_hidden(name: str) -> None:
         ("https://p/?x=1&key=opensesame", "opensesame"),
         ("postgres://me:pa/ss1@h/db", "pa/ss1"),
         ('postgres://me:pa"ss1@h/db', 'pa"ss1'),
+        ("postgres://me:pass#word1@h/db", "pass"),
     ],
 )
 def test_secrets_within_a_value_are_hidden_also_alone(text: str, secret: str) -> None:
@@ -95,6 +96,7 @@ def test_secrets_within_a_value_are_hidden_also_alone(text: str, secret: str) ->
     [
         ["--prompt", "Key: always answer in French."],
         ["--prompt", "Token: required; password: see below. Give key=value pairs, auth: basic."],
+        ["--prompt", "Where --password is required, --token always value, --key below. A --key-file /etc/below."],
         ["--auth", "basic", "--key", "value", "--token-limit=8192", "--keywords", "always"],
         ["--origins=https://example.com;https://b.example/8192", "https://registry.example/@basic/value"],
         ['{"site":"https://example.com","contact":"admin@example.com"}', "http://example.com:8192/@basic/value"],
@@ -116,6 +118,9 @@ def test_ordinary_arguments_stay_readable(args: list[str]) -> None:
         (["--header=X-Api-Key: opensesame"], "opensesame"),
         (["-c", "curl -H 'Authorization: Bearer zz11zz' x"], "zz11zz"),
         (["--to=${API_KEY:-d3fault}"], "d3fault"),
+        (["-c", "npx server --token zz11zz --limit 5"], "zz11zz"),
+        (["-c", "npx server --api-key 'zz11 zz' && echo"], "zz11 zz"),
+        (["--cookie", "sid=9f8e7d6c5b4a; theme=dark"], "9f8e7d6c5b4a"),
     ],
 )
 def test_secrets_among_arguments_are_hidden_also_alone(args: list[str], secret: str) -> None:
@@ -127,6 +132,7 @@ def test_secrets_among_arguments_are_hidden_also_alone(args: list[str], secret: 
     [
         ("Authorization", "Bearer hunter", "Bearer hunter", "***"),
         ("Authorization", "Bearer hunter", "a Bearer of hunter", "a Bearer of ***"),
+        ("Cookie", "sid=9f8e7d6c5b4a; theme=dark", "9f8e7d6c5b4a in the dark", "*** in the dark"),
         ("X-Consumer", "hunter2", "hunter2", "***"),
         ("X-Note", "always the main repo", "always main", "always main"),
         ("X-MCP-Toolsets", "repos,issues", "repos,issues", "repos,issues"),

@@ -264,7 +264,9 @@ def _server(name: str, spec: "ServerSpec") -> Finding:
         return Finding(what=what, state="broken", detail=detail, remedy="make it, or mend cwd")
     if executable(launch):
         return Finding(what=what, state="works", detail=f"its command {launch.command!r} is there (not started)")
-    detail, remedy = f"its command {launch.command!r} is not found", "install it, or give its full path"
+    # Arguments that were written into the command are shown with it.
+    detail = launch.secrets.scrub_result(f"its command {launch.command!r} is not found")
+    remedy = "install it, or give its full path"
     return Finding(what=what, state="broken", detail=detail, remedy=remedy)
 
 
