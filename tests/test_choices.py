@@ -23,6 +23,7 @@ BILLS = Tool(
         team=TEAM,
         rival=TEAM,
         sort_by=listed("date", "amount"),
+        order=listed("newest", "oldest"),
         bill_type=listed("invoice", "receipt"),
         risk_level=listed("low", "high"),
         currency=listed("EUR", "US"),
@@ -42,6 +43,7 @@ TITLED = Tool(server="books", name="find_bill", input_schema=schema(status=liste
         ("list the high-risk bills", {"risk_level": "high"}),
         ("show bills of a low level", {"risk_level": "low"}),
         ("list bills sorted by amount", {"sort_by": "amount"}),
+        ("list bills ordered by newest", {"order": "newest"}),
         ("list the bills of team red", {"team": "red"}),
         ('list the bills with status "paid"', {"status": "paid"}),
         # at the noun

@@ -28,8 +28,8 @@ MOST_PLACES = 30
 _NEAR = 60
 """Characters on each side of a value that are looked at."""
 _MARK = re.compile(r"[,;.!?()\[\]{}\n]")
-_LINKS = frozenset("is are be to as set should must".split())
-"""What may stand between a parameter's name and its value: "set the priority to high"."""
+_LINKS = frozenset("is are be to as by set should must".split())
+"""What may stand between a parameter's name and its value: "set the priority to high", "sorted by date"."""
 _JOINS = frozenset("and or the both either nor as well".split())
 _ORDINALS = frozenset("first second third last next".split())
 """Before a noun these count: "the first flight" has no first class."""

@@ -132,7 +132,7 @@ class Search:
             return self._sure(found.keyword[mask], found.rows[mask], self._query[0])
         if not len(found.merged[mask]):
             return 0.0
-        parts = found.of_parts(found.chosen, heard=False)[: len(found.clauses), mask] if found.clauses else None
+        parts = found.of_clauses(heard=False)[:, mask] if found.clauses else None
         top = top_features(found.merged[mask], found.rows[mask], self._query[0], parts)
         most = most_by_meaning(found.merged[mask], found.rows[mask], found.overlap[mask], found.idle)
         return min(self._calibration.confidence.chance(top), most)
