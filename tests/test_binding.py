@@ -39,6 +39,10 @@ def bound(made: Plan) -> list[tuple[str, str]]:
             "please list the open pull requests, then please merge number 12",
             ["github:list_pull_requests", "github:merge_pull_request"],
         ),
+        (
+            "The user can't log in. Reset his MFA, and if that doesn't help, open a ticket.",
+            ["okta:reset-mfa", "zendesk:create_ticket"],
+        ),
         ("google the price of copper and post it to #ops", ["builtin:web_search", "slack:post_message"]),
         (
             "check the docs and list the pull requests",

@@ -63,9 +63,12 @@ class Binder:
         return None if best is None else best[1:]
 
     def searched(self, text: str) -> list[int]:
-        """The places in `Decision.parts` of what routing searched for by itself and this part says."""
-        asked = asked_in(text)
-        return [place for place, said in enumerate(self._searched) if said and said.issubset(asked)]
+        """The places in `Decision.parts` of what routing searched for by itself and this part says; and of what holds the
+        rest, as "reset his key, and if that fails" does of "He can't log in. Reset his key"."""
+        asked = set(asked_in(text))
+        own = [place for place, said in enumerate(self._searched) if said and said <= asked]
+        rest = asked.difference(*(self._searched[place] for place in own))
+        return [*own, *(place for place, said in enumerate(self._searched) if own and rest and rest <= said)]
 
     def _telling(self, shared: Sequence[str], table: Mapping[str, float]) -> float:
         return sum(table[term] * math.log1p(len(self._tables) / self._spread[term]) for term in shared)
