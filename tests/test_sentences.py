@@ -71,6 +71,7 @@ def test_what_is_missing_is_no_part_of_its_own(task: str) -> None:
         "You can go ahead and restart the api deployment",
         "This is urgent, page the engineer on call",
         "try and find the contract of Acme",
+        "The report isn't in the bucket. Upload it",
         "Ana hasn't answered yet, remind her by text",
         "I don't need the report any more, delete it from the bucket",
         'Kim wrote: "please restart the api". Put that in a Jira issue',

@@ -63,8 +63,8 @@ class Binder:
         return None if best is None else best[1:]
 
     def searched(self, text: str) -> list[int]:
-        """The places in `Decision.parts` of what routing searched for by itself and this part says; and of what holds the
-        rest, as "reset his key, and if that fails" does of "He can't log in. Reset his key"."""
+        """The places in `Decision.parts` of what routing searched for by itself and this part says; and of what holds
+        the rest, as "reset his key, and if that fails" does of "He can't log in. Reset his key"."""
         asked = set(asked_in(text))
         own = [place for place, said in enumerate(self._searched) if said and said <= asked]
         rest = asked.difference(*(self._searched[place] for place in own))

@@ -18,7 +18,7 @@ from orchestrator.language.sentences import NO_END
 from orchestrator.text import stem
 
 _THEN = (
-    r"(?:(?:then|after\s+that|afterwards?|finally)\b"
+    r"(?:(?:then|after\s+that(?!['’]|\s(?:is|has|was)\b)|afterwards?|finally)\b"
     r"|next\b(?!\s+(?:step|action|page|time|day|week|month|quarter|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b))"
 )
 """Words of order; not "next week" or "next step", which are what is spoken of."""
