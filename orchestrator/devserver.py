@@ -10,9 +10,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,18 +47,22 @@ def say_on_stderr(text: str) -> None:
 
 @asynccontextmanager
 async def dev_server(
-    *, address: str | None = None, database: Path | None = None, port: int | None = None, say: Say = say_on_stderr
+    *,
+    database: Path | None = None,
+    port: int | None = None,
+    namespace: str = "default",
+    say: Say = say_on_stderr,
 ) -> AsyncIterator[str]:
     """The address of a server that answers; one that was started here is stopped at the end.
 
     `database` keeps its state in a file, which makes it one's own: no address is looked for then. Raises Unavailable,
     with the remedy, when none can be had.
     """
-    known = address or Options.from_env().temporal_address
+    known = Options.from_env().temporal_address
     if known and database is None:
         yield known
         return
-    server = await _start(database, port, say)
+    server = await _start(partial(_launch, database=database, port=port, namespace=namespace), say)
     try:
         yield server.client.service_client.config.target_host
     finally:
@@ -71,21 +76,21 @@ async def settle() -> None:
     await asyncio.sleep(0.5)
 
 
-async def _start(database: Path | None, port: int | None, say: Say) -> "WorkflowEnvironment":
+async def _start(launch: "Callable[[str | None], Awaitable[WorkflowEnvironment]]", say: Say) -> "WorkflowEnvironment":
     tried: list[str] = []
     for binary in filter(None, (shutil.which("temporal"), kept_binary())):
         try:
-            return await _launch(binary, database, port)
+            return await launch(binary)
         except RuntimeError as error:
             tried.append(f"{binary}: {error}")
     try:
-        return await _launch(None, database, port)
+        return await launch(None)
     except RuntimeError as error:
         tried.append(f"the SDK's download: {error}")
     for go in _go_commands():
         say("Building the Temporal dev server with Go: once, a few minutes ...")
         try:
-            return await _launch(await _build(go), database, port)
+            return await launch(await _build(go))
         except (RuntimeError, OSError) as error:
             tried.append(f"{go[0]} install {CLI}: {error}")
     raise Unavailable(
@@ -94,7 +99,9 @@ async def _start(database: Path | None, port: int | None, say: Say) -> "Workflow
     )
 
 
-async def _launch(binary: str | None, database: Path | None, port: int | None) -> "WorkflowEnvironment":
+async def _launch(
+    binary: str | None, *, database: Path | None, port: int | None, namespace: str
+) -> "WorkflowEnvironment":
     from temporalio.testing import WorkflowEnvironment
 
     folder = _cache()
@@ -102,6 +109,7 @@ async def _launch(binary: str | None, database: Path | None, port: int | None) -
     with _no_banner():
         return await WorkflowEnvironment.start_local(
             port=port,
+            namespace=namespace,
             dev_server_existing_path=binary,
             download_dest_dir=str(folder),
             dev_server_database_filename=str(database) if database else None,

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from orchestrator import OrchestratorPlugin
-from orchestrator.cli.reaching import target
+from orchestrator.cli.reaching import Target, connect, target
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options
 from tests.catalogues import EXAMPLES
@@ -98,6 +98,11 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
     [
         (f"[profile.default]\napi_key = {KEY}", {}, "cannot be read: .*line 2"),
         ("", {"TEMPORAL_PROFILE": "prod"}, "Profile 'prod' not found; see TEMPORAL_CONFIG_FILE"),
+        (
+            "",
+            {"TEMPORAL_ADDRESS": "http://localhost:7233"},
+            "'http://localhost:7233': give HOST:PORT",
+        ),
         ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
     ],
 )
@@ -109,8 +114,14 @@ def test_settings_that_cannot_be_read_are_told_without_the_key(
     for name, value in {"TEMPORAL_CONFIG_FILE": str(file), **variables}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InvalidConfig, match=said) as failed:
-        target(Options())
+        target(Options.from_env())
     assert KEY not in str(failed.value)
+
+
+async def test_a_server_without_tls_that_is_asked_for_it_is_told(temporal_address: str) -> None:
+    to = Target(address=temporal_address, more={"tls": True})
+    with pytest.raises(InvalidConfig, match="does not speak TLS: set TEMPORAL_TLS=false"):
+        await connect(to, None)
 
 
 def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,27 +2,26 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
 
+from orchestrator.cli.reaching import reach, temporal_server
 from orchestrator.devserver import dev_server, kept_binary
+from orchestrator.options import Options
 
 
 async def test_an_address_that_is_set_is_used_and_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "temporal.example:7233")
     async with dev_server() as address:
         assert address == "temporal.example:7233"
-    async with dev_server(address="other.example:7233") as address:
-        assert address == "other.example:7233"
 
 
 async def test_a_server_answers_on_loopback_keeps_quiet_and_is_gone_afterwards(
     temporal_address: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
-    async with dev_server() as address:
-        host, _, port = address.rpartition(":")
-        assert host == "127.0.0.1"
-        assert (await Client.connect(address)).namespace == "default"
+    async with temporal_server(Options(temporal_namespace="desk.a1b2c"), dev=True) as to:
+        host, _, port = to.address.rpartition(":")
+        assert (host, to.namespace) == ("127.0.0.1", "desk.a1b2c")
+        await reach(to)
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.open_connection(host, int(port))
     assert capfd.readouterr().out == ""

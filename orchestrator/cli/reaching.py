@@ -42,8 +42,10 @@ def target(options: Options) -> Target:
     except (RuntimeError, ValueError) as error:
         said = str(error).partition("\n")[0]  # What follows shows the line, and the key that it may hold.
         raise InvalidConfig(f"Temporal's settings cannot be read: {said}; see TEMPORAL_CONFIG_FILE") from None
-    address = options.temporal_address or found.pop("target_host", "")
-    namespace = options.temporal_namespace or found.pop("namespace", "") or DEFAULT_NAMESPACE
+    address = options.temporal_address or found.get("target_host", "")
+    namespace = options.temporal_namespace or found.get("namespace", "") or DEFAULT_NAMESPACE
+    if "://" in address:
+        raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
     more = {name: value for name, value in found.items() if name not in ("target_host", "namespace")}
     return Target(address=address or DEFAULT_ADDRESS, namespace=namespace, more=more, named=bool(address))
 
@@ -56,8 +58,9 @@ async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterat
     if options.temporal_address or not dev:
         yield target(options)
         return
-    async with dev_server(say=note) as address:
-        yield Target(address=address, namespace=options.temporal_namespace or DEFAULT_NAMESPACE)
+    namespace = options.temporal_namespace or DEFAULT_NAMESPACE
+    async with dev_server(namespace=namespace, say=note) as address:
+        yield Target(address=address, namespace=namespace)
 
 
 async def connect(to: Target, plugin: "OrchestratorPlugin | None") -> "Client":
@@ -88,6 +91,9 @@ async def reach(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Clie
     except (RuntimeError, ValueError, TimeoutError) as error:
         if re.search(r"code: (PermissionDenied|Unauthenticated)", str(error)):
             raise _no_access(to) from None
+        if "InvalidContentType" in str(error):
+            remedy = "set TEMPORAL_TLS=false, or name another with --address or TEMPORAL_ADDRESS"
+            raise InvalidConfig(f"the Temporal server at {to.address} does not speak TLS: {remedy}") from None
         quoted = re.findall(r'"([^"]+)"', str(error))  # the SDK's text nests its causes: the last one says it
         reason = quoted[-1] if quoted else str(error) or "no answer within 10 s"
         raise Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]})") from None
