@@ -1,7 +1,7 @@
 """The servers that a tenant's store does not hold yet: listed before its first search, and again while one fails."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from orchestrator.connections import Connections
 from orchestrator.errors import ToolrouteError
@@ -23,7 +23,7 @@ class Unlisted:
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Callable[[str], None]) -> None:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
         self._why: dict[str, str] = {}
-        self._missing: Collection[str] = ()
+        self._missing: set[str] = set()
         self._told: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
         self._complete = self._some_known = False
@@ -68,14 +68,14 @@ class Unlisted:
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
             unknown = [server for server, some_known in missing.items() if not some_known]
             self._why = {server: self._why.get(server, "it is still being listed") for server in unknown}
-            self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), missing
+            self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
             self._looked.set()
             if missing:
                 self._tries += 1
                 await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
                 # Listed is not called: from here on a server is connected when one of its tools is.
                 self._pool.let_go(missing)
-            self._complete = not self._why
+            self._complete = not self._missing
         except ToolrouteError as error:
             self._note(f"the servers could not be listed: {error}")
         finally:
@@ -85,9 +85,11 @@ class Unlisted:
 
     def _listed_one(self, report: ServerReport) -> None:
         if not report.error:
+            self._missing.discard(report.server)
             self._why.pop(report.server, None)
-        elif report.server in self._why:
-            self._why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
+        else:
+            if report.server in self._why:
+                self._why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
             if report.server in self._told:
                 return  # That it fails again is no news.
             self._told.add(report.server)

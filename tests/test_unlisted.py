@@ -129,6 +129,28 @@ async def test_an_entry_that_chooses_other_tools_has_its_server_listed_again_and
         assert found["warnings"] == []
 
 
+async def test_what_an_entry_chooses_besides_is_found_as_soon_as_its_server_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unlisted, "_AGAIN_S", 0.0)
+    port = free_port()
+    web = {"url": f"http://127.0.0.1:{port}/mcp"}
+
+    async def found() -> set[str]:
+        return {match["tool"] for match in (await served.search("org:1", "id", 20, RouteHint.SEMANTIC))["matches"]}
+
+    async with running("plain.py", port), gateway(tmp_path, config(web=web | {"disabledTools": ["pid"]})) as served:
+        assert {"web:add", "web:pid"} & await found() == {"web:add"}
+    notes = list[str]()
+    async with gateway(tmp_path, config(web=web), note=notes.append, backoff_s=0.01) as served:
+        for _ in range(3):
+            assert {"web:add", "web:pid"} & await found() == {"web:add"}
+        async with running("plain.py", port), asyncio.timeout(30):
+            while "web:pid" not in await found():  # noqa: ASYNC110 (no event tells it)
+                await asyncio.sleep(0.02)
+    assert ["cannot be reached" in note for note in notes] == [True, False]
+
+
 async def test_a_server_that_was_stored_without_an_entry_is_known_by_its_name(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served:
         stored = tool("quick:add", "Add two numbers")
