@@ -93,6 +93,17 @@ async def test_dev_starts_a_server_of_its_own(folder: Folder) -> None:
     assert '"timezone": "UTC"' in out
 
 
+async def test_a_long_line_of_an_answer_is_not_broken(folder: Folder) -> None:
+    told = {"server": "plain", "name": "environment", "description": "The names and values of the environment"}
+    (folder.path / "tools.jsonl").write_text(json.dumps(told))
+    servers = {"plain": entry("plain.py", NOTE="long " * 100)}
+    (folder.path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    options = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", folder.address)
+    code, out, err = await folder.toolroute("run", "the names and values of the environment", *options)
+    assert code == 0, err
+    assert "long " * 100 in out
+
+
 async def test_exit_codes_tell_what_the_user_can_do(folder: Folder) -> None:
     code, told, _ = await folder.run("What is the current time?")
     assert code == 5

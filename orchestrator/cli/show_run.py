@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.cli.plain import echo_text
 from orchestrator.cli.show import console, show_decision, show_warnings
 from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
@@ -32,7 +33,7 @@ def show_plan(decision: Decision, plan: Plan) -> None:
     if not plan.steps:
         out.print(Text("; ".join(plan.reasons), style="yellow"))
     if plan.choice and plan.choice.answer:
-        out.print(Text(plan.choice.answer))
+        echo_text(plan.choice.answer)
 
 
 def show_run(result: RunResult) -> None:
@@ -48,7 +49,7 @@ def show_run(result: RunResult) -> None:
     _print_model(out, result.plan, [warning for warning in result.warnings if warning not in told])
     show_warnings(out, budget.warnings)
     out.print()
-    out.print(Text(result.answer))
+    echo_text(result.answer)
 
 
 def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: dict[str, StepOutcome]) -> None:
