@@ -12,7 +12,7 @@ from orchestrator.retrieval.prerequisites import raised_among
 from orchestrator.retrieval.servers import support, supported, supported_behind_best
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import in_turn, raised_by_parts
-from training.confidence import by_both, by_keyword, top_by_both
+from training.confidence import by_both, by_keyword, for_parts
 from training.examples import Example, Part, Rows
 
 GATE = 0.7
@@ -120,11 +120,11 @@ def _claims(example: Example, maps: Calibration) -> tuple[float, float]:
     gate = min(map(min, sure))
     if gate >= GATE:
         return gate, sure[0][0]
-    top = top_by_both(_legs(maps), example)
-    if top is None:
+    chances, rows = by_both(_legs(maps), example)
+    if not len(chances):
         return gate, 0.0
-    most = most_by_meaning(*by_both(_legs(maps), example), example.overlap, example.idle)
-    return gate, min(maps.confidence.chance(top[0]), most)
+    sure = maps.confidence.chance(top_features(chances, rows, example.query, for_parts(_legs(maps), example)))
+    return gate, min(sure, most_by_meaning(chances, rows, example.overlap, example.idle))
 
 
 def _sure(asked: Example | Part, maps: Calibration) -> tuple[float, float]:

@@ -219,13 +219,14 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
 
 def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(folder: Path, toolroute: Run) -> None:
     lines = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
-    for line in lines[::5]:  # one held-out fifth is unlike the others, which teach the wrong thing of it
-        line["relevant"] = ["google_drive:shareFile"]
+    for number, line in enumerate(lines):  # one held-out fifth is unlike the others, which teach the wrong thing of it
+        if number % 5:
+            line["relevant"] = ["google_drive:shareFile"]
     (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     ran = toolroute("eval", folder, "--fit", "--write", folder / "fit.json", "-o", "json")
     assert ran.exit_code == 0
     told = json.loads(ran.stdout)
-    assert told["worse"]
+    assert "ece" in told["worse"]
     assert (folder / "fit.json").exists()
     for name in told["worse"]:
         assert f"{name} {told['before'][name]:.4f} -> {told['after'][name]:.4f}" in ran.stderr

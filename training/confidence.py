@@ -111,8 +111,13 @@ def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
     chances, rows = by_both(maps, example)
     if not len(chances):
         return None
-    parts = example.of_parts([supported(by_both(maps, part)[0], part.asking) for part in example.parts])
-    return top_features(chances, rows, example.query, parts), bool(example.relevant[np.argmax(chances)])
+    top = top_features(chances, rows, example.query, for_parts(maps, example))
+    return top, bool(example.relevant[np.argmax(chances)])
+
+
+def for_parts(maps: Mapping[str, LogisticMap], example: Example) -> Rows:
+    """Each candidate's chance for each part alone, by both legs [parts, candidates]."""
+    return example.of_parts([supported(by_both(maps, part)[0], part.asking) for part in example.parts])
 
 
 def _with_query(rows: Rows, example: Example | Part) -> Rows:

@@ -56,7 +56,7 @@ async def serve(
     from orchestrator.mcp.http_door import LOOPBACK, Tokens
     from orchestrator.options import Options, default_store
     from orchestrator.router import Router
-    from orchestrator.serving import PATH, make_app, serve_http, serve_stdio
+    from orchestrator.serving import make_app, serve_http, serve_stdio
 
     if transport == "stdio":
         _refuse_http_options()
@@ -71,9 +71,7 @@ async def serve(
             app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
 
             def started(at: int) -> None:
-                note(f"serving http://{f'[{host}]' if ':' in host else host}:{at}{PATH}")
-                if not tokens:
-                    note(f"for {tenant}: Authorization: Bearer {token}")
+                _tell_where(host, at, "" if tokens else f"for {tenant}: Authorization: Bearer {token}")
 
             await serve_http(app, host, port, started, gateway.stop)
             return 0
@@ -83,6 +81,15 @@ async def serve(
         await asyncio.get_running_loop().shutdown_default_executor()
         os._exit(0)
     return 0
+
+
+def _tell_where(host: str, port: int, token: str) -> None:
+    """The address, and the line that tells the token where none was given."""
+    from orchestrator.serving import PATH
+
+    note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
+    if token:
+        note(token)
 
 
 def _refuse_http_options() -> None:

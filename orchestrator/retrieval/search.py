@@ -165,9 +165,7 @@ class Search:
         semantic, asks = None, np.ones(len(several))
         if cosines is not None and self._semantic is not None:
             meaning = semantic_features(self._semantic, cosines, chosen, self._allowed)
-            rows = np.concatenate([rows, meaning], axis=1)
-            semantic = supported(self._calibration.semantic(meaning, query), fits)
-            chances = blend(keyword, semantic, supported(self._calibration.merged(rows, query), fits))
+            rows, semantic, chances = self._with_meaning(meaning, rows, query, keyword, fits)
             if idle is not None:
                 asks[1:] = self._asking(idle[1:], cosines[1:])
                 chances = supported(chances, chosen.own(asks))
@@ -199,6 +197,14 @@ class Search:
             told=tuple(found[asked:]),
             idle=NOT_IDLE if idle is None else float(idle[0]),
         )
+
+    def _with_meaning(
+        self, meaning: Rows, words: Rows, query: Rows, keyword: Probabilities, fits: Probabilities
+    ) -> tuple[Rows, Probabilities, Probabilities]:
+        """Both legs' features, the semantic leg's chances, and those of both."""
+        rows = np.concatenate([words, meaning], axis=1)
+        semantic = supported(self._calibration.semantic(meaning, query), fits)
+        return rows, semantic, blend(keyword, semantic, supported(self._calibration.merged(rows, query), fits))
 
     def _wanted(self, count: int) -> NDArray[np.int64]:
         """The modes of the whole and of as many parts as are searched; told ones are looked for by both legs alone."""
