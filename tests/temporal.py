@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -15,14 +16,27 @@ from temporalio.common import WorkerDeploymentVersion
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
 from orchestrator import names
-from orchestrator.devserver import dev_server
+from orchestrator.devserver import dev_server, kept_binary
 from orchestrator.errors import Unavailable
+from orchestrator.options import Options
 from orchestrator.plans import Progress, StepStatus
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
 )
 """Given, so that a worker does not hash every imported module first (1 s)."""
+
+
+def bring_server(say: Callable[[str], None]) -> None:
+    """Downloads or builds the server that tests start, where there is none; what fails here fails in them again."""
+
+    async def started() -> None:
+        with suppress(Unavailable):
+            async with dev_server(say=say):
+                pass
+
+    if not (Options.from_env().temporal_address or shutil.which("temporal") or kept_binary()):
+        asyncio.run(started())
 
 
 @pytest.fixture(scope="session")
