@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
+from orchestrator.language.conditions import conditions
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage
 from orchestrator.planning.arguments import extract, given_for
@@ -63,7 +64,13 @@ def plan(request: PlanRequest) -> Plan:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
         bound = bound[:MAX_STEPS]
     made = finish(request, _steps(bound, request.arguments), tuple(reasons))
-    return replace(made, warnings=(*reasons[1:], *made.warnings))  # What is left out is no mere reason.
+    left = (*reasons[1:], *_unchecked(decision.query))  # What is left out is no mere reason.
+    return replace(made, warnings=(*left, *made.warnings))
+
+
+def _unchecked(task: str) -> tuple[str, ...]:
+    """What to say of the conditions that the task tells: no step waits for one."""
+    return tuple(f"no step checks {task[start:end]!r}: it is taken as given" for start, end in conditions(task))
 
 
 def _needed(request: PlanRequest) -> float:

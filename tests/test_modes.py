@@ -3,8 +3,10 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.modes import CHANGES, TELLS, UNSAID, done_by
+from orchestrator.language.modes import CHANGES, STARTS, TELLS, TELLS_OF_A_DEED, UNSAID, done_by
 from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest, Tool
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from tests.catalogues import tool
@@ -31,7 +33,7 @@ def test_a_tool_does_what_its_hint_its_name_or_its_description_says(found: Tool,
     ("found", "mode"),
     [
         (tool("desk:find_tickets", "Find tickets.", kind=Kind.AGENT), UNSAID),
-        (tool("desk:list_and_close", "Runs every night.", kind=Kind.WORKFLOW), UNSAID),
+        (tool("desk:list_and_close", "Runs every night.", kind=Kind.WORKFLOW), STARTS),
         (tool("desk:summary", "Get a summary.", kind=Kind.WORKFLOW, annotations=Annotations(read_only=True)), TELLS),
         (tool("desk:find_tickets", "Find tickets.", kind=Kind.INTEGRATION), TELLS),
     ],
@@ -80,6 +82,12 @@ def test_parts_want_different_things_and_the_whole_then_neither() -> None:
     assert task.mode == UNSAID
 
 
+def test_parts_that_all_ask_want_to_be_told() -> None:
+    task = understand("show the open issues and did anyone close issue 12?")
+    assert [part.mode for part in task.parts] == [TELLS, TELLS_OF_A_DEED]
+    assert task.mode == TELLS
+
+
 DEALS = Catalogue(
     [
         tool("crm:update_deal", "Update a deal: its stage, its amount, or when it is about to close."),
@@ -109,3 +117,44 @@ async def test_the_gate_is_less_sure_of_a_tool_that_does_the_other_thing() -> No
             for query in ("deals that are about to close", "which deals are about to close?")
         ]
     assert sure[1] < sure[0]
+
+
+SHOP = Catalogue(
+    [
+        tool("shop:cancel_order", "Cancel an order and give the money back."),
+        tool("shop:get_order", "Get an order with its state."),
+        tool("shop:create_order", "Create an order."),
+        tool("desk:order_review", "Reviews an order and closes it.", kind=Kind.WORKFLOW),
+        tool("mail:send_mail", "Send a mail."),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "query", ["did we cancel order 12?", "has order 12 been cancelled?", "who cancelled order 12?"]
+)
+async def test_who_asks_of_a_deed_gets_what_tells_of_it(query: str) -> None:
+    async with Router(SHOP) as router:
+        decision = await router.route(query)
+        ordered = await router.route("cancel order 12")
+    assert decision.matches[0].tool.key == "shop:get_order"
+    assert ordered.matches[0].tool.key == "shop:cancel_order"
+    assert decision.confidence <= decision.matches[0].score + 0.2  # What does it would stand ahead.
+
+
+async def test_where_nothing_tells_of_a_deed_none_is_done() -> None:
+    """It stands alone, and far ahead of all others; but it is no answer."""
+    async with Router(Catalogue([found for found in SHOP if found.name != "get_order"])) as router:
+        for query in ("did we cancel order 12?", "was order 12 reviewed?"):
+            decision = await router.route(query)
+            assert not plan(PlanRequest(decision=decision)).steps, query
+
+
+async def test_a_question_behind_an_order_does_not_carry_it_out_again() -> None:
+    async with Router(SHOP) as router:
+        first = await router.route("cancel order 12")
+        before = [first.turn("shop:cancel_order")]
+        for query in ("did it work?", "is it cancelled?", "was it done again?"):
+            decision = await router.route(query, conversation=before)
+            made = plan(PlanRequest(decision=decision, conversation=tuple(before)))
+            assert [step.tool for step in made.steps] in ([], ["shop:get_order"]), query

@@ -246,7 +246,7 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
         ),
         ("find contacts - no email, no phone, then count them", ["find contacts - no email, no phone", "count them"]),
         ("Close ticket 8. Then email Ana", ["Close ticket 8", "email Ana"]),
-        ("Read it. After that's done, send it", ["Read it", "After that's done", "send it"]),
+        ("Read it. After that's done, send it", ["Read it", "After that's done, send it"]),
         ("Close ticket 1. Then close ticket 2. Tell Ana", ["Close ticket 1", "close ticket 2", "Tell Ana"]),
         ("who booked room 5) and until when", ["who booked room 5)", "until when"]),
         ("do this: 1) close ticket 8. 2) email Ana", ["do this:", "close ticket 8.", "email Ana"]),

@@ -49,6 +49,8 @@ _MODIFIER = re.compile(
     re.IGNORECASE,
 )
 """What a part begins with that says how, where, when or what is missing, and so belongs to the part behind it."""
+_WAITING = re.compile(r"(?:if|once|as soon as)\s[^,;:!?\n]{1,80},\s+(?:then\s+)?", re.IGNORECASE)
+"""What a part waits for, before the action that it begins with."""
 _CONTEXT = re.compile(
     r"(?:i|we|you|he|she|it|they|my|our|his|her|its|their|this|that|these|those|there|here|hi|hello|hey|dear|thanks|the"
     r"|until|unless)\b",
@@ -145,6 +147,8 @@ def _begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
 
     A word that may be a thing, too, needs an object behind it, "then" before it, or nothing but actions beside it.
     """
+    if waits := _WAITING.match(part):
+        part = part[waits.end() :]
     own = _JOINT.split(part, maxsplit=1)[0]
     if "&" in joint and part[:1].isupper():  # a name: "Pack & Send"
         return False

@@ -13,6 +13,10 @@ TELLS: Final = 1
 CHANGES: Final = -1
 UNSAID: Final = 0
 """A mode that fits another has the same sign."""
+STARTS: Final = -2
+"""A workflow: whatever it is called, it may change something, and is no answer to a question about a deed."""
+TELLS_OF_A_DEED: Final = 2
+"""Asks how something stands or what was done, and so not to do it."""
 
 TELLING = frozenset(
     """access analyse analyze browse check collect compare count crawl describe determine dig discover display explain
@@ -37,8 +41,6 @@ _HARDLY = TAKING | frozenset("access check display provide".split())
 _TELLING_TERMS, _CHANGING_TERMS, _SURELY_TERMS = (
     frozenset(map(stem, verbs)) - {""} for verbs in (TELLING, CHANGING, _SURELY)
 )
-_DOING_MORE = frozenset((Kind.AGENT, Kind.WORKFLOW))
-"""What may do more than its name says."""
 _JOINING = frozenset(("and", "or", "then"))
 _BEGINS = re.compile(
     r"\W*(?P<verbs>[A-Za-z]+(?:(?:,|,? and|,? or|/) ?[A-Za-z]+)*)"
@@ -48,10 +50,13 @@ _BEGINS = re.compile(
 
 
 def done_by(tool: Tool) -> int:
-    """What a tool does, by its hint, else by the verb of its name or the first words of its description."""
+    """What a tool does, by its hint, else by the verb of its name or the first words of its description; agents may do
+    either, whatever they are called."""
     if tool.annotations.read_only:
         return TELLS
-    return UNSAID if tool.kind in _DOING_MORE else _said_of(tool.name, tool.server, tool.description[:40])
+    if tool.kind is Kind.WORKFLOW:
+        return STARTS
+    return UNSAID if tool.kind is Kind.AGENT else _said_of(tool.name, tool.server, tool.description[:40])
 
 
 @lru_cache(maxsize=100_000)

@@ -4,7 +4,7 @@ import re
 
 from orchestrator.language.clauses import bare, first_word
 from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
-from orchestrator.language.modes import CHANGES, CHANGING, TAKING, TELLING, TELLS, UNSAID
+from orchestrator.language.modes import CHANGES, CHANGING, TAKING, TELLING, TELLS, TELLS_OF_A_DEED, UNSAID
 
 _REQUEST = re.compile(
     r"(?i)\b(?:(?P<may>(?:can|could) (?:we|i))|(?:can|could|would|will) (?:you|we|i)"
@@ -41,6 +41,15 @@ _MAY = re.compile(
     r"|puedes?|podrías?|pode|poderia|puoi|potresti)\b"
 )
 """What asks for an action in the form of a question."""
+
+_HOW = r"how(?:\s(?:many|much|often)|(?!\s(?:about|can|could|do|should|would)\b))"
+_OF_A_DEED = re.compile(
+    r"(?i)(?:(?:and|but|so|ok|okay|hey|hi|then)\W+)*"
+    r"(?:(?:is|are|was|were|has|have|had|did|does|do\s(?:i|we|you|they)|how\s(?:is|are))\s"
+    rf"|(?:why|who|when|where|{_HOW}|which|what)\b(?:\s[^,.;!?\n]{{1,60}}?)?\s"
+    r"(?:was|were|has|had|have|did|got|[a-z]{3,}ed)\b)"
+)
+"""Asks how something stands, or what was done: "did we cancel it?", "who deleted the bucket?"."""
 
 _LISTING = r"(?:list|listing|summary|report|overview|table|comparison|breakdown|digest|recap)\b"
 _LISTS = re.compile(
@@ -85,10 +94,17 @@ _LONGEST_DEED = 120
 
 
 def wanted(part: str) -> int:
-    """What a part of a task wants; UNSAID where it does not say, and where it says both."""
+    """What a part of a task wants, as modes have it; UNSAID where it does not say, and where it says both."""
     said = _wanted_first(part)
     others = (_of_deed(found["asked"]) for found in _THEN.finditer(part)) if said else ()
-    return UNSAID if any(other == -said for other in others) else said
+    if any(other == -said for other in others):
+        return UNSAID
+    return TELLS_OF_A_DEED if said == TELLS and asks_of_a_deed(part) else said
+
+
+def asks_of_a_deed(part: str) -> bool:
+    """Whether it asks how something stands or what was done, which is not to be done for it."""
+    return bool(_OF_A_DEED.match(part.lstrip())) and not _MAY.search(part)
 
 
 def _wanted_first(part: str) -> int:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.language.conditions import without_conditions
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.models import Match
@@ -75,8 +76,8 @@ class Binder:
 
 
 def asked_in(text: str) -> list[str]:
-    """The terms of what a part asks for, each once; of what it quotes only where it says nothing else."""
-    wanted = split_negated(text)[0]
+    """The terms of what a part asks for, each once; of what it quotes or waits for only where it says nothing else."""
+    wanted = without_conditions(split_negated(text)[0], 1)
     return list(dict.fromkeys(terms(masked(wanted)) or terms(wanted)))
 
 

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.language.clauses import asks_something, first_word
+from orchestrator.language.conditions import conditions
 from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
@@ -109,8 +110,10 @@ def cut_task(task: str) -> list[Part]:
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
-    start, joint, written = 0, "", ""
+    start, joint, written, waits = 0, "", "", list(conditions(task))
     for seam in _SEAM.finditer(masked):
+        if any(_within(seam.start(), condition, masked[start : condition[0]]) for condition in waits):
+            continue
         begins = written.strip() in ".!?;"
         if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _starts_lower(masked, seam):
             continue
@@ -120,6 +123,12 @@ def cut_task(task: str) -> list[Part]:
     if not _UNSAID.fullmatch(masked, start):
         _add(parts, task[start:], joint, written)
     return parts if parts or _UNWANTED in masked else [whole]
+
+
+def _within(place: int, condition: tuple[int, int], before: str) -> bool:
+    """Whether a seam is inside a condition, or behind one that the part begins with: it belongs to what it is of."""
+    begin, end = condition
+    return begin < place < end or (place == end and _UNSAID.fullmatch(before) is not None)
 
 
 def _joined_to_numbers(masked: str) -> str:

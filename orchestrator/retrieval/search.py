@@ -11,6 +11,7 @@ from orchestrator.confidence import (
     Calibration,
     Probabilities,
     most_by_meaning,
+    most_of_a_question,
     top_features,
 )
 from orchestrator.features import (
@@ -135,6 +136,7 @@ class Search:
         parts = found.of_clauses(heard=False)[:, mask] if found.clauses else None
         top = top_features(found.merged[mask], found.rows[mask], self._query[0], parts)
         most = most_by_meaning(found.merged[mask], found.rows[mask], found.overlap[mask], found.idle)
+        most = min(most, most_of_a_question(found.merged[mask], found.fits[mask]))
         return min(self._calibration.confidence.chance(top), most)
 
     def _sure(self, probabilities: Probabilities, rows: Rows, query: list[float]) -> float:

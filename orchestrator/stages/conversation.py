@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
+from orchestrator.language.modes import TELLING
+from orchestrator.language.wanted import asks_of_a_deed
 from orchestrator.models import Turn
 from orchestrator.text import split_words, stem
 
@@ -30,7 +32,7 @@ _OPENER = re.compile(
     r"(?:\s|(?<=[那么有はあと]))",
     re.IGNORECASE,
 )
-_ASKS = re.compile(r"\W*(where|who|when|why|how)\s+\w", re.IGNORECASE)
+_ASKS = re.compile(r"\W*(where|who|when|why|how|is|are|was|were|has|have|did|does)\s+\w", re.IGNORECASE)
 """A question about what was said ("where is it now"), which is another than the one before."""
 _DEED = re.compile(r"\b([a-z]+)\s+(?:it|them|this|that|these|those|the|both|him|her)\b", re.IGNORECASE)
 """An action by its form, whatever the verb ("kill the first one")."""
@@ -98,7 +100,7 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
     before = meant(turns[last].text, turns[:last], known)
     if not own:
         return before
-    said = _without_action(before.text) if _acts(query) else before.text
+    said = _without_action(before.text) if _acts(query) or _asks_about(query, before.text) else before.text
     return Meant(query, ((said, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
 
 
@@ -106,6 +108,11 @@ def _acts(query: str) -> bool:
     """Whether a query says what is to be done: "merge", "kill the first one"."""
     word = first_word(query)
     return may_act(word) or bool(stem(word) and (deed := _DEED.search(query)) and deed[1].lower() == word)
+
+
+def _asks_about(query: str, before: str) -> bool:
+    """Whether it asks how something stands that was to be done: "did it work?" behind "deploy the api"."""
+    return asks_of_a_deed(query) and first_word(before) not in TELLING
 
 
 def _without_action(text: str) -> str:

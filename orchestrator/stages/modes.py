@@ -3,10 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.language.modes import STARTS, TELLS_OF_A_DEED
+
 CHANGES_UNASKED, TELLS_ONLY = 0.15, 0.3
 """What is left of the odds of a tool that changes something where something was to be told, and of one that only tells
 something where it was to be changed, as that may have to be looked up first. Chosen on the development sets
 (docs/decisions.md)."""
+DOES_WHAT_IS_ASKED_OF = 0.0005
+"""What is left where it is asked how something stands or what was done: "is it merged?" merges nothing."""
 
 
 def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -14,4 +18,7 @@ def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.fl
 
     Modes as `language/modes.py` has them; [candidates], or [1] where all are of one part.
     """
-    return np.where(wanted * done < 0, np.where(wanted > 0, CHANGES_UNASKED, TELLS_ONLY), 1.0)
+    of_a_deed = wanted == TELLS_OF_A_DEED
+    differs = (wanted * done < 0) & (of_a_deed | (done != STARTS))
+    unasked = np.where(of_a_deed, DOES_WHAT_IS_ASKED_OF, CHANGES_UNASKED)
+    return np.where(differs, np.where(wanted > 0, unasked, TELLS_ONLY), 1.0)

@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import islice
 
 from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
+from orchestrator.language.conditions import without_conditions
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
-from orchestrator.language.modes import UNSAID
+from orchestrator.language.modes import TELLS, UNSAID
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_messages
 from orchestrator.language.sending import in_full
@@ -24,7 +25,8 @@ from orchestrator.variants import spelt_out
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
-"""What a word counts that only a quoted message or a URL has: "a mail saying 'cancel the call'" cancels nothing."""
+"""What a word counts that only a quoted message, a condition or a URL has: "a mail saying 'cancel the call'" cancels
+nothing, and "once 88 is merged, ..." merges nothing."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
@@ -62,7 +64,9 @@ class Understood:
     def mode(self) -> int:
         """What all clauses want: to be told something, or to have something changed; UNSAID where they differ."""
         modes = {clause.mode for clause in self.clauses}
-        return modes.pop() if len(modes) == 1 else UNSAID
+        if len(modes) == 1:
+            return modes.pop()
+        return TELLS if min(modes) > UNSAID else UNSAID
 
     @cached_property
     def told(self) -> tuple["Clause", ...]:
@@ -74,9 +78,9 @@ class Understood:
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
-        meant, and without quoted messages; acronyms and shapes with their words."""
-        parts = [_unquoted(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
-        read = (_unquoted(self.asked), *parts, *(_unquoted(text) for text, _ in self.earlier))
+        meant, and without quoted messages and conditions; acronyms and shapes with their words."""
+        parts = [_asked_itself(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
+        read = (_asked_itself(self.asked), *parts, *(_asked_itself(text) for text, _ in self.earlier))
         return [spelt_out(with_shapes(in_full(respelt(text, self.slips)))) for text in read]
 
 
@@ -122,7 +126,7 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
-    mode = wanted(respelt(parts[0] if len(parts) == 1 else asked, wrong)) if is_task else UNSAID
+    mode = _mode(respelt(parts[0] if len(parts) == 1 else asked, wrong)) if is_task else UNSAID
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode),)
     shown = dict(reversed(words))
     return Understood(
@@ -153,14 +157,18 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
-    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=wanted(meant))
+    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant))
+
+
+def _mode(text: str) -> int:
+    return wanted(without_conditions(text, 1))
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
-    where only a quoted message, a title or a URL has it."""
+    where only a quoted message, a title, a condition or a URL has it."""
     weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
-    if (said := without_urls(_unquoted(text, least))) == text:
+    if (said := without_urls(_asked_itself(text, least))) == text:
         return weighted
     asked = set(terms(said))
     return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
@@ -170,9 +178,10 @@ def _pairs(words: Sequence[tuple[str, str]], weighted: Mapping[str, float]) -> d
     return side_by_side((term for term, _ in words), weighted)
 
 
-def _unquoted(text: str, least: int = LEAST_SAID) -> str:
-    """The text without the messages and titles that it quotes, where `least` terms are left."""
-    return text if len(text) > MAX_CUT else without_messages(text, least)
+def _asked_itself(text: str, least: int = LEAST_SAID) -> str:
+    """The text without the messages and titles that it quotes and the conditions that it tells, where `least` terms
+    are left."""
+    return text if len(text) > MAX_CUT else without_conditions(without_messages(text, least), least)
 
 
 def _words(text: str) -> list[tuple[str, str]]:
