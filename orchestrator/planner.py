@@ -5,6 +5,7 @@ clause, each bound to a match that shares its words and is likely right for it; 
 `tool` stays empty).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,15 +13,16 @@ from typing import Any
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
-from orchestrator.language.conditions import conditions
+from orchestrator.language.conditions import conditions, without_conditions
 from orchestrator.language.quoted import unquoted
-from orchestrator.models import Match, Stage
-from orchestrator.planning.arguments import extract, given_for
+from orchestrator.models import Match, Stage, Tool
+from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.continuing import gives_value, lists_on
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.seams import Part, cut_task
+from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -30,6 +32,9 @@ RESULT_TOKENS = 8_000
 
 CLOSE = 0.4
 """The share of the first match's score that a second one needs to take its place."""
+
+
+_POINTS = re.compile(r"(?i)\b(?:it|its|they|them|that|this|these|those|him|his|her)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ def plan(request: PlanRequest) -> Plan:
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(request, parts)
+    if not bound:
+        return finish(request, (), ("the task tells of what was done and asks for nothing; nothing is called",))
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -70,7 +77,7 @@ def plan(request: PlanRequest) -> Plan:
 
 def _unchecked(task: str) -> tuple[str, ...]:
     """What to say of the conditions that the task tells: no step waits for one."""
-    return tuple(f"no step checks {task[start:end]!r}: it is taken as given" for start, end in conditions(task))
+    return tuple(f"no step checks {task[one.start : one.end]!r}: it is taken as given" for one in conditions(task))
 
 
 def _needed(request: PlanRequest) -> float:
@@ -98,25 +105,38 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
 
 def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
     decision, given = request.decision, request.arguments
-    if len(parts) == 1:
-        return [_whole(decision, parts[0], given)]
     binder = Binder(request)
+    if len(parts) == 1:
+        return _whole(binder, decision, parts[0], given)
     bound: list[_Bound] = []
     for part in parts:
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
+        if best is None and binder.only_tells(part.text):
+            continue
         if best is not None:
             bound.append(_Bound(part, *best, alone))
         elif alone or (part.strong and len(set(terms(part.text))) > 1):
             bound.append(_Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
         else:
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
-    bound = _merge_weak(bound)
+    told, bound = len(bound) < len(parts), _merge_weak(bound)
+    if told:
+        return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
-        return [_whole(decision, Part(unquoted(decision.query)), given)]
+        return _whole(binder, decision, Part(unquoted(decision.query)), given)
     return bound
 
 
-def _whole(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
+def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[_Bound]:
+    """The task as one step, or none where no match does what it asks for."""
+    best = _best_of_all(decision, part, given)
+    if best.match is not None and is_unasked(part.text, best.match.tool):
+        other = binder.best(part.text)
+        return [_Bound(part, *other)] if other else []
+    return [best]
+
+
+def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
     """The recommended tool; a close second only where all that it requires is in the text and the first's is not."""
     key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
     first = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
@@ -185,7 +205,7 @@ def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
 
 
 def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
-    found = extract(match.tool.input_schema, step.task, given_for(step.id, match.tool, given), nouns_of(match.tool))
+    found = _found(match.tool, step.task, given_for(step.id, match.tool, given))
     tokens = count_tokens(compact(found.values))
     return replace(
         step,
@@ -196,6 +216,18 @@ def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
         argument_tokens=tokens,
         why="; ".join([step.why, *found.notes]),
     )
+
+
+def _found(tool: Tool, task: str, given: dict[str, Any]) -> Extraction:
+    """The values that a part has for a tool; of a condition only what is missing else, where the rest points at it."""
+    rest, nouns = without_conditions(task), nouns_of(tool)
+    found = extract(tool.input_schema, rest, given, nouns)
+    if rest == task or not found.missing or not _POINTS.search(rest):
+        return found
+    whole = extract(tool.input_schema, task, given, nouns)
+    more = {name: value for name, value in whole.values.items() if name in found.missing}
+    missing = tuple(name for name in found.missing if name not in more)
+    return replace(found, values={**found.values, **more}, missing=missing)
 
 
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:

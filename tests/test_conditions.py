@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.conditions import conditions, without_conditions
+from orchestrator.language.conditions import conditions, without_asides
 from orchestrator.planner import plan
 from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
@@ -32,7 +32,7 @@ from tests.timing import seconds
     ],
 )
 def test_a_condition_stands_before_or_behind_what_is_to_be_done(task: str, condition: str) -> None:
-    assert [task[start:end] for start, end in conditions(task)] == [condition]
+    assert [task[one.start : one.end] for one in conditions(task)] == [condition]
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,16 @@ def test_what_is_asked_for_or_looked_out_for_is_none(task: str) -> None:
     assert list(conditions(task)) == []
 
 
-def test_a_condition_is_kept_where_little_else_is_said() -> None:
-    assert without_conditions("Once the PR has been approved, merge it", 2) == "Once the PR has been approved, merge it"
-    assert without_conditions("Once 88 is merged, cut a release", 2) == "cut a release"
-
-
-def test_its_words_count_half_and_not_in_the_vector() -> None:
-    task = understand("Once 88 is merged, cut a release")
-    assert (task.terms["merg"], task.terms["releas"]) == (0.5, 1)
+def test_its_words_count_little_and_what_it_is_about_half_and_neither_is_in_the_vector() -> None:
+    task = understand("Once pull request 88 is merged, cut a release")
+    assert (task.terms["merg"], task.terms["88"], task.terms["releas"]) == (0.1, 0.5, 1)
     assert task.texts == ["cut a release"]
+
+
+def test_what_somebody_is_told_counts_half() -> None:
+    task = understand("email Bo that order 12 was cancelled")
+    assert (task.terms["cancel"], task.terms["bo"]) == (0.5, 1)
+    assert without_asides("tell me that order 12 was cancelled") == "tell me that order 12 was cancelled"
 
 
 def test_it_is_no_part_of_its_own() -> None:

@@ -223,6 +223,15 @@ def test_a_long_text_costs_no_time(repeated: str) -> None:
         "which emails did I send to Bo?",
         "how are the pods doing?",
         "what did the team decide and who was there",
+        "Ana, did you merge PR 88?",
+        "Quick question: was PR 88 merged?",
+        "Good morning. Has anyone answered?",
+        "didn't we cancel order 1234?",
+        "who's deleted notes.txt?",
+        "since when is the api deployed",
+        "any PRs merged today?",
+        "did Will pause the May campaign?",
+        "was PR 88 merged so we can deploy?",
     ],
 )
 def test_who_asks_what_was_done_or_how_it_stands_asks_of_a_deed(task: str) -> None:
@@ -237,6 +246,8 @@ def test_who_asks_what_was_done_or_how_it_stands_asks_of_a_deed(task: str) -> No
         ("is there a way to merge it?", UNSAID),
         ("was the order paid, and ship it", UNSAID),
         ("how do I get started", TELLS),
+        ("the old laptop, which was broken, to the shop", UNSAID),
+        ("any chance you could merge what was reviewed?", UNSAID),
     ],
 )
 def test_who_asks_to_be_shown_it_or_to_have_it_done_does_not(task: str, mode: int) -> None:

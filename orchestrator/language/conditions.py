@@ -1,70 +1,115 @@
-"""Conditions: what a task waits for or depends on, and does not ask for: "once 88 is merged, cut a release".
+"""Asides: what a task waits for ("once 88 is merged, cut a release"), and what it has somebody told ("email Bo that 88
+is merged"). Neither asks for what it names.
 
 Only what tells how things are to be: "if you find duplicates, delete them" and "after that, ..." have no condition.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from orchestrator.language.clauses import asks_something, first_word
+from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
-from orchestrator.language.modes import TELLING
+from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
+from orchestrator.language.wanted import wanted
 from orchestrator.text import says
 
-Span = tuple[int, int]
-
+_SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
+"""Of a part of a sentence; "notes.txt" and "9:30" are within one."""
 _STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_SUBJECT = r"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s))[^,.;:!?\n]{1,80}?"
-_WHEN = r"(?:if|once|as soon as|when|whenever|the moment|after|in case|provided(?:\sthat)?)"
+_DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
+_SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){_SIGN}{{1,80}}?"
+_SURELY = r"(?:if|once|as soon as)"
+_WHEN = rf"(?:{_SURELY}|as long as|when|whenever|the moment|after|in case|provided(?:\sthat)?)"
 _CONDITION = (
-    rf"(?:only\s)?(?<!\beven\s){_WHEN}\s(?:{_SUBJECT}\s)?"
-    rf"(?:there['’]s|it['’]s|s?he['’]s|that['’]s|{_SUBJECT}\s{_STATE})\b[^,.;:!?\n]*"
+    rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:{_SUBJECT}\s)?(?:(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{_STATE}))"
+    rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{_SIGN}*?"
 )
-_CUE = re.compile(rf"(?i)\b{_WHEN}\s")
+_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|that)\s")
+_BEGINS = (
+    r"(?:\A(?:(?:hi|hey|hello|please|ok|okay)\b[^,.;:!?\n]{0,20})?\W{0,9}|[.!?;:\n]\W{0,9}|,?\s(?:and|but|then|so)\s)"
+)
 _AHEAD = re.compile(
-    rf"(?i)(?:\A\W*|[.!?;:\n]\W*|,?\s(?:and|but|then|so)\s)(?:(?:and|but|then|so|please)\s)*(?P<said>{_CONDITION}),\s*"
-    r"(?=(?P<task>[^.;!?\n]+\??))"
+    rf"(?i){_BEGINS}(?:(?:and|but|then|so|please)\s)*(?P<said>{_CONDITION})(?:,\s*|\s(?:then|[-–—])\s|:\s)"
+    r"(?=(?P<task>(?:[^.;!?\n]|[.](?=\w))+\??))"
 )
 _BEHIND = re.compile(
-    r"(?i)(?:\A\W*|[.!?;:\n]\W*|,?\s(?:and|but|then|so)\s)(?P<task>[^.;:!?\n]{3,120}?),?\s"
-    rf"(?=(?:only\s)?(?:if|once|as soon as|after)\s)(?P<said>{_CONDITION})(?=[.;!,\n]|\Z)"
+    rf"(?i){_BEGINS}(?P<task>(?:[^.;:!?\n]|[.:](?=\w)){{3,120}}?),?\s"
+    rf"(?=(?:only\s)?{_WHEN}\s)(?P<said>{_CONDITION})(?=[.;!](?!\w)|[,\n]|\Z)"
 )
 _TOLD_THEN = frozenset("alert ask confirm ensure inform let notify remind tell update verify wait warn".split())
 _WATCHED = re.compile(r"(?i)\b(?:alarm|alert|automation|filter|monitor|notification|reminder|rule|trigger|webhook)s?\b")
 """What is made to look out for the condition itself."""
+_REPORT = re.compile(
+    r"(?i)\b(?:answer|comment|email|inform|let|mail|message|notify|ping|post|reply|respond|say|send|slack|tell|text|write)\b"
+    rf"(?:\s(?!me\b|us\b){_SIGN}{{1,60}}?)?\sthat\s(?P<said>{_SIGN}{{1,80}}?\s{_STATE}\s{_SIGN}*)"
+)
 
 
-def conditions(text: str) -> Iterator[Span]:
-    """From where to where a text tells a condition, without the comma behind it; in order."""
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """From where to where a text tells a condition, and where in it begins what is to be; the end, where it says only
+    that there is something."""
+
+    start: int
+    state: int
+    end: int
+
+
+def conditions(text: str) -> Iterator[Condition]:
+    """The conditions that a text tells, without the commas behind them, in order."""
     if not _CUE.search(text):
         return
     said = masked(text)
-    found = [one.span("said") for one in _AHEAD.finditer(said) if _does(one["task"])]
-    found += [one.span("said") for one in _BEHIND.finditer(said) if _does_alone(one["task"])]
+    found = [_condition(one) for one in _AHEAD.finditer(said) if _does(one["task"])]
+    found += [_condition(one) for one in _BEHIND.finditer(said) if _does_alone(one["task"])]
     past = 0
-    for start, end in sorted(found):
-        if start >= past:
-            past = end
-            yield start, end
+    for one in sorted(found, key=lambda one: one.start):
+        if one.start >= past:
+            past = one.end
+            yield one
 
 
-def without_conditions(text: str, least: int) -> str:
-    """The text without its conditions; all of it where less than `least` terms would be left."""
+def without_asides(text: str) -> str:
+    """The text without its conditions and what it has somebody told; all of it where nothing would be left."""
+    if not _CUE.search(text):
+        return text
+    reports = [report.span("said") for report in _REPORT.finditer(masked(text))]
+    return _without(text, [*((one.start, one.end) for one in conditions(text)), *reports])
+
+
+def without_conditions(text: str) -> str:
+    """The text without its conditions alone."""
+    return _without(text, [(one.start, one.end) for one in conditions(text)])
+
+
+def without_states(text: str) -> str:
+    """The text without what its conditions say of what they are about: of "once 88 is merged" only "88" stays."""
+    return _without(text, [(one.state, one.end) for one in conditions(text)])
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     left, past = "", 0
-    for start, end in conditions(text):
-        left, past = left + text[past:start], end
+    for start, end in sorted(spans):
+        if start >= past:
+            left, past = left + text[past:start], end
     left = (left + text[past:]).strip(" ,") if past else text
-    return left if says(left, least) else text
+    return left if says(left, 1) else text
+
+
+def _condition(found: re.Match[str]) -> Condition:
+    state = max(found.start("state"), found.start("does"), found.start("did"))
+    only_there = state < 0 or found.string[found.start("said") : state].rstrip().lower().endswith("there")
+    return Condition(found.start("said"), found.end("said") if only_there else state, found.end("said"))
 
 
 def _does(task: str) -> bool:
     """Whether something is to be done; who asks to be told something may well ask about the condition."""
-    verb = first_word(task)
-    return may_act(verb) and verb not in TELLING and not asks_something(task)
+    return may_act(first_word(task)) and wanted(task) <= UNSAID
 
 
 def _does_alone(task: str) -> bool:

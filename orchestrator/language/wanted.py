@@ -43,13 +43,25 @@ _MAY = re.compile(
 """What asks for an action in the form of a question."""
 
 _HOW = r"how(?:\s(?:many|much|often)|(?!\s(?:about|can|could|do|should|would)\b))"
+_WHENEVER = r"when(?!\s(?:an?|the|my|our|your|i|we|you|s?he|it|they|that|this|possible|done|ready)\b)"
 _OF_A_DEED = re.compile(
-    r"(?i)(?:(?:and|but|so|ok|okay|hey|hi|then)\W+)*"
-    r"(?:(?:is|are|was|were|has|have|had|did|does|do\s(?:i|we|you|they)|how\s(?:is|are))\s"
-    rf"|(?:why|who|when|where|{_HOW}|which|what)\b(?:\s[^,.;!?\n]{{1,60}}?)?\s"
-    r"(?:was|were|has|had|have|did|got|[a-z]{3,}ed)\b)"
+    r"(?i)(?:\A|[.!?:\n][^\S\n]{0,2})(?:(?:(?:quick\s|one\s)?question|(?-i:[A-Z])[a-z]+)[,:]\s+)?"
+    r"(?:(?:and|but|so|ok|okay|hey|hi|hello|then|btw|also|just)\W+)*"
+    r"(?:(?:is|are|was|were|has|had|did|does|have(?=[^.!\n]*\?\s*\Z))(?:n['’]?t)?\s"
+    r"|(?:have|do)(?:n['’]?t)?\s(?:i|we|you|they)\s|am\si\s"
+    r"|how(?:['’]s|\s(?:is|are))\s|(?:who|what|where|why|when)['’]s\s(?:[^,.;!?\n]{1,40}\s)?[a-z]{3,}ed\b"
+    r"|any\s[^,.;!?\n]{1,40}\s[a-z]{3,}ed\b"
+    rf"|(?:(?:since|by|in|on|at|from|to|with|for|until)\s)?(?:why|who|whom|whose|{_WHENEVER}|where|{_HOW}|which|what)\b"
+    r"(?:\s[^,.;!?\n]{1,60}?)?\s(?:was|were|has|had|have|did|got|[a-z]{3,}ed)\b)"
 )
 """Asks how something stands, or what was done: "did we cancel it?", "who deleted the bucket?"."""
+
+_ASKED_TO = re.compile(
+    r"(?i)\b(?:can|could|would|should|shall|(?-i:will|may))\s(?:you|we|i|it|that|s?he|they|one|any\w+|some\w+)\b"
+    r"|\b(?:any (?:way|chance)|a way to|(?:it|is) (?:possible|ok|okay) to|(?:how|what) about|what if"
+    r"|why (?:not|don['’]?t)|able to|you mind)\b"
+)
+"""What asks for an action in a question about one; "was it merged so we can deploy?" does not."""
 
 _LISTING = r"(?:list|listing|summary|report|overview|table|comparison|breakdown|digest|recap)\b"
 _LISTS = re.compile(
@@ -93,6 +105,15 @@ _LONGEST_DEED = 120
 """So many characters tell what an action is; a part may be a pasted text."""
 
 
+_IF_SO = re.compile(r"(?i)(?:and\s)?if\s(?:so|not|yes|no|it\s\w+)[,:]?\s+")
+_SENTENCES = re.compile(r"[.?!\n]\s+")
+
+
+def asks_for_more(beside: str) -> bool:
+    """Whether what stands beside a question asks for a change: "if not, cancel it"."""
+    return any(wanted(_IF_SO.sub("", said.strip(), count=1)) == CHANGES for said in _SENTENCES.split(beside))
+
+
 def wanted(part: str) -> int:
     """What a part of a task wants, as modes have it; UNSAID where it does not say, and where it says both."""
     said = _wanted_first(part)
@@ -104,7 +125,7 @@ def wanted(part: str) -> int:
 
 def asks_of_a_deed(part: str) -> bool:
     """Whether it asks how something stands or what was done, which is not to be done for it."""
-    return bool(_OF_A_DEED.match(part.lstrip())) and not _MAY.search(part)
+    return bool(_OF_A_DEED.search(part.lstrip())) and not _ASKED_TO.search(part)
 
 
 def _wanted_first(part: str) -> int:
@@ -116,7 +137,8 @@ def _wanted_first(part: str) -> int:
     if request := _request(part):
         said = _of_deed(request["asked"])
         return UNSAID if said == CHANGES and (request["may"] or _SOUGHT.match(part)) else said
-    return TELLS if _ASKS.search(part) and (_SOUGHT.match(part) or not _MAY.search(part)) else UNSAID
+    asks = _ASKS.search(part) and (_SOUGHT.match(part) or not _MAY.search(part))
+    return TELLS if asks or asks_of_a_deed(part) else UNSAID
 
 
 def _request(part: str) -> re.Match[str] | None:

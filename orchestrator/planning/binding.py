@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.language.conditions import without_conditions
+from orchestrator.language.conditions import without_asides
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
+from orchestrator.language.sending import in_full
 from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
+from orchestrator.planning.unasked import is_told, is_unasked, verb_of
 from orchestrator.plans import PlanRequest
 from orchestrator.text import field_terms, fields, terms
 
@@ -35,18 +37,24 @@ class Binder:
         self._spread = Counter(term for table in self._tables for term in table)
         self._searched = [set(asked_in(text)) for text in decision.parts]
         self._given, self._needed = request.arguments, _LIKELY * request.min_confidence
+        self._task = decision.query
 
     def best(self, text: str) -> tuple[Match, str] | None:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
 
         Where routing searched for the part by itself, that is the likeliest. Else it is the one that shares the most
         telling words: rare among the matches, in the name above all. One whose required arguments all stand in the
-        part counts double.
+        part counts double. None is bound to what the part does not ask for; where it tells of that as done, only one
+        whose own verb or server it says.
         """
         asked = asked_in(text)
-        own = self.searched(text)
+        own, tells = self.searched(text), self.only_tells(text)
+        verbs = set(terms(in_full(text))) if tells else set()
         best: tuple[float, Match, str] | None = None
         for match, table in zip(self._matches, self._tables, strict=True):
+            says_it = not tells or verb_of(match.tool) in verbs or "explicit" in match.evidence
+            if self._is_unasked(text, match) or not says_it:
+                continue
             shared = shared_terms(asked, table)
             why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
             if own:
@@ -63,6 +71,19 @@ class Binder:
                 best = (worth, match, why)
         return None if best is None else best[1:]
 
+    def only_tells(self, text: str) -> bool:
+        """Whether a part tells of what one of the matches does, as done."""
+        return any(
+            is_told(text, match.tool, self._before(text)) and self._is_unasked(text, match) for match in self._matches
+        )
+
+    def _is_unasked(self, text: str, match: Match) -> bool:
+        return is_unasked(text, match.tool, self._before(text))
+
+    def _before(self, text: str) -> str:
+        """What of the task stands before a part."""
+        return self._task[: max(0, self._task.find(text))]
+
     def searched(self, text: str) -> list[int]:
         """The places in `Decision.parts` of what routing searched for by itself and this part says; and of what holds
         the rest, as "reset his key, and if that fails" does of "He can't log in. Reset his key"."""
@@ -77,7 +98,7 @@ class Binder:
 
 def asked_in(text: str) -> list[str]:
     """The terms of what a part asks for, each once; of what it quotes or waits for only where it says nothing else."""
-    wanted = without_conditions(split_negated(text)[0], 1)
+    wanted = without_asides(split_negated(text)[0])
     return list(dict.fromkeys(terms(masked(wanted)) or terms(wanted)))
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.language.clauses import asks_something, first_word
-from orchestrator.language.conditions import conditions
+from orchestrator.language.conditions import Condition, conditions
 from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
@@ -56,7 +56,7 @@ _READY = re.compile(r"[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)", re
 """The same right before "and"."""
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
-_SENTENCE = re.compile(r"[.!?;]\s+")
+_STOP = re.compile(r"[.;]\s+")
 _ORDER = re.compile(_THEN, re.IGNORECASE)
 _POLITE = re.compile(rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now)\b)[,\s]*", re.IGNORECASE)
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
@@ -112,7 +112,7 @@ def cut_task(task: str) -> list[Part]:
     parts: list[Part] = []
     start, joint, written, waits = 0, "", "", list(conditions(task))
     for seam in _SEAM.finditer(masked):
-        if any(_within(seam.start(), condition, masked[start : condition[0]]) for condition in waits):
+        if any(_within(seam.start(), condition, masked[start : condition.start]) for condition in waits):
             continue
         begins = written.strip() in ".!?;"
         if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _starts_lower(masked, seam):
@@ -125,10 +125,10 @@ def cut_task(task: str) -> list[Part]:
     return parts if parts or _UNWANTED in masked else [whole]
 
 
-def _within(place: int, condition: tuple[int, int], before: str) -> bool:
+def _within(place: int, condition: Condition, before: str) -> bool:
     """Whether a seam is inside a condition, or behind one that the part begins with: it belongs to what it is of."""
-    begin, end = condition
-    return begin < place < end or (place == end and _UNSAID.fullmatch(before) is not None)
+    at_end = place == condition.end and _UNSAID.fullmatch(before) is not None
+    return condition.start < place < condition.end or at_end
 
 
 def _joined_to_numbers(masked: str) -> str:
@@ -154,7 +154,7 @@ def _is_said_first(said: str, seam: str) -> bool:
 
 def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
     """Whether a full stop is inside a sentence ("e.g. this"): the pattern ignores case, so this looks again."""
-    return bool(_SENTENCE.fullmatch(seam.group())) and masked[seam.end() : seam.end() + 1].islower()
+    return bool(_STOP.fullmatch(seam.group())) and masked[seam.end() : seam.end() + 1].islower()
 
 
 def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:

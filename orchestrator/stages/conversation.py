@@ -72,6 +72,12 @@ _WITHDRAWN = re.compile(
     re.IGNORECASE,
 )
 """What takes a request back: nothing is to be repeated."""
+_REFUSED = re.compile(r"(?:\bnot\b|\b(?:do|does|did|is|was)n['’]?t\b|\A\W*(?:no|never)\b)", re.IGNORECASE)
+"""What says of the turn before that it was not meant."""
+_ASKS_WHAT = re.compile(
+    r"\W*(?:(?:so|and|but|ok)\W+)*(?:what|which|whose|(?:how|who|where|what)['’]s)\b(?!\s+about)", re.IGNORECASE
+)
+"""A question about what was said before that has no word of its own."""
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
 
@@ -94,13 +100,17 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
         return Meant(query)
     if not own and _AGREED.match(query.strip()) and (offer := _offer(turns[-1])):
         return Meant(offer)
-    last = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1)
-    if last < 0:
+    asked = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    if not asked or (not own and _REFUSED.search(query)):
         return Meant(query)
+    last = asked[-1]
+    if not own and len(asked) > 1 and asks_of_a_deed(turns[last].text):
+        last = asked[-2]  # "The same for 56" behind "is it paused?" means what was asked for before.
     before = meant(turns[last].text, turns[:last], known)
-    if not own:
+    if not own and not (_ASKS_WHAT.match(query) and first_word(before.text) not in TELLING):
         return before
-    said = _without_action(before.text) if _acts(query) or _asks_about(query, before.text) else before.text
+    about = _acts(query) or _asks_about(query, before.text) or not own
+    said = _without_action(before.text) if about else before.text
     return Meant(query, ((said, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
 
 

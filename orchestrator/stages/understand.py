@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 
 from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
-from orchestrator.language.conditions import without_conditions
+from orchestrator.language.conditions import without_asides, without_states
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.modes import TELLS, UNSAID
@@ -18,15 +18,17 @@ from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_mess
 from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
-from orchestrator.language.wanted import wanted
+from orchestrator.language.wanted import asks_for_more, wanted
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
 from orchestrator.variants import spelt_out
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
-"""What a word counts that only a quoted message, a condition or a URL has: "a mail saying 'cancel the call'" cancels
-nothing, and "once 88 is merged, ..." merges nothing."""
+"""What a word counts that only a quoted message, an aside or a URL has: "a mail saying 'cancel the call'" cancels
+nothing."""
+WAITED_FOR = 0.1
+"""What a word counts that only says what is to be before: "once 88 is merged, ..." merges nothing."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
@@ -78,7 +80,7 @@ class Understood:
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
-        meant, and without quoted messages and conditions; acronyms and shapes with their words."""
+        meant, and without quoted messages and asides; acronyms and shapes with their words."""
         parts = [_asked_itself(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
         read = (_asked_itself(self.asked), *parts, *(_asked_itself(text) for text, _ in self.earlier))
         return [spelt_out(with_shapes(in_full(respelt(text, self.slips)))) for text in read]
@@ -126,7 +128,7 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
-    mode = _mode(respelt(parts[0] if len(parts) == 1 else asked, wrong)) if is_task else UNSAID
+    mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode),)
     shown = dict(reversed(words))
     return Understood(
@@ -161,17 +163,29 @@ def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
 
 
 def _mode(text: str) -> int:
-    return wanted(without_conditions(text, 1))
+    return wanted(without_asides(text))
+
+
+def _mode_of_all(asked: str, part: str) -> int:
+    """The mode of a task by its one part that asks; a question beside which more is asked for has none."""
+    if len(asked) > MAX_CUT:
+        return UNSAID
+    mode = _mode(part)
+    return UNSAID if mode > UNSAID and part != asked and asks_for_more(asked.replace(part, "", 1)) else mode
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAID) -> dict[str, float]:
     """Each term's weight: the root of its count, so that a repeated word counts more, but not in full; half of that
-    where only a quoted message, a title, a condition or a URL has it."""
+    where only a quoted message, a title, an aside or a URL has it."""
     weighted = {term: count**0.5 for term, count in Counter([term for term, _ in words]).items()}
     if (said := without_urls(_asked_itself(text, least))) == text:
         return weighted
     asked = set(terms(said))
-    return {term: weight if term in asked else QUOTED * weight for term, weight in weighted.items()}
+    named = set(terms(without_states(text))) if len(text) <= MAX_CUT else weighted
+    return {
+        term: weight * (1.0 if term in asked else QUOTED if term in named else WAITED_FOR)
+        for term, weight in weighted.items()
+    }
 
 
 def _pairs(words: Sequence[tuple[str, str]], weighted: Mapping[str, float]) -> dict[Pair, float]:
@@ -179,9 +193,8 @@ def _pairs(words: Sequence[tuple[str, str]], weighted: Mapping[str, float]) -> d
 
 
 def _asked_itself(text: str, least: int = LEAST_SAID) -> str:
-    """The text without the messages and titles that it quotes and the conditions that it tells, where `least` terms
-    are left."""
-    return text if len(text) > MAX_CUT else without_conditions(without_messages(text, least), least)
+    """The text without the messages and titles that it quotes where `least` terms are left, and without its asides."""
+    return text if len(text) > MAX_CUT else without_asides(without_messages(text, least))
 
 
 def _words(text: str) -> list[tuple[str, str]]:

@@ -1,0 +1,56 @@
+"""What a part of a task tells of and does not ask for: no step carries it out, however well its tool fits.
+
+"Order 12 was cancelled, refund ch_3" cancels nothing, and neither does "which orders were cancelled?".
+"""
+
+import re
+
+from orchestrator.language.conditions import without_asides
+from orchestrator.language.everyday import ACTIONS
+from orchestrator.language.modes import CHANGES, CHANGING, UNSAID, done_by
+from orchestrator.language.wanted import wanted
+from orchestrator.models import Tool
+from orchestrator.text import spaced, stem
+
+_WORD = re.compile(r"[A-Za-z]+")
+_WISHED = re.compile(
+    r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z|(?:make sure|ensure|get|see (?:that|to))\b[^.?!;]*\Z"
+    r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b[^.?!;]*\Z"
+    r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b[^.?!;]*\Z)"
+)
+"""Before what was done that asks for it: "I want it cancelled"; but not "we have cancelled it"."""
+_DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b)[^.?!;]*\Z")
+_SENTENCE_END = re.compile(r"[.?!;\n]")
+
+
+def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
+    """Whether a part asks to be told, or tells of what a tool does as done, where that tool changes something.
+
+    before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
+    """
+    if done_by(tool) != CHANGES:
+        return False
+    return wanted(without_asides(text)) > UNSAID or is_told(text, tool, before)
+
+
+def is_told(text: str, tool: Tool, before: str = "") -> bool:
+    """Whether a part has the verb of a tool, and only as what was done."""
+    verb = verb_of(tool)
+    said = [word for word in _WORD.finditer(text) if verb and stem(word.group().lower()) == verb]
+    ahead = _SENTENCE_END.split(before)[-1]
+    return bool(said) and all(
+        word.group().lower().endswith("ed") and not _is_wished(f"{ahead} {text[: word.start()]}") for word in said
+    )
+
+
+def verb_of(tool: Tool) -> str:
+    """The stem of the verb that a tool's name begins or ends with; "" where neither changes anything."""
+    own = set(spaced(tool.server).lower().split())
+    words = [word for word in spaced(tool.name).lower().split() if word not in own] or [""]
+    if words[0] in CHANGING:
+        return stem(words[0])
+    return stem(words[-1]) if words[-1] in CHANGING & ACTIONS else ""
+
+
+def _is_wished(before: str) -> bool:
+    return bool(_WISHED.search(before)) and not _DENIED.search(before)

@@ -1,0 +1,107 @@
+"""What a task tells of as done, or asks about, is no step of its plan, however well a tool fits it."""
+
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.planner import plan
+from orchestrator.planning.unasked import is_told, is_unasked
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.router import Router
+from tests.catalogues import taking, tool
+
+CANCEL = tool("shop:cancel_order", "Cancel an order.")
+DESK = Catalogue(
+    [
+        CANCEL,
+        tool("shop:get_order", "Get an order with its state."),
+        tool("pay:refund_charge", "Refund a charge.", input_schema=taking("charge", charge="id of the charge")),
+        tool("hub:merge_pull_request", "Merge a pull request."),
+        tool("hub:create_release", "Create a release."),
+        tool("files:delete_file", "Delete a file.", input_schema=taking("path", path="path of the file")),
+        tool("files:write_file", "Write a file.", input_schema=taking("path", path="path of the file")),
+        tool("mail:send_email", "Send an email."),
+        tool(
+            "ops:scale_deployment",
+            "Scale a deployment.",
+            input_schema={"type": "object", "properties": {"replicas": {"type": "integer"}}, "required": ["replicas"]},
+        ),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order 12 was cancelled",
+        "I cancelled order 12",
+        "we have cancelled it",
+        "email Bo that order 12 was cancelled",
+        "now that the order is cancelled",
+        "order 12 must not be cancelled",
+        "make sure it doesn't get cancelled",
+    ],
+)
+def test_what_was_done_or_must_not_be_is_told(text: str) -> None:
+    assert is_told(text, CANCEL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cancel order 12",
+        "cancel it, the customer cancelled the trip",
+        "order 12 should be cancelled",
+        "get order 12 cancelled",
+        "I want order 12 cancelled",
+        "I'd like it cancelled",
+        "please have it cancelled",
+        "the order needs to be cancelled",
+        "make sure it is cancelled",
+        "refund it",
+    ],
+)
+def test_what_is_wished_is_asked_for(text: str) -> None:
+    assert not is_unasked(text, CANCEL)
+
+
+def test_a_wish_reaches_over_the_parts_of_its_sentence() -> None:
+    assert not is_told("13 cancelled", CANCEL, before="I want charge 12 refunded and ")
+    assert is_told("13 cancelled", CANCEL, before="I want charge 12 refunded. ")
+
+
+def test_what_only_tells_may_be_called_for_a_question() -> None:
+    assert not is_unasked("which orders were cancelled?", tool("shop:get_order", "Get an order with its state."))
+    assert is_unasked("which orders were cancelled?", CANCEL)
+    assert is_unasked("how do I cancel an order?", CANCEL)
+
+
+@pytest.mark.parametrize(
+    ("task", "called"),
+    [
+        ("Order 12 was cancelled. Please refund charge ch_9.", ["pay:refund_charge"]),
+        ("I deleted notes.txt. Write a file new.txt.", ["files:write_file"]),
+        ("now that pull request 88 is merged, create a release", ["hub:create_release"]),
+        ("create a release, pull request 88 is merged", ["hub:create_release"]),
+        ("email Bo that order 12 was cancelled", ["mail:send_email"]),
+        ("which files were deleted? write them to the file list.txt", ["files:write_file"]),
+        ("if order 12 is cancelled, refund the charge", ["pay:refund_charge"]),
+        ("I want order 12 cancelled and charge ch_9 refunded", ["shop:cancel_order", "pay:refund_charge"]),
+        ("Was order 12 cancelled? If not, cancel it.", ["shop:cancel_order"]),
+        ("Order 12 was cancelled", []),
+        ("pull request 88 must not be merged before Friday", []),
+    ],
+)
+async def test_a_plan_does_only_what_is_asked_for(task: str, called: list[str]) -> None:
+    made = await _planned(task)
+    assert [step.tool for step in made.steps if step.tool] == called
+    assert made.steps or "asks for nothing" in made.reasons[0] or "sure" in made.reasons[0]
+
+
+async def test_values_of_a_condition_are_not_the_request_s() -> None:
+    made = await _planned("if the deployment has 5 replicas, scale the deployment to 3")
+    assert made.steps[0].arguments == {"replicas": 3}
+
+
+async def _planned(task: str) -> Plan:
+    async with Router(DESK) as router:
+        return plan(PlanRequest(decision=await router.route(task)))
