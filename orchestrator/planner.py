@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
-from orchestrator.language.conditions import conditions, without_conditions
+from orchestrator.language.asides import conditions, without_conditions
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -65,7 +65,11 @@ def plan(request: PlanRequest) -> Plan:
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(request, parts)
     if not bound:
-        return finish(request, (), ("the task tells of what was done and asks for nothing; nothing is called",))
+        return finish(
+            request,
+            (),
+            ("the task tells of what was done, or asks about it, and asks for nothing else; nothing is called",),
+        )
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")

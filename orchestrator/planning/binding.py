@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.language.conditions import without_asides
+from orchestrator.language.asides import without_asides
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full

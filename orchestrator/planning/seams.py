@@ -8,8 +8,8 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.language.asides import Condition, conditions
 from orchestrator.language.clauses import asks_something, first_word
-from orchestrator.language.conditions import Condition, conditions
 from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered

@@ -5,7 +5,7 @@
 
 import re
 
-from orchestrator.language.conditions import without_asides
+from orchestrator.language.asides import without_asides
 from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.modes import CHANGES, CHANGING, UNSAID, done_by
 from orchestrator.language.wanted import wanted

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
+from orchestrator.language.asides import without_asides, without_states
 from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
-from orchestrator.language.conditions import without_asides, without_states
 from orchestrator.language.everyday import may_act
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.modes import TELLS, UNSAID

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.conditions import conditions, without_asides
+from orchestrator.language.asides import conditions, without_asides
 from orchestrator.planner import plan
 from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
