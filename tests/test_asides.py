@@ -10,6 +10,7 @@ from orchestrator.plans import Plan, PlanRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from tests.catalogues import tool
+from tests.decisions import decision
 from tests.timing import seconds
 
 
@@ -53,7 +54,7 @@ def test_a_condition_stands_before_or_behind_what_is_to_be_done(task: str, condi
     ],
 )
 def test_what_is_asked_for_or_looked_out_for_is_none(task: str) -> None:
-    assert list(conditions(task)) == []
+    assert conditions(task) == ()
 
 
 def test_its_words_count_little_and_what_it_is_about_half_and_neither_is_in_the_vector() -> None:
@@ -108,6 +109,13 @@ async def test_what_it_names_may_be_what_is_done_with() -> None:
 async def _planned(task: str) -> Plan:
     async with Router(HUB) as router:
         return plan(PlanRequest(decision=await router.route(task)))
+
+
+def test_a_document_tells_no_condition_and_takes_no_time() -> None:
+    pasted = "Once it is merged, cut a release. " * 3_000
+    assert conditions(pasted) == ()
+    assert without_asides(pasted) == pasted
+    assert seconds(lambda: [plan(PlanRequest(decision=decision(pasted)))]) < 1
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ Only what tells how things are to be: "if you find duplicates, delete them" and 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from orchestrator.language.clauses import first_word
+from orchestrator.language.clauses import MAX_CUT, first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
@@ -60,23 +61,24 @@ class Condition:
     end: int
 
 
-def conditions(text: str) -> Iterator[Condition]:
-    """The conditions that a text tells, without the commas behind them, in order."""
-    if not _CUE.search(text):
-        return
+@lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
+def conditions(text: str) -> tuple[Condition, ...]:
+    """The conditions that a text tells, without the commas behind them, in order; none of one too long to be a task."""
+    if len(text) > MAX_CUT or not _CUE.search(text):
+        return ()
     said = masked(text)
     found = [_condition(one) for one in _AHEAD.finditer(said) if _does(one["task"])]
     found += [_condition(one) for one in _BEHIND.finditer(said) if _does_alone(one["task"])]
-    past = 0
+    apart: list[Condition] = []
     for one in sorted(found, key=lambda one: one.start):
-        if one.start >= past:
-            past = one.end
-            yield one
+        if not apart or one.start >= apart[-1].end:
+            apart.append(one)
+    return tuple(apart)
 
 
 def without_asides(text: str) -> str:
     """The text without its conditions and what it has somebody told; all of it where nothing would be left."""
-    if not _CUE.search(text):
+    if len(text) > MAX_CUT or not _CUE.search(text):
         return text
     reports = [report.span("said") for report in _REPORT.finditer(masked(text))]
     return _without(text, [*((one.start, one.end) for one in conditions(text)), *reports])

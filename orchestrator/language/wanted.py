@@ -34,9 +34,12 @@ _ASKS = re.compile(
 """A question: not "the card, which was lost", "when you have time", "do the payroll" or "have it sent"."""
 _SOUGHT = re.compile(rf"(?i)\W*{_GREETING}(?:{_WHAT}|which|who|whose|where)\b")
 """What asks for something, whatever may be done with it: "which bills can I pay"."""
+_IN_A_QUESTION = (
+    r"any (?:way|chance)|a way to|(?:it|is) (?:possible|ok|okay) to|(?:how|what) about|what if|why (?:not|don['’]?t)"
+    r"|you able to|you mind"
+)
 _MAY = re.compile(
-    r"(?i)\b(?:can|could|would|will|should|shall|may|any (?:way|chance)|a way to|(?:it|is) (?:possible|ok|okay) to"
-    r"|(?:how|what) about|what if|why (?:not|don['’]?t)|you able to|you mind"
+    rf"(?i)\b(?:can|could|would|will|should|shall|may|{_IN_A_QUESTION}"
     r"|kannst|könnte(?:st|n)?|können|würdest|peux|pou(?:vez|rrais|rriez)"
     r"|puedes?|podrías?|pode|poderia|puoi|potresti)\b"
 )
@@ -57,9 +60,8 @@ _OF_A_DEED = re.compile(
 """Asks how something stands, or what was done: "did we cancel it?", "who deleted the bucket?"."""
 
 _ASKED_TO = re.compile(
-    r"(?i)\b(?:can|could|would|should|shall|(?-i:will|may))\s(?:you|we|i|it|that|s?he|they|one|any\w+|some\w+)\b"
-    r"|\b(?:any (?:way|chance)|a way to|(?:it|is) (?:possible|ok|okay) to|(?:how|what) about|what if"
-    r"|why (?:not|don['’]?t)|able to|you mind)\b"
+    r"(?i)\b(?:(?:can|could|would|should|shall|(?-i:will|may))\s(?:you|we|i|it|that|s?he|they|one|any\w+|some\w+)"
+    rf"|{_IN_A_QUESTION})\b"
 )
 """What asks for an action in a question about one; "was it merged so we can deploy?" does not."""
 

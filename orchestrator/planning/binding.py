@@ -74,7 +74,7 @@ class Binder:
     def only_tells(self, text: str) -> bool:
         """Whether a part tells of what one of the matches does, as done."""
         return any(
-            is_told(text, match.tool, self._before(text)) and self._is_unasked(text, match) for match in self._matches
+            self._is_unasked(text, match) and is_told(text, match.tool, self._before(text)) for match in self._matches
         )
 
     def _is_unasked(self, text: str, match: Match) -> bool:

@@ -110,7 +110,7 @@ def cut_task(task: str) -> list[Part]:
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
-    start, joint, written, waits = 0, "", "", list(conditions(task))
+    start, joint, written, waits = 0, "", "", conditions(task)
     for seam in _SEAM.finditer(masked):
         if any(_within(seam.start(), condition, masked[start : condition.start]) for condition in waits):
             continue

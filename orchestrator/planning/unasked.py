@@ -4,8 +4,10 @@
 """
 
 import re
+from functools import lru_cache
 
 from orchestrator.language.asides import without_asides
+from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.modes import CHANGES, CHANGING, UNSAID, done_by
 from orchestrator.language.wanted import wanted
@@ -28,9 +30,9 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
-    if done_by(tool) != CHANGES:
+    if done_by(tool) != CHANGES or len(text) > MAX_CUT:
         return False
-    return wanted(without_asides(text)) > UNSAID or is_told(text, tool, before)
+    return _asks_to_be_told(text) or is_told(text, tool, before)
 
 
 def is_told(text: str, tool: Tool, before: str = "") -> bool:
@@ -50,6 +52,11 @@ def verb_of(tool: Tool) -> str:
     if words[0] in CHANGING:
         return stem(words[0])
     return stem(words[-1]) if words[-1] in CHANGING & ACTIONS else ""
+
+
+@lru_cache(maxsize=32)  # Asked of each match of a Decision.
+def _asks_to_be_told(text: str) -> bool:
+    return wanted(without_asides(text)) > UNSAID
 
 
 def _is_wished(before: str) -> bool:

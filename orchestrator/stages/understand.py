@@ -181,7 +181,7 @@ def _weights(text: str, words: Sequence[tuple[str, str]], least: int = LEAST_SAI
     if (said := without_urls(_asked_itself(text, least))) == text:
         return weighted
     asked = set(terms(said))
-    named = set(terms(without_states(text))) if len(text) <= MAX_CUT else weighted
+    named = set(terms(without_states(text)))
     return {
         term: weight * (1.0 if term in asked else QUOTED if term in named else WAITED_FOR)
         for term, weight in weighted.items()
