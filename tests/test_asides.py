@@ -69,6 +69,14 @@ def test_what_somebody_is_told_counts_half() -> None:
     assert without_asides("tell me that order 12 was cancelled") == "tell me that order 12 was cancelled"
 
 
+def test_what_somebody_is_reminded_of_counts_a_tenth() -> None:
+    for text in ("remind Bo on Friday to merge 88", "set a reminder to merge 88", "add a reminder for me to merge 88"):
+        task = understand(text)
+        assert task.terms["merg"] == 0.1
+        assert "merge" not in task.texts[0]
+    assert without_asides("remind me what we agreed on") == "remind me what we agreed on"
+
+
 def test_it_is_no_part_of_its_own() -> None:
     parts = [part.text for part in cut_task("Check PR 12, and once it is merged, cut a release and tell Bo")]
     assert parts == ["Check PR 12", "once it is merged, cut a release", "tell Bo"]

@@ -211,6 +211,12 @@ def test_a_request_that_is_taken_back_is_not_repeated(said: str) -> None:
     assert meant(said, [Turn(role="user", text="refund the charge ch_3PqX")]).text == said
 
 
+def test_what_is_done_already_is_not_repeated() -> None:
+    assert (
+        meant("I already did that", [Turn(role="user", text="refund the charge ch_3PqX")]).text == "I already did that"
+    )
+
+
 async def test_thanks_call_nothing_and_keep_the_offer(router: Router) -> None:
     first = await router.route(PULLS)
     thanks = await router.route("thanks a lot!", conversation=[first.turn()])

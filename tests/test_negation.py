@@ -15,7 +15,7 @@ def without_negated(text: str) -> str:
     [
         ("don't delete anything, only list the s3 objects", "only list the s3 objects"),
         ("List the issues. Do not create a new issue.", "List the issues. ."),
-        ("please do not restart the pod, just show its logs", "just show its logs"),
+        ("please do not restart the pod, just show its logs", "the pod, just show its logs"),
         ("delete nothing, just list the events", "just list the events"),
         ("never delete files; archive what is old", "archive what is old"),
         ("don't use slack, send an email to Ana", "send an email to Ana"),
@@ -41,6 +41,11 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("no no don't restart it, show the logs", "no no , show the logs"),
         ("no need to commit, just show the diff", "just show the diff"),
         ("avoid sending emails; create a ticket", "create a ticket"),
+        ("wait before merging 88, show the diff", "show the diff"),
+        ("hold off on the release, close the tickets", "close the tickets"),
+        ("don't deploy the api until the tests pass, list the pods", "list the pods"),
+        ("Refund ch_9. If the build fails, don't deploy the api.", "Refund ch_9. ."),
+        ("If it is declined, don't retry it, email Bo", "If it is declined, , email Bo"),
         ("don't bother emailing, just call Bob", "just call Bob"),
         ("don't bother creating a ticket, close the old one", "ticket, close the old one"),
         ("deactivate the user. No email necessary.", "deactivate the user. ."),
@@ -65,11 +70,13 @@ def test_a_forbidden_action_is_known_in_its_many_forms(text: str, asked: str) ->
     ("text", "asked"),
     [
         ("scale the deployment without restarting pods and send me a list", "scale the deployment and send me a list"),
-        ("don't restart the pod and send me its logs", "and send me its logs"),
-        ("don't stop and delete the pod, show its logs", "show its logs"),
+        ("don't restart the pod and send me its logs", "the pod and send me its logs"),
+        ("don't stop and delete the pod, show its logs", "the pod, show its logs"),
         ("do not stop until you have crawled www.example.com", "until you have crawled www.example.com"),
         ("don't open www.example.com, search the docs", "search the docs"),
         ("print the plan without applying it (dry-run)", "print the plan (dry-run)"),
+        ("don't stop the pod, show me its logs", "the pod, show me its logs"),
+        ("hold off on cancelling order 12, show me its status", "order 12, show me its status"),
     ],
 )
 def test_what_is_wanted_behind_a_forbidden_action_stays(text: str, asked: str) -> None:

@@ -39,6 +39,11 @@ DESK = Catalogue(
         "now that the order is cancelled",
         "order 12 must not be cancelled",
         "make sure it doesn't get cancelled",
+        "I'm thinking about cancelling order 12",
+        "we are considering cancelling it",
+        "nobody should cancel order 12",
+        "don't let anyone cancel it",
+        "remind me to cancel order 12",
     ],
 )
 def test_what_was_done_or_must_not_be_is_told(text: str) -> None:
@@ -88,13 +93,16 @@ def test_what_only_tells_may_be_called_for_a_question() -> None:
         ("I want order 12 cancelled and charge ch_9 refunded", ["shop:cancel_order", "pay:refund_charge"]),
         ("Was order 12 cancelled? If not, cancel it.", ["shop:cancel_order"]),
         ("Order 12 was cancelled", []),
+        ("I sent the email to Bo, now refund the charge", ["pay:refund_charge"]),
+        ("once you're done, email Bo", ["mail:send_email"]),
+        ("should I cancel order 12?", []),
         ("pull request 88 must not be merged before Friday", []),
     ],
 )
 async def test_a_plan_does_only_what_is_asked_for(task: str, called: list[str]) -> None:
     made = await _planned(task)
     assert [step.tool for step in made.steps if step.tool] == called
-    assert made.steps or "asks for nothing else" in made.reasons[0]
+    assert made.steps or "nothing is called" in made.reasons[0]
 
 
 async def test_values_of_a_condition_are_not_the_request_s() -> None:

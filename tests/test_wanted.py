@@ -232,6 +232,9 @@ def test_a_long_text_costs_no_time(repeated: str) -> None:
         "any PRs merged today?",
         "did Will pause the May campaign?",
         "was PR 88 merged so we can deploy?",
+        "should I cancel order 12?",
+        "so should we move it to Friday?",
+        "what happens if I cancel my plan?",
     ],
 )
 def test_who_asks_what_was_done_or_how_it_stands_asks_of_a_deed(task: str) -> None:

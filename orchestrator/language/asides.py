@@ -1,5 +1,5 @@
 """Asides: what a task waits for ("once 88 is merged, cut a release"), and what it has somebody told ("email Bo that 88
-is merged"). Neither asks for what it names.
+is merged") or reminded of ("remind me to merge 88"). None of them asks for what it names.
 
 Only what tells how things are to be: "if you find duplicates, delete them" and "after that, ..." have no condition.
 """
@@ -30,7 +30,7 @@ _CONDITION = (
     rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:{_SUBJECT}\s)?(?:(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{_STATE}))"
     rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{_SIGN}*?"
 )
-_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|that)\s")
+_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|that|remind\w*)\s")
 _BEGINS = (
     r"(?:\A(?:(?:hi|hey|hello|please|ok|okay)\b[^,.;:!?\n]{0,20})?\W{0,9}|[.!?;:\n]\W{0,9}|,?\s(?:and|but|then|so)\s)"
 )
@@ -48,6 +48,7 @@ _WATCHED = re.compile(r"(?i)\b(?:alarm|alert|automation|filter|monitor|notificat
 _REPORT = re.compile(
     r"(?i)\b(?:answer|comment|email|inform|let|mail|message|notify|ping|post|reply|respond|say|send|slack|tell|text|write)\b"
     rf"(?:\s(?!me\b|us\b){_SIGN}{{1,60}}?)?\sthat\s(?P<said>{_SIGN}{{1,80}}?\s{_STATE}\s{_SIGN}*)"
+    rf"|\b(?:remind\s{_SIGN}{{1,40}}?|reminder\s(?:{_SIGN}{{1,40}}?\s)?)\bto\s(?P<reminded>[a-z]{_SIGN}*)"
 )
 
 
@@ -78,10 +79,17 @@ def conditions(text: str) -> tuple[Condition, ...]:
 
 def without_asides(text: str) -> str:
     """The text without its conditions and what it has somebody told; all of it where nothing would be left."""
-    if len(text) > MAX_CUT or not _CUE.search(text):
-        return text
-    reports = [report.span("said") for report in _REPORT.finditer(masked(text))]
-    return _without(text, [*((one.start, one.end) for one in conditions(text)), *reports])
+    return _without(text, asides(text))
+
+
+def asides(text: str) -> list[tuple[int, int]]:
+    """From where to where a text tells a condition or has something told, in no order."""
+    reports = [report.span(report.lastgroup or 0) for report in _reports(text)]
+    return [*((one.start, one.end) for one in conditions(text)), *reports]
+
+
+def _reports(text: str) -> list[re.Match[str]]:
+    return [] if len(text) > MAX_CUT or not _CUE.search(text) else list(_REPORT.finditer(masked(text)))
 
 
 def without_conditions(text: str) -> str:
@@ -90,8 +98,10 @@ def without_conditions(text: str) -> str:
 
 
 def without_states(text: str) -> str:
-    """The text without what its conditions say of what they are about: of "once 88 is merged" only "88" stays."""
-    return _without(text, [(one.state, one.end) for one in conditions(text)])
+    """The text without what its conditions say of what they are about: of "once 88 is merged" only "88" stays. And
+    without what somebody is reminded of."""
+    reminded = [found.span("reminded") for found in _reports(text) if found["reminded"]]
+    return _without(text, [*((one.state, one.end) for one in conditions(text)), *reminded])
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:

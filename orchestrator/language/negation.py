@@ -14,7 +14,8 @@ from orchestrator.language.quoted import masked, unquoted
 from orchestrator.text import says
 
 _CUES = tuple(
-    "n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from,forget about ".split(",")
+    "n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from,forget about"
+    ",hold off,keep from,wait before".split(",")
 )
 _NOT = (
     r"(?:you\s+)?(?:don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
@@ -29,7 +30,8 @@ _HEAD = re.compile(
     rf"(?:(?:{_NOT})\s+(?!bother\b|let\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
     r"(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
-    r"|(?:avoid|refrain from|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
+    r"|(?:avoid|refrain from|keep from|wait before|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
+    r"|(?P<off>hold off)(?:\s(?:on|with)(?:\s[a-z]+ing)?)?"
     r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing))\b"
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
@@ -38,6 +40,17 @@ _OPENING = re.compile(
     r"(?:(?:please|and|but|then|also|so|just|no|ok|okay)\s+)*\Z"
 )
 _JOINED = re.compile(r"(?i)(?:\s+(?:and|but|then))* *\Z")
+_WAITS = re.compile(
+    r"(?i)(?:\A|[.;!?\n])\W*(?:(?:and|but|so|please)\s)?"
+    r"(?P<said>(?:if|unless|in case|(?:when|once|while)(?!\s(?:is|are|was|were|do|does|did|will|can|should)\b))"
+    r"\s[^,.;:!?\n]{1,80},\s*(?:(?:then|please)\s+)?)\Z"
+)
+"""What an order waits for, right before it: "if the build fails, don't deploy" asks for nothing where it does not."""
+_GOES_ON = re.compile(r"(?i)(?:cease|end|finish|pause|quit|rest|stop)\b")
+"""Not to be done until something is, which is to be done then: "don't stop until you have found it"."""
+_ENDS = re.compile(r"\s*(?:[.;!\n]|\Z)")
+_UNTIL = re.compile(r"(?i)\s(?:until|till|unless)\s[^,.;:!?\n]*")
+"""Behind an action when it may be done after all, which is not asked for either: "until the tests pass"."""
 _MARK = re.compile(r"[,.;:!?\n]")
 _RELATIVE = re.compile(rf"(?i)\b(?:{RELATING})\b")
 _ASKS_WHICH = re.compile(
@@ -52,7 +65,7 @@ _DENIED = re.compile(r"(?i)n['’]t\b|\b(?:not|cannot|never)\b")
 _DETERMINED = re.compile(
     r"(?i)\s(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|any|anyone|anybody|it|them|him|me|us|to)\b"
 )
-_BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:it|them)\b|(?P<kind>ones?)(?=[,.;:!?]|\sand\b|$))")
+_BACK = re.compile(r"(?i)[^\n]{0,80}?\b(?:(?:its?|them|their)\b|(?P<kind>ones?)(?=[,.;:!?]|\sand\b|$))")
 """What means a thing said before, or another of its kind."""
 _MADE = re.compile(r"(?i)\san?(?:\snew)?\b")
 """Before what an action makes anew ("an issue"): that is not there to be meant."""
@@ -97,8 +110,12 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
-            past = end_of_part(said, head.end())
-            found.append(((head.start(), past), _before_what_stays(head, past) or past))
+            end = end_of_part(said, head.end())
+            stays, until = _before_what_stays(head, end), _UNTIL.match(said, end)
+            end = until.end() if until and not _GOES_ON.match(head["action"] or "") else end
+            waits = _WAITS.search(said, past, head.start()) if _ENDS.match(said, end) else None
+            found.append(((waits.start("said") if waits else head.start(), end), stays or end))
+            past = end
     past = 0
     for span, stays in sorted(found):
         if span[0] >= past:
@@ -111,6 +128,8 @@ def _forbids(head: re.Match[str]) -> bool:
     if without := head["without"]:
         denied = not head["instead"] and _DENIED.search(_part_before(head))
         return _is_action(without, head) and not denied
+    if head["off"]:
+        return _commands(head)
     if avoided := head["avoided"]:
         return _is_action(avoided, head) and _commands(head)
     verb = head["action"] or head["idle"]

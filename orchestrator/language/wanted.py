@@ -54,11 +54,14 @@ _OF_A_DEED = re.compile(
     r"|(?:have|do)(?:n['’]?t)?\s(?:i|we|you|they)\s|am\si\s"
     r"|how(?:['’]s|\s(?:is|are))\s|(?:who|what|where|why|when)['’]s\s(?:[^,.;!?\n]{1,40}\s)?[a-z]{3,}ed\b"
     r"|any\s[^,.;!?\n]{1,40}\s[a-z]{3,}ed\b"
+    r"|what\s(?:happens|will happen|would happen)\s(?:if|when)\b"
     rf"|(?:(?:since|by|in|on|at|from|to|with|for|until)\s)?(?:why|who|whom|whose|{_WHENEVER}|where|{_HOW}|which|what)\b"
     r"(?:\s[^,.;!?\n]{1,60}?)?\s(?:was|were|has|had|have|did|got|[a-z]{3,}ed)\b)"
 )
 """Asks how something stands, or what was done: "did we cancel it?", "who deleted the bucket?"."""
 
+_ADVICE = re.compile(rf"(?i)\W*{_GREETING}should\s(?:i|we)\b")
+"""Asks whether to do something: who asks wants to be told first."""
 _ASKED_TO = re.compile(
     r"(?i)\b(?:(?:can|could|would|should|shall|(?-i:will|may))\s(?:you|we|i|it|that|s?he|they|one|any\w+|some\w+)"
     rf"|{_IN_A_QUESTION})\b"
@@ -126,7 +129,9 @@ def wanted(part: str) -> int:
 
 
 def asks_of_a_deed(part: str) -> bool:
-    """Whether it asks how something stands or what was done, which is not to be done for it."""
+    """Whether it asks how something stands, what was done or whether to do it, which is not to be done for it."""
+    if _ADVICE.match(part):
+        return True
     return bool(_OF_A_DEED.search(part.lstrip())) and not _ASKED_TO.search(part)
 
 

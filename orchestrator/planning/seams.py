@@ -35,8 +35,12 @@ _SEAM = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<=\S)[^\S\n]+(?=(?P<number>\d{1,2}[.)])\s)")
-_UNSAID = re.compile(r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b)*", re.IGNORECASE)
-"""What stands besides in a part that only forbids."""
+_UNSAID = re.compile(
+    r"(?:[\s\0,.;:!?()*•-]|\d[.)]|\b(?:and|but|then|please|so|just)\b"
+    r"|\b(?:once|when|after) (?:you(?:['’]re| are)|(?:that|this|it)(?:['’]s| is)) (?:done|finished|ready)\b)*",
+    re.IGNORECASE,
+)
+"""What stands besides in a part that only forbids, and in one that only says when."""
 _LACKING = re.compile(r"no\s+(?!need\b)[\w-]+(?:\s[\w-]+)?[.!]?", re.IGNORECASE)
 """A part that only says what the part before lacks: "find contacts - no email"."""
 _AT_HAND = re.compile(
@@ -45,7 +49,12 @@ _AT_HAND = re.compile(
     re.IGNORECASE,
 )
 """What a sentence begins with that belongs to the part behind it: what is missing or at hand."""
+_DID = (
+    r"(?:i|we|you|he|she|they)(?:['’]ve|\s(?:have|has|already|just))*\s(?:bought|broke|brought|built|did|forgot|found|gave"
+    r"|got|held|kept|left|lost|made|met|paid|put|ran|saw|sent|set|shut|sold|spoke|told|took|went)\b[^,.;!?\n]*"
+)
 _TOLD = re.compile(
+    rf"{_DID}|"
     r"(?:(?!\b(?:want|would|could|please)\b|\s(?:who|which|that|what|why|whether|if|how|where)\b)[^,.;!?\n])*"
     r"(?:n['’]t|\b(?:not|wrote|writes|said|says))\b(?!\s(?:forget|hesitate)\b)[^,.;!?\n]*",
     re.IGNORECASE,

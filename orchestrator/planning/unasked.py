@@ -6,13 +6,13 @@
 import re
 from functools import lru_cache
 
-from orchestrator.language.asides import without_asides
+from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.modes import CHANGES, CHANGING, UNSAID, done_by
 from orchestrator.language.wanted import wanted
 from orchestrator.models import Tool
-from orchestrator.text import spaced, stem
+from orchestrator.text import spaced, stem, terms
 
 _WORD = re.compile(r"[A-Za-z]+")
 _WISHED = re.compile(
@@ -22,6 +22,14 @@ _WISHED = re.compile(
 )
 """Before what was done that asks for it: "I want it cancelled"; but not "we have cancelled it"."""
 _DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b)[^.?!;]*\Z")
+_CONSIDERED = re.compile(
+    r"(?i)\b(?:consider\w*|(?:think|thought|wonder|talk|worr)\w*\s(?:about|of)|planning\s(?:on|of)|wait\w*\s(?:on|for))\s(?:\w+\s)?\Z"
+)
+"""Before a deed that is only thought of: "I'm thinking about cancelling it"."""
+_BARRED = re.compile(
+    r"(?i)(?:\b(?:nobody|no one)\s(?:should|may|must|can|is (?:allowed )?to)|(?:\bnot|n['’]t)\slet\s\w+)\s(?:\w+\s)?\Z"
+)
+"""Before what nobody is to do: "don't let anyone merge it" may ask to protect it, and surely not to merge it."""
 _SENTENCE_END = re.compile(r"[.?!;\n]")
 
 
@@ -36,12 +44,18 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
 
 
 def is_told(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a part has the verb of a tool, and only as what was done."""
+    """Whether a part has the verb of a tool, and only as what was done, is thought of, or somebody is reminded of."""
     verb = verb_of(tool)
     said = [word for word in _WORD.finditer(text) if verb and stem(word.group().lower()) == verb]
+    if not said:
+        return False
     ahead = _SENTENCE_END.split(before)[-1]
-    return bool(said) and all(
-        word.group().lower().endswith("ed") and not _is_wished(f"{ahead} {text[: word.start()]}") for word in said
+    named = set(terms(spaced(tool.name)))
+    beside = [(start, end) for start, end in asides(text) if named <= set(terms(text[start:end]))]
+    return all(
+        any(start <= word.start() < end for start, end in beside)
+        or _is_only_named(word.group().lower(), f"{ahead} {text[: word.start()]}")
+        for word in said
     )
 
 
@@ -57,6 +71,13 @@ def verb_of(tool: Tool) -> str:
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.
 def _asks_to_be_told(text: str) -> bool:
     return wanted(without_asides(text)) > UNSAID
+
+
+def _is_only_named(verb: str, before: str) -> bool:
+    """Whether what a tool does is named by its verb as done or as thought of, and not wished."""
+    if verb.endswith("ed"):
+        return not _is_wished(before)
+    return bool(_CONSIDERED.search(before) if verb.endswith("ing") else _BARRED.search(before))
 
 
 def _is_wished(before: str) -> bool:

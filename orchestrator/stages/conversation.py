@@ -55,9 +55,10 @@ _NO_NOUN = frozenset("two three four five back along instead soon later today to
 """Content words behind "this" or "those" that are not what it points at ("send that tomorrow", "cancel those two")."""
 _DETERMINED = re.compile(r"\b(?:this|that|these|those)\s+(\w+)", re.IGNORECASE)
 _PARTICLES = frozenset(
-    """please well do does go ahead make sure ok okay yes now what about how und oder fur das der die den dem ein eine
-    einen im auf mit von zu bitte el la los las un una en de del para por con y o al le les des du au aux pour dans sur
-    avec et ou il lo gli per di da e os as no na em do das dos com qu que в на для и а но с по tal puis dann""".split()
+    """please well do does go ahead already done make sure ok okay yes now what about how und oder fur das der die den
+    dem ein eine einen im auf mit von zu bitte el la los las un una en de del para por con y o al le les des du au
+    aux pour dans sur avec et ou il lo gli per di da e os as no na em do das dos com qu que в на для и а но с по tal
+    puis dann""".split()
 )
 _NOT_OWN = _SAME | _POINTING | _PARTICLES
 _SAME_UNSPACED = re.compile("同样|一样|再来|也|另一|同じ|別の|もう一度|もうひとつ")
@@ -72,7 +73,7 @@ _WITHDRAWN = re.compile(
     re.IGNORECASE,
 )
 """What takes a request back: nothing is to be repeated."""
-_REFUSED = re.compile(r"(?:\bnot\b|\b(?:do|does|did|is|was)n['’]?t\b|\A\W*(?:no|never)\b)", re.IGNORECASE)
+_REFUSED = re.compile(r"(?:\b(?:not|already)\b|\b(?:do|does|did|is|was)n['’]?t\b|\A\W*(?:no|never)\b)", re.IGNORECASE)
 """What says of the turn before that it was not meant."""
 _ASKS_WHAT = re.compile(
     r"\W*(?:(?:so|and|but|ok)\W+)*(?:what|which|whose|(?:how|who|where|what)['’]s)\b(?!\s+about)", re.IGNORECASE

@@ -28,7 +28,8 @@ QUOTED = 0.5
 """What a word counts that only a quoted message, an aside or a URL has: "a mail saying 'cancel the call'" cancels
 nothing."""
 WAITED_FOR = 0.1
-"""What a word counts that only says what is to be before: "once 88 is merged, ..." merges nothing."""
+"""What a word counts that only says what is to be before, or what somebody is reminded of: "once 88 is merged, ..."
+merges nothing."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
