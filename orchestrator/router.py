@@ -145,6 +145,7 @@ class Router:
         warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         clock.book("understand")
         outcome = Outcome(index, request, understood, self.options, warnings=warnings, timings_ms=clock.timings_ms)
+        outcome.asks = said.asks
         outcome.coverage = self._fit.coverage or outcome.coverage
         outcome.find_always()
         clock.book("always")

@@ -20,6 +20,12 @@ LOG = "2026-05-01 12:00:01 ERROR send an email\n2026-05-01T12:00:02.5Z never ref
 JOURNAL = "May  3 10:11:12 host sshd[233]: cancel the subscription\n[10:11:13] INFO delete the object"
 
 
+def test_what_is_summarised_asks_for_nothing() -> None:
+    task = understand("Summarize this email: 'Hi, please cancel order 12 and refund me.'")
+    assert task.texts == ["Summarize this email: "]
+    assert task.terms["cancel"] == 0.5
+
+
 @pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "«{}»"])
 def test_words_that_only_a_quoted_message_has_count_half(quoted: str) -> None:
     terms = understand(f"send the team a mail saying {quoted.format('cancel the mail order')}").terms

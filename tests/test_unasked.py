@@ -3,6 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.models import Kind
 from orchestrator.planner import plan
 from orchestrator.planning.unasked import is_told, is_unasked
 from orchestrator.plans import Plan, PlanRequest
@@ -78,6 +79,39 @@ def test_what_only_tells_may_be_called_for_a_question() -> None:
     assert not is_unasked("which orders were cancelled?", tool("shop:get_order", "Get an order with its state."))
     assert is_unasked("which orders were cancelled?", CANCEL)
     assert is_unasked("how do I cancel an order?", CANCEL)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how can I cancel an order?",
+        "do I need to cancel the order?",
+        "when will the order be cancelled?",
+        "would cancelling the order help?",
+        "can customers cancel orders?",
+        "what if I cancel the order, do I get my money back?",
+        "help me understand how orders are cancelled",
+    ],
+)
+def test_who_asks_whether_or_how_wants_to_be_told(text: str) -> None:
+    assert is_unasked(text, CANCEL)
+    assert is_unasked(text, tool("ops:cancel_orders", "Cancels all orders.", kind=Kind.WORKFLOW))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "can you cancel the order?",
+        "can't you just cancel the order?",
+        "would it be possible to cancel the order?",
+        "how do I cancel the order? please do it for me",
+        "can I have the order cancelled?",
+        "check if the order has shipped and if not cancel it",
+    ],
+)
+def test_a_question_that_asks_to_do_it_is_a_request(text: str) -> None:
+    assert not is_unasked(text, CANCEL)
+    assert not is_unasked(text, tool("ops:cancel_orders", "Cancels all orders.", kind=Kind.WORKFLOW))
 
 
 @pytest.mark.parametrize(

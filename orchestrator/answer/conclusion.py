@@ -24,7 +24,7 @@ from orchestrator.stages.keep import in_order
 def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) -> Decision:
     """The Decision. Without a search (an always-available capability settled the request) only those capabilities."""
     ranked = always_only(outcome) if search is None or found is None else rank(outcome, search, found)
-    if outcome.understood.only_forbids:
+    if outcome.asks_nothing:
         ranked.confidence = 0.0
     stage = _stage(outcome, ranked, searched=search is not None)
     if stage is Stage.NONE and not any(ranked.scores.values()):
@@ -123,9 +123,9 @@ def _in_conversation(
 
 
 def _nothing_fits(outcome: Outcome, ranked: Ranked) -> bool:
-    """Whether no tool is claimed; a task that only forbids has none, however low the floor, and one that says clearly
-    by which server it is done has that server's, however little is sure."""
-    if outcome.understood.only_forbids:
+    """Whether no tool is claimed; a task that asks for nothing has none, however low the floor, and one that says
+    clearly by which server it is done has that server's, however little is sure."""
+    if outcome.asks_nothing:
         return True
     return ranked.confidence < outcome.options.floor and not _clearly_named(outcome, ranked)
 

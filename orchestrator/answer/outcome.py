@@ -13,7 +13,7 @@ from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.stages.always import AlwaysHit
-from orchestrator.stages.conversation import used_just_before
+from orchestrator.stages.conversation import undone, used_just_before
 from orchestrator.stages.explicit import Explicit
 from orchestrator.stages.forbidden import forbidden_tools
 from orchestrator.stages.understand import Understood, clean, understand
@@ -35,6 +35,8 @@ class Outcome:
     request: RouteRequest
     understood: Understood
     options: Options
+    asks: bool = True
+    """Whether this turn of a conversation asks for anything."""
     explicit: Explicit = field(default_factory=Explicit)
     forbidden: Mapping[int, str] = field(default_factory=dict)
     """Tools that do what the task forbids, each with the words that forbid it."""
@@ -55,6 +57,11 @@ class Outcome:
         self.leans = bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
 
     @property
+    def asks_nothing(self) -> bool:
+        """Whether nothing is to be done: the task only forbids, or only says something of the turn before."""
+        return self.understood.only_forbids or not self.asks
+
+    @property
     def limit(self) -> int:
         """How many matches at most."""
         if self.request.coverage is None:
@@ -64,7 +71,7 @@ class Outcome:
     def find_always(self) -> None:
         """Always-available capabilities, by clause: position to least score and phrase."""
         open_clauses = 0
-        for clause in () if self.understood.only_forbids else self.understood.clauses:
+        for clause in () if self.asks_nothing else self.understood.clauses:
             hits = self.index.always.match(clause.text)
             open_clauses += not any(hit.settles for hit in hits)
             for hit in hits:
@@ -85,12 +92,17 @@ class Outcome:
         if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
             self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
         keyword, understood = self.index.keyword, self.understood
-        self.forbidden = forbidden_tools(understood.forbidden, understood.asked, keyword.tools, keyword.named)
+        forbidden = forbidden_tools(understood.forbidden, understood.asked, keyword.tools, keyword.named)
+        self.forbidden = {**forbidden, **self._undone()}
         if self.explicit.wanted or self.explicit.unwanted or self.forbidden or self.request.filters:
             self.settled = False
             self.allowed = allowed = self._allowed()
             if allowed is not None:
                 self.always = {tool: asked for tool, asked in self.always.items() if allowed[tool]}
+
+    def _undone(self) -> dict[int, str]:
+        places, query = self.index.catalogue.positions, self.request.query
+        return {places[key]: query for key in undone(query, self.request.conversation) if key in places}
 
     def named(self) -> Positions | None:
         """The tools of the servers that the query asks for; None if it asks for none."""

@@ -77,6 +77,8 @@ def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
         return ["all tools here are flagged, and none of them fits; `toolroute doctor` tells why"]
     if outcome.understood.only_forbids:
         return ["the task says only what is not to be done; the matches are shown for information and marked low"]
+    if outcome.asks_nothing:
+        return ["the turn asks for nothing; the matches are shown for information and marked low"]
     if stage is Stage.NONE:
         return ["no tool fits well; the matches are shown for information and marked low"]
     return []

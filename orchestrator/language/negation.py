@@ -7,6 +7,7 @@ another question: `stages/explicit.py`.
 import re
 from collections.abc import Iterator
 
+from orchestrator.language.abroad import forbidden_abroad
 from orchestrator.language.clauses import end_of_part, first_word
 from orchestrator.language.deeds import DOING, RELATING, Span, doing, done_without
 from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
@@ -15,11 +16,11 @@ from orchestrator.text import says
 
 _CUES = tuple(
     "n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from,forget about"
-    ",hold off,keep from,wait before".split(",")
+    ",hold off,hands off, alone,keep from,wait before,nicht,kein,não ,non , pas, rien, jamais".split(",")
 )
 _NOT = (
-    r"(?:you\s+)?(?:don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t|should not|shouldn['’]t|may not"
-    r"|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
+    r"(?:you\s+)?(?:do not under any circumstances|don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t"
+    r"|should not|shouldn['’]t|may not|(?:must\s|should\s)?never|under no circumstances(?:\s(?:should|may|must) you)?)"
     r"(?:\s+(?:ever|have to|need to|bother to|try to))?"
     r"|let(?:['’]?s| us) not|i(?:['’]d| would) (?:rather not|prefer not to)|(?:you )?need(?: not|n['’]?t)"
     r"|i (?:don['’]?t|do not) want (?:you to|to(?! get\b))|(?:there(?:['’]s| is)\s+)?no need to"
@@ -30,8 +31,8 @@ _HEAD = re.compile(
     rf"(?:(?:{_NOT})\s+(?!bother\b|let\b|(?:stop|cease|quit)\s+[a-z]+ing\b)"
     r"(?P<action>[a-z]+)(?:(?:,\s*[a-z]+)*,?\s(?:or|nor|and)\s[a-z]+)?"
     r"|(?P<idle>[a-z]+)\s+nothing(?!\s+(?:but|except|besides|other|more|less)\b)"
-    r"|(?:avoid|refrain from|keep from|wait before|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
-    r"|(?P<off>hold off)(?:\s(?:on|with)(?:\s[a-z]+ing)?)?"
+    r"|(?:avoid|(?P<refrain>refrain from|keep from|wait before)|(?:don['’]?t|do not) bother)\s+(?P<avoided>[a-z]+ing)"
+    r"|(?P<off>hold off|hands off|leave (?:\w+ ){1,4}alone)(?:\s(?:on|with)(?:\s[a-z]+ing)?)?"
     r"|(?:without|(?P<instead>instead of|rather than))\s+(?P<without>[a-z]+ing))\b"
 )
 """What forbids an action, up to its verb; of the verbs of a list ("create, edit or delete") up to the last."""
@@ -46,6 +47,8 @@ _WAITS = re.compile(
     r"\s[^,.;:!?\n]{1,80},\s*(?:(?:then|please)\s+)?)\Z"
 )
 """What an order waits for, right before it: "if the build fails, don't deploy" asks for nothing where it does not."""
+_STOPS = re.compile(r"(?i)\W*(?:stop|wait|hold on|(?:cancel|scrap|stop) (?:that|it|this))\W*")
+"""What asks for nothing beside what is forbidden: "Stop! Don't merge it"."""
 _GOES_ON = re.compile(r"(?i)(?:cease|end|finish|pause|quit|rest|stop)\b")
 """Not to be done until something is, which is to be done then: "don't stop until you have found it"."""
 _ENDS = re.compile(r"\s*(?:[.;!\n]|\Z)")
@@ -96,7 +99,8 @@ def split_negated(text: str) -> tuple[str, tuple[str, ...]]:
         past = stays
         forbidden.append(task[start:end].rstrip(" –—-"))
     left = (left + task[past:]).lstrip(" ,.;:!?\n")
-    return (left if forbidden and says(left, 1) else text), tuple(forbidden)
+    asks = forbidden and says(left, 1) and not _STOPS.fullmatch(left)
+    return (left if asks else text), tuple(forbidden)
 
 
 def forbidden_places(text: str) -> list[Span]:
@@ -107,6 +111,7 @@ def forbidden_places(text: str) -> list[Span]:
 def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
     """From where to where something is forbidden, in order, and where in it begins what is meant all the same."""
     found = [(span, span[1]) for span in done_without(said)]
+    found += [(span, span[1]) for span in forbidden_abroad(said)]
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
@@ -131,7 +136,7 @@ def _forbids(head: re.Match[str]) -> bool:
     if head["off"]:
         return _commands(head)
     if avoided := head["avoided"]:
-        return _is_action(avoided, head) and _commands(head)
+        return (head["refrain"] is not None or _is_action(avoided, head)) and _commands(head)
     verb = head["action"] or head["idle"]
     told = may_act(verb.lower()) or bool(head["action"] and _is_told_instead(head))
     return told and not _ONLY.match(head.string, head.end()) and _commands(head)

@@ -46,7 +46,8 @@ _MESSAGE = (
     rf"|(?<!error )(?<!user )message|{_TITLED}|(?:reply|respond) with"
     r"|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
     r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
-    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase)"
+    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase"
+    r"|paraphrase|proofread|reword|rewrite|shorten|summari[sz]e)"
     r"(?!\sme\b)"
     rf"|(?:answer|reply|respond){_ASKED}"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
@@ -57,7 +58,9 @@ _MESSAGE = (
 asked 'what is due'")."""
 _QUOTED_MESSAGE = re.compile(_MESSAGE, re.IGNORECASE)
 _ANY_MESSAGE = re.compile(rf"{_MESSAGE}|(?-i:{SAID})", re.IGNORECASE | re.MULTILINE)
-_TRANSLATE = re.compile(r"(?i)(?:please\s+)?translate\b")
+_TRANSLATE = re.compile(
+    r"(?i)(?:please\s+)?(?:translate|paraphrase|proofread|rephrase|reword|rewrite|shorten|summari[sz]e)\b"
+)
 """What says of any quote behind it that it is no task."""
 _POINTS = re.compile(
     r"(?i)(?:\A|[.!?,\n]\s{0,9}|\b(?:and|please|you)\s)(?:please\s)?"

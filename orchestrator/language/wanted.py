@@ -17,7 +17,8 @@ _WITHIN = frozenset("what which who whose whom where when why how the those thes
 _MARK = re.compile(r"[,.;:!?\n]")
 _THEN = re.compile(
     r"(?i)(?:,|\band|\bthen|\bor|;)\s+"
-    r"(?:(?:and|then|please|also|(?:can|could|will|would) you|i (?:want|need)(?: you)? to)\s+)*"
+    r"(?:(?:and|then|please|also|otherwise|if (?:so|not),?|(?:can|could|will|would) you|i (?:want|need)(?: you)? to)"
+    r"\s+)*"
     r"(?=(?P<asked>[a-z]+\b.{0,60}))"
 )
 
@@ -93,7 +94,7 @@ _PLACE = r"(?:onto|into|out of|off|rid|ready|up|down|back|over|going|running|don
 _GETS_DONE = re.compile(
     r"(?i)get\s+(?:an?|another|it|them|this|that|these|those|my|our|your|him|her|on|in|\d+|one|two|three)\b"
     rf"|get\s(?:[^,.;!?\n]*\s)?{_PLACE}"
-    r"|get\s[^,.;!?\n]*ed(?:\s+(?:by|at|on|before|today|tomorrow|now|again|soon)\b|[,.;!?\n]|\Z)"
+    r"|get\s[^,.;!?\n]*ed(?:\s+(?:by|at|on|to|from|for|with|before|today|tomorrow|now|again|soon)\b|[,.;!?\n]|\Z)"
     r"|check\s(?:[^,.;!?\n]{1,40}\s)?(?:in|off|out)\b|read\s+(?:in|out)\b|look\s+(?:out|after)\b|google\s+(?-i:[A-Z])"
 )
 """Brings something somewhere, has it done, or acquires it: "get it deployed", "check me in"."""

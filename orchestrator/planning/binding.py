@@ -36,7 +36,9 @@ class Binder:
         self._tables = [term_weights(match) for match in self._matches]
         self._spread = Counter(term for table in self._tables for term in table)
         self._searched = [set(asked_in(text)) for text in decision.parts]
-        self._given, self._needed = request.arguments, _LIKELY * request.min_confidence
+        self._given = request.arguments
+        self.needed = _LIKELY * request.min_confidence
+        """The chance that a part's tool needs."""
         self._task = decision.query
 
     def best(self, text: str) -> tuple[Match, str] | None:
@@ -59,7 +61,7 @@ class Binder:
             why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
             if own:
                 worth = max((match.for_parts[place] for place in own), default=0.0) if match.for_parts else 0.0
-                fits = worth >= (self._needed if shared else max(self._needed, UNNAMED))
+                fits = worth >= (self.needed if shared else max(self.needed, UNNAMED))
                 why = f"{worth:.0%} likely for this part; {why}"
             else:
                 worth, fits = self._telling(shared, table) * (_LEAST + match.score), bool(shared)

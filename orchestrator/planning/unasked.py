@@ -9,28 +9,29 @@ from functools import lru_cache
 from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.everyday import ACTIONS
-from orchestrator.language.modes import CHANGES, CHANGING, UNSAID, done_by
+from orchestrator.language.mentioned import is_mentioned
+from orchestrator.language.modes import CHANGES, CHANGING, STARTS, UNSAID, done_by
 from orchestrator.language.wanted import wanted
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
 
 _WORD = re.compile(r"[A-Za-z]+")
-_WISHED = re.compile(
-    r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z|(?:make sure|ensure|get|see (?:that|to))\b[^.?!;]*\Z"
-    r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b[^.?!;]*\Z"
-    r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b[^.?!;]*\Z)"
+_QUESTION = re.compile(
+    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
+    r"(?:how|when|where|why) (?:can|could|do|should|will|would) (?:i|we|one|you|the|it|they)\b"
+    r"|(?:i (?:want|need|would like) (?:to |help )|help me (?:to )?)understand"
+    r"|(?:do|did) you know (?:if|whether|how|why|when)\b"
+    r"|(?:(?:can|could|will|would|may|might|do|does|is|are|what|if|suppose|assuming)\b|can[’']t)[^?]*[?？]\s*\Z)"
 )
-"""Before what was done that asks for it: "I want it cancelled"; but not "we have cancelled it"."""
-_DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b)[^.?!;]*\Z")
-_CONSIDERED = re.compile(
-    r"(?i)\b(?:consider\w*|(?:think|thought|wonder|talk|worr)\w*\s(?:about|of)|planning\s(?:on|of)|wait\w*\s(?:on|for))\s(?:\w+\s)?\Z"
+"""Asks how a thing is done, whether it may be, and what then; routing reads it as what it is about."""
+_REQUEST = re.compile(
+    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
+    r"(?:can|could|will|would|may|might)(?:n?['’]?t)? (?:you|we|somebody|someone|anyone)"
+    r"|(?:can|could|may) (?:i|we) (?:add|book|create|get|have|make|order|reserve|save|schedule)"
+    r"|would it be|is (?:it possible|there (?:a|any) way|any)"
+    r"|do you mind|are you able|if you|what (?:about|if (?:we|you)))\b"
 )
-"""Before a deed that is only thought of: "I'm thinking about cancelling it"."""
-_BARRED = re.compile(
-    r"(?i)(?:\b(?:nobody|no one)\s(?:should|may|must|can|is (?:allowed )?to)|(?:\bnot|n['’]t)\slet\s\w+)\s(?:\w+\s)?\Z"
-)
-"""Before what nobody is to do: "don't let anyone merge it" may ask to protect it, and surely not to merge it."""
-_SENTENCE_END = re.compile(r"[.?!;\n]")
+"""A question that asks to do something."""
 
 
 def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
@@ -38,24 +39,23 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
-    if done_by(tool) != CHANGES or len(text) > MAX_CUT:
+    does = done_by(tool)
+    if does not in (CHANGES, STARTS) or len(text) > MAX_CUT:
         return False
-    return _asks_to_be_told(text) or is_told(text, tool, before)
+    return asks_to_be_told(text) or (does == CHANGES and is_told(text, tool, before))
 
 
 def is_told(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a part has the verb of a tool, and only as what was done, is thought of, or somebody is reminded of."""
+    """Whether a part has the verb of a tool, and only mentions what it does, or has it in what somebody is told."""
     verb = verb_of(tool)
     said = [word for word in _WORD.finditer(text) if verb and stem(word.group().lower()) == verb]
     if not said:
         return False
-    ahead = _SENTENCE_END.split(before)[-1]
-    named = set(terms(spaced(tool.name)))
-    beside = [(start, end) for start, end in asides(text) if named <= set(terms(text[start:end]))]
+    outside = set(terms(without_asides(text)))
+    own = set(terms(spaced(tool.name))) - {verb}
+    beside = asides(text) if own.isdisjoint(outside) else []
     return all(
-        any(start <= word.start() < end for start, end in beside)
-        or _is_only_named(word.group().lower(), f"{ahead} {text[: word.start()]}")
-        for word in said
+        any(start <= word.start() < end for start, end in beside) or is_mentioned(text, word, before) for word in said
     )
 
 
@@ -69,16 +69,8 @@ def verb_of(tool: Tool) -> str:
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.
-def _asks_to_be_told(text: str) -> bool:
-    return wanted(without_asides(text)) > UNSAID
-
-
-def _is_only_named(verb: str, before: str) -> bool:
-    """Whether what a tool does is named by its verb as done or as thought of, and not wished."""
-    if verb.endswith("ed"):
-        return not _is_wished(before)
-    return bool(_CONSIDERED.search(before) if verb.endswith("ing") else _BARRED.search(before))
-
-
-def _is_wished(before: str) -> bool:
-    return bool(_WISHED.search(before)) and not _DENIED.search(before)
+def asks_to_be_told(text: str) -> bool:
+    """Whether a part is a question, and none that asks to do something."""
+    asked = without_asides(text)
+    is_request = _REQUEST.match(asked) or "please" in asked.lower()
+    return wanted(asked) > UNSAID or bool(_QUESTION.match(asked) and not is_request)

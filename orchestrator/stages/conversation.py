@@ -13,7 +13,7 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import TELLING
 from orchestrator.language.wanted import asks_of_a_deed
 from orchestrator.models import Turn
-from orchestrator.text import split_words, stem
+from orchestrator.text import says, split_words, stem
 
 MAX_TURNS = 8
 """So many earlier turns are read."""
@@ -38,8 +38,10 @@ _DEED = re.compile(r"\b([a-z]+)\s+(?:it|them|this|that|these|those|the|both|him|
 """An action by its form, whatever the verb ("kill the first one")."""
 _CLOSER = re.compile(r"(?:呢|も|は|도|는요|은요)\s*[?？。.]?$")
 _AGREED = re.compile(
-    r"(?:yes|yep|yeah|sure|ok|okay|go ahead|please do|do it|do that|s[ií]|claro|ja|gern|oui|d'accord|sim|va bene|да"
-    r"|好|好的|是的|はい|お願いします|네)\b.{0,20}$",
+    r"(?:(?:great|perfect|cool|thanks|thank you|no problem)\W+(?=(?:please )?(?:do|go)\b))?"
+    r"(?:(?:y|👍)\W*\Z|(?:yes|yep|yeah|sure|ok|okay|fine|alright|absolutely|of course|correct|confirmed|sounds good"
+    r"|i confirm|that['’]s right|proceed|go ahead|please do|do (?:it|that)|s[ií]|claro|ja|gern|oui|d'accord|sim"
+    r"|va bene|да|好|好的|是的|はい|お願いします|네)\b(?P<more>.{0,20})$)",
     re.IGNORECASE,
 )
 _SAME = frozenset(
@@ -68,7 +70,7 @@ _THANKS = re.compile(
     re.IGNORECASE,
 )
 _WITHDRAWN = re.compile(
-    r"(?:no|oh|ok(?:ay)?)?[\s,]*(?:never ?mind|forget (?:about )?(?:it|that)|not now|nope|nothing(?: else)?"
+    r"(?:no|nah|oh|ok(?:ay)?)?[\s,]*(?:never ?mind|forget (?:about )?(?:it|that)|not now|nope|nothing(?: else)?"
     r"|no thank(?:s| you)|schon gut|vergiss es|laisse tomber|tant pis|no importa|olvídalo|lascia stare)\W*$",
     re.IGNORECASE,
 )
@@ -79,16 +81,46 @@ _ASKS_WHAT = re.compile(
     r"\W*(?:(?:so|and|but|ok)\W+)*(?:what|which|whose|(?:how|who|where|what)['’]s)\b(?!\s+about)", re.IGNORECASE
 )
 """A question about what was said before that has no word of its own."""
+_UNDOES = re.compile(
+    r"\W*(?:(?:please|now|no|ok|oh|sorry|(?:can|could|would) you|i want to)\W+)*"
+    r"(?:undo|revert|reverse|roll(?: (?:it|that|this))? back|take (?:it|that|this) back)\b",
+    re.IGNORECASE,
+)
+"""Takes back what was done: what did it cannot be meant."""
+_PARTS = re.compile(r"[,.;!?]\s|\b(?:and|so|but|then)\s")
+_REMARK = re.compile(
+    r"\W*(?:(?:ok|okay|yes|no|nah|oh|well|ah|so|hm+)\W+)*(?:"
+    r"(?:that|this|it)(?:['’]s|\s(?:is|was|looks?|seems?|sounds?))\s(?:[a-z]+\s)?"
+    r"(?:all|bad|correct|done|enough|everything|fine|good|great|it|nice|ok|okay|perfect|quick|right|wrong)\b"
+    r"|(?:that|this|it)\s(?:helped|helps|works?|worked)\b"
+    r"|(?:skip|leave|keep) (?:it|that)(?: as (?:it|that) is| alone| there)?\W*\Z"
+    r"|(?:maybe |perhaps )?(?:later|not now)\W*\Z|already done\b|only (?:if|when|after)\b|wrong [a-z]+\W*\Z"
+    r"|(?:i|we)['’]ll\b|(?:can|could|will|would) (?:it|that|this|they) be [a-z]+(?:ed|ne)\b"
+    r"|(?:alright|awesome|bye|cool|good|goodbye|great|h?mm+|nah|oops|sorry|wow|nein|non|lieber nicht|noch nicht"
+    r"|pas encore|später|plus tard|non merci|no gracias)(?:\W+(?:job|one|thanks))?\W*\Z)",
+    re.IGNORECASE,
+)
+"""What is said about the turn before, and asks for nothing."""
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
+_OFFERS = re.compile(
+    r"(?:shall|should|may|can|could) (?:i|we)\s+(?:\w+ly\s+)?"
+    r"|(?:(?:do|would) you )?(?:want|like|prefer) (?:me|us) to\s+",
+    re.IGNORECASE,
+)
+"""How an assistant asks whether it may do something; what follows is the task."""
+_CAN_DO = re.compile(r"\bI(?:['’]m about to|\s(?:can|could|should))\s+(?!not\b)([^.!?\n]+)", re.IGNORECASE)
+"""How it says what it may do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a query means: its text, or that of the turn which it repeats, and what it leans on, with weights."""
+    """What a query means: its text, or that of the turn which it repeats, and what it leans on, with weights. `asks`:
+    whether it asks for anything, and does not only say something of the turn before ("it worked", "skip it")."""
 
     text: str
     earlier: tuple[tuple[str, float], ...] = ()
+    asks: bool = True
 
 
 def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) -> Meant:
@@ -97,10 +129,15 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
     A query that asks for nothing new means what the turn before meant, so the same is recommended.
     """
     turns = [turn for turn in conversation[-MAX_TURNS:] if turn.text.strip() and len(turn.text) <= MAX_CHARS]
-    if not turns or (own := _own_words_if_leaning(query, known)) is None:
+    if not turns:
         return Meant(query)
-    if not own and _AGREED.match(query.strip()) and (offer := _offer(turns[-1])):
-        return Meant(offer)
+    if _agrees(query) and turns[-1].role == "assistant":
+        offer = _offer(turns[-1])
+        return Meant(offer or query, asks=bool(offer))
+    if _only_remarks(query) or _WITHDRAWN.match(query.strip()):
+        return Meant(query, asks=False)
+    if (own := _own_words_if_leaning(query, known)) is None:
+        return Meant(query)
     asked = [place for place, turn in enumerate(turns) if turn.role == "user"]
     if not asked or (not own and _REFUSED.search(query)):
         return Meant(query)
@@ -110,9 +147,21 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
     before = meant(turns[last].text, turns[:last], known)
     if not own and not (_ASKS_WHAT.match(query) and first_word(before.text) not in TELLING):
         return before
-    about = _acts(query) or _asks_about(query, before.text) or not own
+    about = _acts(query) or _UNDOES.match(query) or _asks_about(query, before.text) or not own
     said = _without_action(before.text) if about else before.text
     return Meant(query, ((said, LEANING), *((text, weight * LEANING) for text, weight in before.earlier)))
+
+
+def _agrees(query: str) -> bool:
+    """Whether it says yes and asks for nothing more: not "ok, book a desk"."""
+    agreed = _AGREED.match(query.strip())
+    return agreed is not None and not _own_words(agreed["more"] or "")
+
+
+def _only_remarks(query: str) -> bool:
+    """Whether it says something about the turn before ("it worked"), and no action follows ("it's bad, undo it")."""
+    said = _REMARK.match(query)
+    return said is not None and not any(may_act(first_word(part)) for part in _PARTS.split(query[said.end() :]))
 
 
 def _acts(query: str) -> bool:
@@ -137,9 +186,11 @@ def _without_action(text: str) -> str:
 def _own_words_if_leaning(query: str, known: Container[str]) -> list[str] | None:
     """What a query asks for itself if it leans on what was said; None where it stands alone."""
     query = query.strip()
+    if thanked := _THANKS.match(query):
+        query = query[thanked.end() :].strip(" ,.!-")
+        if not may_act(first_word(query)) or not _points(query):
+            return None
     words, own = list(split_words(query)), _own_words(query)
-    if _THANKS.match(query) or _WITHDRAWN.match(query):
-        return None
     if _SAME_UNSPACED.search(query) or any(word in _SAME for word in words):
         return own if len(own) <= MOST_OWN_OF_SAME else None
     points = _OPENER.match(query) or _CLOSER.search(query) or _points(query)
@@ -181,13 +232,20 @@ def _own_words(query: str) -> list[str]:
 
 def _offer(turn: Turn) -> str:
     """The assistant's last question ("Shall I send the email?"), which a yes accepts."""
-    questions = _QUESTION.findall(turn.text) if turn.role == "assistant" else []
-    return questions[-1].strip() if questions else ""
+    questions = _QUESTION.findall(turn.text)
+    offer = _OFFERS.split(questions[-1])[-1].strip(" ?？") if questions else ""
+    stated = [] if says(offer, 2) else _CAN_DO.findall(turn.text)  # "Is that ok?" asks about what stands before.
+    return stated[-1].strip() if stated else offer
 
 
 def used_lately(conversation: Sequence[Turn]) -> tuple[str, ...]:
     """The keys of the tools used in the last turns, latest first."""
     return tuple(dict.fromkeys(key for turn in reversed(conversation[-MAX_TURNS:]) for key in turn.tools))
+
+
+def undone(query: str, conversation: Sequence[Turn]) -> tuple[str, ...]:
+    """The keys of the tools used just before, if the query takes back what they did ("undo that")."""
+    return used_just_before(conversation) if _UNDOES.match(query) else ()
 
 
 def used_just_before(conversation: Sequence[Turn]) -> tuple[str, ...]:

@@ -1,0 +1,87 @@
+"""Mentioned deeds: what a task names and does not ask for, as it was done, is put off, denied or tried in vain.
+
+"Order 12 was cancelled", "I'm thinking about cancelling it", "we decided not to merge", "the refund failed".
+"""
+
+import re
+
+from orchestrator.language.clauses import first_word
+from orchestrator.language.everyday import may_act
+
+_SENTENCE_END = re.compile(r"[.?!;\n]")
+_WISHED = re.compile(
+    r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z"
+    r"|(?:make sure|ensure|get|see (?:to it )?(?:that|to)|if you)\b[^.?!;]*\Z"
+    r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b[^.?!;]*\Z"
+    r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b[^.?!;]*\Z"
+    r"|(?:can|could|may) (?:i|we) have\b[^.?!;]*\Z)"
+)
+"""Before what was done that asks for it: "I want it cancelled"; but not "we have cancelled it"."""
+_DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b)[^.?!;]*\Z")
+_PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")
+"""Behind what was done, a wish: "order 12 cancelled please"."""
+_PUT_OFF = re.compile(
+    r"(?i)\b(?:stop|quit|cease|before|postpone|delay|defer|avoid|from|instead of|consider\w*|planning on|thanks for"
+    r"|(?:think|thought|wonder|talk|worr)\w*\s(?:about|of))\s(?:\w+ly\s)?\Z"
+)
+"""Before a deed that is not to be done now: "I'm thinking about cancelling it", "ask me before sending it"."""
+_STATES = re.compile(
+    r"(?i)\W*(?:(?:so|and|but|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later)\W+)*"
+    r"(?:i|we|he|she|it|they|my|our|the|there|nobody|no one|some(?:one|body)|customers?|users?"
+    r"|(?-i:(?!You\b)[A-Z][a-z]+)(?=\s(?:will|may|might|is|has|wants|plans)\b))(?:['’][a-z]+)?\s"
+)
+"""Tells how things are: its subject is not the one who is asked."""
+_KEPT = re.compile(
+    r"(?i)(?:\b(?:not|never|no longer|cannot|against|(?:un)?able|(?:un)?sure|wonder|tried|forbidden|too early|no reason"
+    r"|going|planning|considering|debating|thinking|thought|plans?|intends?|threatens?|used|allowed|nobody|no one"
+    r"|mind about|(?:may|might|will)(?!\s(?:want|like|have)\b))\b"
+    r"|n['’]t\b|['’]ll\b(?!\s(?:need|want|like|have)\b))(?:\s(?!(?:so|and|then)\b)[\w'’]+){0,5}\s\Z"
+)
+"""Before an action that is named and not to be done now: "we decided not to", "I will", "I no longer want to"."""
+_ASKED = re.compile(
+    r"(?i)\b(?:please|for me|wondering|you to|(?:can|could|would) you|if you (?:can|could|would|will)"
+    r"|need (?:it|this|that|to))\b"
+)
+_LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
+"""Before what nobody is to do: "don't let anyone merge it" may ask to protect it, and surely not to merge it."""
+_FAILS = re.compile(
+    r"(?i)\b(?:failed|fails|failing|broke|is broken|takes (?:forever|too long|ages)"
+    r"|(?:does|did|do|is|was)(?:n['’]t| not) (?:work|respond|load|go through)\w*"
+    r"|(?:could|can)(?:n['’]?t| ?not) be [a-z]+)\W*\Z"
+)
+_ORDERS = re.compile(r"(?i)\W*(?:please\s)?[a-z]+\s(?:an?|the|my|our|this|that|these|those|it|all|every)\b")
+_WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
+"""What fails may be what is asked for: "restart the job that failed"."""
+
+
+def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
+    """Whether a part of a task only mentions what this word of it names.
+
+    before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
+    """
+    verb, ahead, behind = deed.group().lower(), text[: deed.start()], text[deed.end() :]
+    if _LET.search(ahead) or _fails(text):
+        return True
+    kept = _STATES.match(text) and _KEPT.search(ahead)
+    if (kept or (verb.endswith("ing") and _PUT_OFF.search(ahead))) and not _orders(text, behind):
+        return True
+    wished = _PLEASE.match(behind) or _is_wished(f"{_SENTENCE_END.split(before)[-1]} {ahead}")
+    return verb.endswith("ed") and not wished
+
+
+def _orders(text: str, behind: str) -> bool:
+    """Whether something is asked for all the same, in so many words or behind the deed."""
+    return bool(_ASKED.search(text)) or any(
+        may_act(first_word(said.strip())) for said in _SENTENCE_END.split(behind)[1:]
+    )
+
+
+def _fails(text: str) -> bool:
+    """Whether a text tells that something failed, and orders nothing ("restart the job that failed")."""
+    if not _FAILS.search(text) or _WHICH.search(text):
+        return False
+    return not (_ORDERS.match(text) and may_act(first_word(text)))
+
+
+def _is_wished(ahead: str) -> bool:
+    return bool(_WISHED.search(ahead)) and not _DENIED.search(ahead)

@@ -1,0 +1,65 @@
+"""What a task only mentions is told apart from what it asks for."""
+
+import re
+
+import pytest
+
+from orchestrator.language.mentioned import is_mentioned
+
+
+def mentioned(text: str, before: str = "") -> bool:
+    """Of the one word of the text that stands in brackets."""
+    plain = text.replace("[", "").replace("]", "")
+    start = text.index("[")
+    deed = re.compile(r"\w+").match(plain, start)
+    assert deed is not None
+    return is_mentioned(plain, deed, before)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order 12 was [cancelled]",
+        "I'm thinking about [cancelling] it",
+        "let me know before [deleting] anything",
+        "stop [sending] mails to Bob",
+        "we decided not to [merge] it",
+        "I no longer want to [cancel] my order",
+        "I'll [restart] it myself",
+        "Bob will [restart] the server",
+        "I can't [cancel] my order",
+        "nobody should [restart] it",
+        "don't let anyone [merge] it",
+        "the [refund] failed",
+        "[merging] it failed",
+        "the [cancel] button doesn't work",
+        "before I [deactivate] the user, show her groups",
+    ],
+)
+def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:
+    assert mentioned(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[cancel] order 12",
+        "I want it [cancelled]",
+        "order 12 [cancelled] please",
+        "it'd be nice if you [cancelled] it",
+        "can I have a desk [booked] for Friday",
+        "I'll need you to [cancel] order 12",
+        "I can't find it, could you [cancel] order 12",
+        "I plan to [book] a flight to Rome. Use my card",
+        "[restart] the job that failed",
+        "would you mind [cancelling] it",
+        "see to it that it is [cancelled]",
+    ],
+)
+def test_what_is_asked_for_is_not(text: str) -> None:
+    assert not mentioned(text)
+
+
+def test_a_wish_reaches_over_its_sentence() -> None:
+    assert not mentioned("13 [cancelled]", before="I want 12 refunded and ")
+    assert mentioned("13 [cancelled]", before="I want 12 refunded. ")
