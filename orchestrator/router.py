@@ -95,8 +95,9 @@ class Router:
         """The embedder given, else that of the Store given, else the options'; opened on first use."""
         if self._given_embedder is None:
             given = None if self._owns_store or self.store is None else self.store.embedder
-            self._given_embedder = given or embedder_for(self.options)
-            self._fit.check(self._given_embedder.id)
+            found = given or embedder_for(self.options)
+            self._fit.check(found.id)
+            self._given_embedder = found
         return self._given_embedder
 
     async def __aenter__(self) -> Self:

@@ -117,6 +117,7 @@ def test_a_quoted_value_is_one_unless_it_may_be_any_text_or_a_name() -> None:
         (("celsius", "kelvin"), 'a note on "celsius and others"', None),
         (("start", "stop"), "stop the service", "stop"),
         (("low", "high"), "high priority, as disks run low", "high"),
+        (("low", "high"), "create a ticket, don't forget the high priority", "high"),
         (("it", "en"), "translate it for me", None),
         (("US", "NO"), "tell us the holidays", None),
         (("US", "NO"), "tell us the holidays of NO", "NO"),

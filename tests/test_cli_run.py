@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -45,7 +46,13 @@ class Folder:
         command = (sys.executable, "-m", "orchestrator", *arguments)
         # A suite that runs in the background ignores SIGINT, and children would inherit that.
         return await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.path, preexec_fn=_heed_interrupts
+            *command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=self.path,
+            start_new_session=True,
+            preexec_fn=_heed_interrupts,
         )
 
     async def run(self, task: str, *options: str, said: bytes = b"") -> tuple[int, Any, str]:
@@ -246,6 +253,30 @@ async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(folder: F
     _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
+
+
+async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(folder: Folder) -> None:
+    process = await folder.start(
+        *(
+            "run",
+            "Wait 60 seconds",
+            "--arg",
+            "seconds=60",
+            "--catalogue",
+            "tools.jsonl",
+            "--config",
+            "mcp.json",
+            "--dev",
+        )
+    )
+    assert os.getpgid(process.pid) == process.pid
+    async with asyncio.timeout(60):
+        while not (folder.path / "count").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 25)
+    assert process.returncode == 130, err
+    assert b"s1 plain:wait: outcome unknown" in err
 
 
 @pytest.mark.parametrize("times", [1, 2])

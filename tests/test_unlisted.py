@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator import unlisted
 from orchestrator.errors import ServerUnavailable, UnknownTool
+from orchestrator.mcp.config import McpConfig
 from orchestrator.models import RouteHint
 from tests.catalogues import tool
 from tests.servers.start import HERE, config, entry, free_port, running, text_of
@@ -54,6 +55,20 @@ async def test_one_wait_for_a_server_that_hangs_not_one_a_search(
             assert found["warnings"] == ["the tools of server 'silent' are not among these: it is still being listed"]
             with pytest.raises(UnknownTool, match="no tool 'quick:ad'"):
                 await served.call("org:1", "quick:ad", {})
+
+
+async def test_a_configuration_that_changes_while_a_search_waits_fails_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unlisted, "_WAIT_S", 3.0)
+    coming = [None, McpConfig.parse(config(quick=QUICK))]
+    async with gateway(
+        tmp_path, config(quick=QUICK, silent=SILENT), changed=lambda: coming.pop(0) if coming else None
+    ) as served:
+        waiting = asyncio.create_task(served.search("org:1", "add two numbers", 5, RouteHint.AUTO))
+        await asyncio.sleep(0.5)
+        for found in (await served.search("org:1", "add two numbers", 5, RouteHint.AUTO), await waiting):
+            assert found["matches"][0]["tool"] == "quick:add"
 
 
 async def test_a_server_that_hangs_delays_no_call_of_a_known_tool_and_a_search_little(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from orchestrator.language.quoted import QUOTE, masked
 from orchestrator.models import Tool
 from orchestrator.text import STOP_WORDS, spaced, split_words, stem, terms
 
-LEFT_OUT = re.compile(
+_LEFT_OUT = re.compile(
     r"(?i)(?:n['’]t|\b(?:not|no|never|nor|except|excluding|without|but|instead of|rather than|other than))"
-    r"\s+(?:\w+\s+){0,2}\Z"
+    r"\s+(?!(?:forget|just|only)\b)(?:\w+\s+){0,2}\Z"
 )
 """Before a value: it is not the one that is wanted ("that are not overdue")."""
 MOST_PLACES = 30
@@ -109,7 +109,7 @@ class Choice:
                 left = f"{left[: match.start()]}{chr(0) * len(match.group())}{left[match.end() :]}"
         if len(found) > MOST_PLACES:
             return []
-        return [place for place in found if not LEFT_OUT.search(self.text, max(0, place.start - 40), place.start)]
+        return [place for place in found if not _LEFT_OUT.search(self.text, max(0, place.start - 40), place.start)]
 
     def _tied(self, place: _Place) -> bool:
         """Whether it is part of something written in one ("branch=open", "high-end")."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,12 @@ class Shelf:
     def __init__(self, qdrant: Qdrant, embedder: Embedder | Callable[[], Embedder]) -> None:
         self._qdrant, self._given = qdrant, embedder
 
-    @property
+    @cached_property
     def embedder(self) -> Embedder:
         """The embedder, opened on first use."""
-        if callable(self._given):
-            self._given = self._given()
-        return self._given
+        given: Any = self._given  # An embedder may be callable, too.
+        opened: Embedder = given if hasattr(given, "embed") else given()
+        return opened
 
     @property
     def chunk(self) -> int:
