@@ -6,7 +6,7 @@ clause, each bound to a match that shares its words and is likely right for it; 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
+from orchestrator.language.modes import done_by
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -103,7 +104,7 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
             continue
         match, why = best
         steps.append(_fill(replace(step, why=f"found by a further route; {why}"), match, request.arguments))
-    warnings = (*first.warnings, *_unused(request.arguments, steps), *_unfit(request, steps))
+    warnings = (*first.warnings, *_unused(request, steps), *_unfit(request, steps))
     return replace(first, steps=tuple(steps), warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -150,7 +151,8 @@ def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> _Boun
         asked = asked_in(part.text)
         for match in decision.matches:
             required = (match.tool.input_schema or {}).get("required")
-            close = match.score >= CLOSE * first.score and match.gives is None
+            alike = done_by(match.tool) * done_by(first.tool) >= 0  # To look an order up cancels none.
+            close = match.score >= CLOSE * first.score and match.gives is None and alike
             if required and close and shared_terms(asked, term_weights(match)) and not lacks(match, part.text, given):
                 return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
     return _Bound(part, first, first.why or "the best match")
@@ -240,15 +242,19 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
     """The plan with an id made of its content and the workflow: the same over attempts, resets and continuations."""
     own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
     # A step without a tool asks for a further route, whose tool may take what is left.
-    unused = _unused(request.arguments, steps) if all(step.tool for step in steps) else ()
+    unused = _unused(request, steps) if all(step.tool for step in steps) else ()
     warnings = (*unused, *_unfit(request, steps))
     return Plan(id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=warnings)
 
 
-def _unused(given: Mapping[str, Any], steps: Sequence[Step]) -> tuple[str, ...]:
-    """What to say of given arguments that no step takes: most are misspelt."""
-    taken = {name for step in steps for own in step.arguments for name in (own, f"{step.id}.{own}")}
-    left = ", ".join(name for name in given if name not in taken) if steps else ""
+def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
+    """What to say of given arguments that no step takes, or one whose tool has no such parameter: most are misspelt."""
+    taken = set()
+    for step in steps:
+        tool = request.decision.tool(step.tool)
+        known = (tool.input_schema or {}).get("properties") if tool else None
+        taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
+    left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
     return (f"no step takes the given {left}",) if left else ()
 
 

@@ -94,3 +94,35 @@ def test_optional_parameters_need_their_name_in_the_text() -> None:
     given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
     assert extract(given, "open a.txt 5").values == {"path": "a.txt"}
     assert extract(given, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+
+
+CHARGE = schema("charge", charge={"type": "string", "description": "Charge id"}, amount={"type": "integer"})
+ORDER = schema("order_id", order_id={"type": "string"}, note={"type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("given", "task", "values"),
+    [
+        (CHARGE, "refund charge ch_3PqX, the customer paid twice", {"charge": "ch_3PqX"}),
+        (CHARGE, "refund the charge with id ch_3PqX", {"charge": "ch_3PqX"}),
+        (CHARGE, "refund ch_3PqX", {"charge": "ch_3PqX"}),
+        (CHARGE, "refund ch_1 or ch_2", {}),
+        (CHARGE, "refund the charge of gpt-4o and ch_2", {}),
+        (CHARGE, "refund the charge", {}),
+        (ORDER, "cancel order 1001", {"order_id": "1001"}),
+        (ORDER, "cancel order #1001", {"order_id": "1001"}),
+        (ORDER, "cancel order number ORD-12", {"order_id": "ORD-12"}),
+        (
+            ORDER,
+            "cancel order d94f3f01-7b5a-4f0e-9f53-0a1b2c3d4e5f",
+            {"order_id": "d94f3f01-7b5a-4f0e-9f53-0a1b2c3d4e5f"},
+        ),
+        (ORDER, "cancel 3 orders", {}),
+        (ORDER, "cancel the order 2 days before", {}),
+        (schema("query", query={"type": "string"}), "search for gpt-4 papers", {}),
+    ],
+)
+def test_an_identifier_is_taken_where_it_says_whose_it_is_or_is_the_only_one(
+    given: dict[str, Any], task: str, values: dict[str, str]
+) -> None:
+    assert extract(given, task).values == values

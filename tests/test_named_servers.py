@@ -132,3 +132,10 @@ async def test_what_is_left_out_is_no_word_of_the_task(router: Router, query: st
     of_others = [match for match in bare.matches if match.tool.server != "github"]
     assert [match.tool.key for match in whole.matches[:2]] == [match.tool.key for match in of_others[:2]]
     assert not any("github" in words for match in whole.matches for words in match.words.values())
+
+
+async def test_a_server_whose_tool_is_recommended_for_a_part_is_not_said_to_fit_nothing() -> None:
+    async with Router(sample()) as router:
+        decision = await router.route("refund charge ch_3PqX, then tell the customer in Slack")
+    assert "slack:post_message" in decision.recommended
+    assert not any("none of its tools fits" in warning for warning in decision.warnings)

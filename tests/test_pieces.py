@@ -79,7 +79,7 @@ def test_a_path_is_taken_whole_and_what_only_looks_like_one_is_none(text: str, p
     [
         ("meet at 9:30 pm", []),
         ("meet at 9:30", ["time"]),
-        ("on the branch release-2026-01-02", []),
+        ("on the branch release-2026-01-02", ["identifier"]),
         ("in UTC-05:00", []),
         ("at 2026-01-02 09:30", ["datetime"]),
         ("at 2026-01-02 09:30 pm", ["date"]),

@@ -129,6 +129,8 @@ def test_given_arguments_that_no_step_takes_are_told_and_those_that_one_takes_ar
     assert made.warnings == ()
     made = planned("Read the file a.txt and then add a note", **{"titel": "T", "s9.path": "b.txt", "title": "T"})
     assert made.warnings == ("no step takes the given titel, s9.path",)
+    made = planned("Read the file a.txt", **{"s1.pth": "b.txt"})
+    assert made.warnings == ("no step takes the given s1.pth",)
 
 
 def test_given_arguments_that_the_tool_cannot_take_are_told_and_those_that_it_can_are_not() -> None:
@@ -205,6 +207,9 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
 @pytest.mark.parametrize(
     ("task", "parts"),
     [
+        ("refund the charge ch_1 -> send an email to Ana", ["refund the charge ch_1", "send an email to Ana"]),
+        ("rename notes.txt -> todo.txt", ["rename notes.txt -> todo.txt"]),
+        ("Refund it. Lastly, send an email to Ana", ["Refund it", "send an email to Ana"]),
         ("list my files", ["list my files"]),
         ('say "one and two, then three"', ['say "one and two, then three"']),
         ("post 'Ana's part, then Bo's' to all", ["post 'Ana's part, then Bo's' to all"]),

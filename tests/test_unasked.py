@@ -144,6 +144,19 @@ async def test_values_of_a_condition_are_not_the_request_s() -> None:
     assert made.steps[0].arguments == {"replicas": 3}
 
 
+async def test_a_lookup_takes_no_place_of_an_order_though_all_that_it_requires_is_there() -> None:
+    order = {"order_id": "id of the order", "reason": "why"}
+    catalogue = Catalogue(
+        [
+            tool("shop:cancel_order", "Cancel an order.", input_schema=taking("order_id", "reason", **order)),
+            tool("shop:get_order", "Get an order.", input_schema=taking("order_id", **order)),
+        ]
+    )
+    async with Router(catalogue) as router:
+        made = plan(PlanRequest(decision=await router.route("get order 1001 cancelled")))
+    assert [(step.tool, step.missing) for step in made.steps] == [("shop:cancel_order", ("reason",))]
+
+
 async def _planned(task: str) -> Plan:
     async with Router(DESK) as router:
         return plan(PlanRequest(decision=await router.route(task)))

@@ -45,7 +45,8 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
     ]
     if wanted := outcome.explicit.wanted:
         lifted = {outcome.index.catalogue.tools[p].server for p, own in ranked.evidence.items() if "explicit" in own}
-        unfit = (server for server in wanted if server not in lifted)
+        for_parts = {key.partition(":")[0] for key in ranked.best_of_parts}
+        unfit = (server for server in wanted if server not in lifted | for_parts)
         warnings += [f"the query names the server {server!r}, but none of its tools fits" for server in unfit]
     held_back = {tool.server for tool in outcome.index.flagged}
     for name, near in outcome.explicit.unknown.items():

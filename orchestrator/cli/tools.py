@@ -1,4 +1,4 @@
-"""`toolroute tools`: import a file, sync MCP servers, list what is known."""
+"""`toolroute tools`: import a file, sync MCP servers, list what is known, remove a server's."""
 
 import difflib
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from orchestrator.store import SHARED, Changes, Store
 
 @click.group()
 def tools() -> None:
-    """The tools that are known: import, sync, list."""
+    """The tools that are known: import, sync, list, remove."""
 
 
 tools.add_command(sync_command)
@@ -55,9 +55,7 @@ def import_tools(
 
     - reads them from standard input.
     """
-    if shared and (organization or user):
-        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
-    tenant = SHARED if shared else tenant_from(organization, user)
+    tenant = _owner(organization, user, shared=shared)
     found = Catalogue.read(file, server)
     if server is not None and found.tools and server not in found.places:
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
@@ -77,6 +75,30 @@ def import_tools(
     else:
         counts = ", ".join(f"{number:,} {name}" for name, number in totals.items() if name != "servers")
         click.echo(plain(f"{tenant}: {counted(len(changes), 'server')}, {counts}"))
+
+
+@tools.command("remove")
+@click.argument("servers", nargs=-1, required=True, type=TEXT)
+@store_option
+@tenant_options
+@click.option("--shared", is_flag=True, help="Those that are stored for every tenant.")
+@output_option
+def remove_tools(
+    servers: tuple[str, ...], store: str | None, organization: str | None, user: str | None, shared: bool, output: str
+) -> None:
+    """Take all tools of SERVERS away, however they came. `tools sync` stores those of configured servers again."""
+    tenant = _owner(organization, user, shared=shared)
+    kept = known_store(store)
+    known = kept.servers(tenant, own=True)
+    if unknown := [server for server in servers if server not in known]:
+        near = difflib.get_close_matches(unknown[0], known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
+        raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
+    gone = {server: len(kept.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
+    if output == "json":
+        echo_json({"tenant": tenant, "removed": gone})
+    else:
+        click.echo(plain(f"{tenant}: {counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"))
 
 
 @tools.command("list")
@@ -109,6 +131,13 @@ def list_tools(
     else:
         _show(found, tenant)
     tell_flagged(found)
+
+
+def _owner(organization: str | None, user: str | None, *, shared: bool) -> str:
+    """The tenant whose tools are stored."""
+    if shared and (organization or user):
+        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
+    return SHARED if shared else tenant_from(organization, user)
 
 
 def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:

@@ -1,9 +1,9 @@
 """Arguments that stand literally in a task's text. Nothing is guessed: what is not clearly there stays missing.
 
-A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`), where exactly one
-thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path), where the
-text states one of its listed values (`choices.py`), or where the one required string or number left has exactly one
-candidate left.
+A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`, `charge ch_3`), where
+exactly one thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path),
+where the text states one of its listed values (`choices.py`), or where the one required string or number left has
+exactly one candidate left.
 """
 
 import json
@@ -106,7 +106,9 @@ class _Reader:
         """`limit 5`, `limit=5`, `title "Plan"`, `titled "Plan"`, `5 days`."""
         if self._by_equals(own):
             return
-        found = [piece for piece in self._readable(own) if stands_beside(own, piece, self._others(own))]
+        numbers = [piece for piece in self._pieces if piece.kind == "number" and self._has_unit(own, piece)]
+        named = (*self._readable(own), *(numbers if own.identifies else ()))  # "order 1001"
+        found = [piece for piece in named if stands_beside(own, piece, self._others(own))]
         if own.is_list and found:
             self._take_all(own, self._run(found[0]), "named in the text")
         elif len({piece.value for piece in found}) == 1:

@@ -33,6 +33,7 @@ _TAILS = frozenset(
     value""".split()
 )
 """What may stand behind such a word in a name: an `email_address` is one, an `email_subject` or a `file_id` is none."""
+_IDENTIFIERS = frozenset("id ids identifier identifiers key number reference uuid".split())
 _SAME_AS = {
     **dict.fromkeys(("name", "title"), ("called", "named")),
     **dict.fromkeys(("text", "body", "content", "message", "comment"), ("saying",)),
@@ -113,7 +114,15 @@ class Parameter:
 
     def may_read(self, piece: Piece) -> bool:
         """Whether a piece may become its value, or one of its values; what is quoted may be any text."""
+        if piece.kind == "identifier" and not piece.quoted:
+            return self.identifies
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
+
+    @cached_property
+    def identifies(self) -> bool:
+        """Whether it takes any text that identifies something, by its name or description."""
+        said = (*self.words, *split_words(str(self.schema.get("description") or "")))
+        return self.is_free and not _IDENTIFIERS.isdisjoint(said)
 
     @property
     def is_free(self) -> bool:

@@ -1,4 +1,5 @@
-"""The pieces of a text that may be a value: quoted texts, addresses, dates, times, time zones, paths, numbers."""
+"""The pieces of a text that may be a value: quoted texts, addresses, dates, times, time zones, paths, identifiers
+("ch_3PqX", "PROJ-12"), numbers."""
 
 import re
 from collections.abc import Iterator
@@ -26,6 +27,10 @@ _KINDS: dict[str, re.Pattern[str]] = {
         r"(?<![\w/.~\\])(?:[A-Za-z]:[\\/][\w.\-\\/]+|(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\-]+)*/?"
         r"|(?!(?:[EeIi]\.[EeGg]|[AaPp]\.[Mm])\b|[\w.-]+\.(?:com|edu|gov|net|org)\b)"
         r"(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,11}\b)(?<![.])"
+    ),
+    "identifier": re.compile(
+        r"(?<![\w./@:=-])(?:[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}"
+        r"|(?=[\w-]{1,80}(?<=\d))[A-Za-z][A-Za-z\d]*(?:[_-][A-Za-z\d]+)+)(?![\w/@:-]|\.\w)"
     ),
     "number": re.compile(r"(?<![\w.,/:–—-])(?!(?<=\d\s)\d{3}\b)[-−]?\d+(?:\.\d+)?(?![\w/:–—-]|[.,]\d|\s\d{3}\b)"),
 }

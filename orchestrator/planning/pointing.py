@@ -25,6 +25,8 @@ def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> 
     """Whether the text names this parameter at the piece, by no word that another one is called by, too."""
     shared = words_of(others)
     words = [stemmed(word) for word in piece.before]
+    if own.identifies and len(words) > 1 and words[-1] in _IDENTIFYING and words[-1] not in own.stems:
+        words.pop()  # "charge id ch_3"
     typed = not own.is_free and own.kind != "path"
     if typed and len(words) > 1 and words[-1] in LINKS and words[-1] not in own.stems:
         words.pop()

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.language.asides import Condition, conditions
-from orchestrator.language.clauses import asks_something, first_word
+from orchestrator.language.clauses import MAX_CUT, asks_something, first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
@@ -19,7 +19,7 @@ from orchestrator.language.sentences import NO_END
 from orchestrator.text import stem
 
 _THEN = (
-    r"(?:(?:then|after\s+that(?!['’]|\s(?:is|has|was)\b)|afterwards?|finally)\b"
+    r"(?:(?:then|after\s+that(?!['’]|\s(?:is|has|was)\b)|afterwards?|finally|lastly)\b"
     r"|next\b(?!\s+(?:step|action|page|time|day|week|month|quarter|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b))"
 )
 """Words of order; not "next week" or "next step", which are what is spoken of."""
@@ -29,6 +29,7 @@ _SEAM = re.compile(
     rf"(?:[,;.]|(?<!\s))\s+and\s+{_THEN},?\s+"
     rf"|[,;.]\s*{_THEN},?\s+"
     r"|(?<!\s)\s+then\s+"
+    r"|(?<!\s)\s*(?:[-=]>|→)\s*"
     r"|(?:(?<!\s)\s++|(?<=\s)|^)(?:\d{1,2}[.)]|[-*•])\s+"
     rf"|[.!?;]\s+(?!{NO_END})(?=[A-Z\"“])|\n+"
     r")|(?P<weak>(?:,|(?<!\s)|(?<=\n))\s+and(?:\s+also)?\s+|,\s+(?:also\s+|plus\s+)?)",
@@ -66,6 +67,7 @@ _READY = re.compile(r"[^,.;!?\n]*\b(?:go ahead|feel free|be so kind|try|go)", re
 _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _STOP = re.compile(r"[.;]\s+")
+_ARROW = re.compile(r"\s*(?:[-=]>|→)\s*")
 _ORDER = re.compile(_THEN, re.IGNORECASE)
 _POLITE = re.compile(rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now)\b)[,\s]*", re.IGNORECASE)
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
@@ -107,7 +109,7 @@ def cut_task(task: str) -> list[Part]:
     """
     task = unquoted(task.replace("\r\n", "\n").strip())
     whole = Part(text=task)
-    if len(task) > 4_000:
+    if len(task) > MAX_CUT:
         return [whole]
     masked = task
     if given := handed_over(task):
@@ -124,7 +126,7 @@ def cut_task(task: str) -> list[Part]:
         if any(_within(seam.start(), condition, masked[start : condition.start]) for condition in waits):
             continue
         begins = written.strip() in ".!?;"
-        if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _starts_lower(masked, seam):
+        if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _goes_on(masked, seam):
             continue
         if not _UNSAID.fullmatch(masked, start, seam.start()):
             _add(parts, task[start : seam.start()], joint, written)
@@ -161,9 +163,12 @@ def _is_said_first(said: str, seam: str) -> bool:
     return bool(told or ready) and not (may_act(first_word(said)) or asks_something(said))
 
 
-def _starts_lower(masked: str, seam: re.Match[str]) -> bool:
-    """Whether a full stop is inside a sentence ("e.g. this"): the pattern ignores case, so this looks again."""
-    return bool(_STOP.fullmatch(seam.group())) and masked[seam.end() : seam.end() + 1].islower()
+def _goes_on(masked: str, seam: re.Match[str]) -> bool:
+    """Whether the sentence goes on: behind a full stop in lower case ("e.g. this"; the pattern ignores case), or behind
+    an arrow before no action ("rename a.txt -> b.txt")."""
+    rest = masked[seam.end() : seam.end() + 100]
+    stop = _STOP.fullmatch(seam.group()) and rest[:1].islower()
+    return bool(stop or (_ARROW.fullmatch(seam.group()) and not may_act(first_word(rest))))
 
 
 def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:
