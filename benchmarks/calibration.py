@@ -31,7 +31,7 @@ from training.sources import SETS
 MOST_QUERIES = 300
 OPTIONS = Options()
 COLUMNS = ("right", "auc absent", "ece", "made: ece", "labelled: ece", "none", "made: none", "labelled: none")
-COLUMNS_FLOOR = ("made: floor", "made: refused wrongly")
+COLUMNS_FLOOR = ("made: floor", "refused", "made: refused", "labelled: refused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +65,13 @@ def row(found: Measured) -> list[float]:
     there = [corrected(none, trial, gate) for trial in found.real]
     away = [corrected_absent(none, trial, gate) for trial in found.real]
     confidences = np.array([confidence for confidence, _ in there])
-    floor = found.made.floor or OPTIONS.floor
     return [
         float(np.mean([right for _, right in there])),
         auc(confidences, np.array(away)),
         *(way.ece for way in (found.shipped, found.by_made, found.by_labels)),
         *(way.none for way in (found.shipped, found.by_made, found.by_labels)),
-        floor,
-        float(np.mean(confidences < floor)),
+        found.made.floor or OPTIONS.floor,
+        *(way.refused for way in (found.shipped, found.by_made, found.by_labels)),
     ]
 
 

@@ -197,7 +197,11 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
     assert ran.exit_code == 0
     told = json.loads(ran.stdout)
     assert {"queries", "folds", "before", "after", "written"} <= set(told)
-    assert set(told["before"]) == set(told["after"]) == {"ece", "settled", "precision", "none", "held", "tools"}
+    assert (
+        set(told["before"])
+        == set(told["after"])
+        == {*("ece", "settled", "precision", "none", "refused", "held", "tools")}
+    )
     ran = toolroute("eval", folder, "-o", "json", "--calibration", file)
     assert ran.exit_code == 0
     fitted = json.loads(ran.stdout)["confidence"]
@@ -233,10 +237,11 @@ def test_a_fit_that_is_worse_by_its_own_measure_is_told_with_the_figure(folder: 
 
 
 def test_a_figure_is_worse_in_its_own_direction_and_coverage_only_below_what_was_wanted() -> None:
-    one = Worth(ece=0.05, settled=0.5, precision=0.9, none=0.6, held=0.95, tools=20)
+    one = Worth(ece=0.05, settled=0.5, precision=0.9, none=0.6, refused=0.02, held=0.95, tools=20)
     assert replace(one, ece=0.06).worse_than(one) == ("ece",)
     assert replace(one, none=0.5, held=0.91, settled=0.4).worse_than(one) == ("none",)
     assert replace(one, held=0.89).worse_than(one) == ("held",)
+    assert replace(one, refused=0.2).worse_than(one) == ("refused",)
     assert replace(one, ece=0.04, none=0.7, held=1.0).worse_than(one) == ()
 
 

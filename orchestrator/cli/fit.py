@@ -59,7 +59,7 @@ def _show(before: Worth, after: Worth, fit: Fit, queries: int, written: Path | N
     out = console()
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
-    for column in ("ece", "settled", "precision", "none", f"held at {COVERAGE:g}", "tools"):
+    for column in ("ece", "settled", "precision", "none", "refused", f"held at {COVERAGE:g}", "tools"):
         table.add_column(column, justify="right")
     for name, worth in (("shipped", before), ("fitted", after)):
         table.add_row(name, *(figure(value) for value in asdict(worth).values()))

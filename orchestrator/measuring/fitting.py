@@ -31,6 +31,8 @@ LEAST_FOR_COVERAGE = 50
 FOLDS = 5
 COVERAGE = 0.9
 """The coverage that cross-validation measures."""
+MOST_REFUSED = 0.1
+"""Most tasks have a tool: a floor that parts best, and refuses a fifth of them, costs more than it saves."""
 _NEARLY = 0.02
 """Of two floors that part about as well the lower one refuses fewer tasks that a tool is there for."""
 _FLOORS = np.arange(0.05, 0.96, 0.05)
@@ -41,14 +43,16 @@ class Worth:
     """What a fit is worth on queries that it has not seen.
 
     `ece`: calibration error of the confidence. `settled`, `precision`: share at the gate or above, and right of those.
-    `none`: mean share of right answers whether any tool fits, with the right tools there and taken away. `held`,
-    `tools`: how often a coverage set of 0.9 held all needed tools, and its mean size.
+    `none`: mean share of right answers whether any tool fits, with the right tools there and taken away. `refused`:
+    share of the queries whose tool is there that end below the floor. `held`, `tools`: how often a coverage set of 0.9
+    held all needed tools, and its mean size.
     """
 
     ece: float
     settled: float
     precision: float | None
     none: float
+    refused: float
     held: float
     tools: float
 
@@ -57,6 +61,7 @@ class Worth:
         worse = {
             "ece": self.ece > other.ece,
             "none": self.none < other.none,
+            "refused": self.refused > other.refused,
             "held": self.held < min(other.held, COVERAGE),
         }
         return tuple(name for name in worse if worse[name])
@@ -124,6 +129,7 @@ def cross_validated(trials: Sequence[Trial], options: Options) -> tuple[Worth, W
 def worth(parts: Sequence[tuple[Fit, Sequence[Trial]]], options: Options) -> Worth:
     """Of fits, each on its trials, taken together."""
     claims = [corrected(fit, trial, options.gate) for fit, fold in parts for trial in fold]
+    there, away = _over_the_floor(parts, options)
     confidences, right = [c for c, _ in claims], [r for _, r in claims]
     settled, precision = metrics.settled(confidences, right, options.gate)
     held, sizes = zip(*(_covers(fit, trial) for fit, fold in parts for trial in fold if trial.answerable), strict=True)
@@ -131,20 +137,21 @@ def worth(parts: Sequence[tuple[Fit, Sequence[Trial]]], options: Options) -> Wor
         ece=round(metrics.calibration_error(confidences, right), 4),
         settled=round(settled, 4),
         precision=None if precision is None else round(precision, 4),
-        none=round(_none_accuracy(parts, options), 4),
+        none=round(metrics.balanced(there, away, 0.0), 4),
+        refused=round(metrics.mean([over < 0 for over in there]), 4),
         held=round(metrics.mean(held), 4),
         tools=round(metrics.mean(sizes), 2),
     )
 
 
-def _none_accuracy(parts: Sequence[tuple[Fit, Sequence[Trial]]], options: Options) -> float:
-    """Of each fit's own floor; margins over the floor are compared, since floors differ."""
+def _over_the_floor(parts: Sequence[tuple[Fit, Sequence[Trial]]], options: Options) -> tuple[list[float], list[float]]:
+    """How far over the floor of its own fit each query is claimed, where its tool is there, and with it taken away."""
     there, away = [], []
     for fit, fold in parts:
         floor = fit.options(options).floor
         there += [corrected(fit, t, options.gate)[0] - floor for t in fold if t.answerable]
         away += [corrected_absent(fit, t, options.gate) - floor for t in fold]
-    return metrics.balanced(there, away, 0.0)
+    return there, away
 
 
 def _covers(fit: Fit, trial: Trial) -> tuple[bool, int]:
@@ -172,7 +179,8 @@ def fit_correction(chances: ArrayLike, right: ArrayLike, prior: float) -> Correc
 
 
 def fit_floor(trials: Sequence[Trial], gate: float, usual: float, fit: Fit | None = None) -> float:
-    """The lowest confidence that parts queries with their tools there from the same without them nearly best.
+    """The lowest confidence that parts queries with their tools there from the same without them nearly best, and
+    refuses no more than MOST_REFUSED of the former.
 
     The usual floor counts as PRIOR_MADE queries.
     """
@@ -181,8 +189,11 @@ def fit_floor(trials: Sequence[Trial], gate: float, usual: float, fit: Fit | Non
     away = [corrected_absent(known, trial, gate) for trial in trials]
     if not there:
         return usual
-    parted = [metrics.balanced(there, away, floor) for floor in _FLOORS]
-    best = next(floor for floor, right in zip(_FLOORS, parted, strict=True) if right >= max(parted) - _NEARLY)
+    few = [floor for floor in _FLOORS if metrics.mean([claim < floor for claim in there]) <= MOST_REFUSED] or _FLOORS[
+        :1
+    ]
+    parted = [metrics.balanced(there, away, floor) for floor in few]
+    best = next(floor for floor, right in zip(few, parted, strict=True) if right >= max(parted) - _NEARLY)
     return round(float((best * len(trials) + usual * PRIOR_MADE) / (len(trials) + PRIOR_MADE)), 3)
 
 
