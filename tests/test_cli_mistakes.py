@@ -121,8 +121,8 @@ def test_files_whose_tools_name_no_server_keep_their_tools_beside_each_other(too
     assert (refused.exit_code, "names its server; leave --server out" in refused.stderr) == (2, True)
 
 
-def test_what_was_imported_can_be_taken_away_by_server_and_by_its_owner(toolroute: Run) -> None:
-    Path("mail.json").write_text('[{"name": "send", "description": "Send a mail"}]')
+def test_what_was_imported_can_be_taken_away_by_server_and_by_its_owner(toolroute: Run, file: Path) -> None:
+    (file.parent / "mail.json").write_text('[{"name": "send", "description": "Send a mail"}]')
     for options in ((), ("--shared",), ("--user", "ana")):
         assert toolroute("tools", "import", "mail.json", "--store", "tools", *options).exit_code == 0
     misspelt = toolroute("tools", "remove", "mail", "mial", "--store", "tools")
