@@ -112,11 +112,12 @@ async def run_in_process(out: Console, config: McpConfig) -> None:
     """The same without Temporal: nothing survives a crash, all else is the same."""
     async with Router(store=STORE) as router, Connections(config) as connections:
         decision = await router.route(RouteRequest(query=DURABLE_TASK, tenant=TENANT))
-        executors = Executors({}, connections)
+        executors = Executors()
         for step in plan(PlanRequest(decision=decision)).steps:
             tool = decision.tool(step.tool)
             if tool is not None:
-                result = await executors.execute(ToolCall(tenant=TENANT, tool=tool, arguments=step.arguments))
+                call = ToolCall(tenant=TENANT, tool=tool, arguments=step.arguments)
+                result = await executors.execute(call, connections)
                 out.print(Text(f"  {step.task}: {result.text}"))
         show_connections(out, connections)
 

@@ -71,24 +71,22 @@ class Executors:
     Functions that are not async run in threads of its own, so many at a time as Temporal runs activities of a worker.
     """
 
-    def __init__(self, registered: Mapping[str, Registered] | None = None, connections: Caller | None = None) -> None:
+    def __init__(self, registered: Mapping[str, Registered] | None = None) -> None:
         self._threads = Threads(MAX_THREADS, "toolroute function")
         self._by_name = {name: _executor(name, given, self._threads) for name, given in (registered or {}).items()}
-        self._connections = connections
 
     def close(self) -> None:
         """Lets the threads end, waiting for no function; a later call starts others."""
         self._threads.close()
 
     async def execute(self, call: ToolCall, connections: Caller | None = None) -> ToolResult:
-        """Checks the arguments, calls (MCP servers by these connections, where given), and holds the result to the
-        call's tokens.
+        """Checks the arguments, calls (MCP servers by these connections), and holds the result to the call's tokens.
 
         Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises; where the
         call's deadline passes, OutcomeUnknown, or ServerUnavailable for what may be called again.
         """
         checked = replace(call, arguments=check_arguments(call.tool, call.arguments))
-        executor = self._find(call.tool, connections or self._connections)
+        executor = self._find(call.tool, connections)
         return hold(await executor.execute(checked), call.max_result_tokens)
 
     def _find(self, tool: Tool, connections: Caller | None) -> Executor:

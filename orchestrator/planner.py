@@ -20,8 +20,8 @@ from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
-from orchestrator.planning.continuing import gives_value, lists_on
 from orchestrator.planning.drafts import check_so_far
+from orchestrator.planning.going_on import gives_value, lists_on
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.planning.unasked import asks_to_be_told, is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step

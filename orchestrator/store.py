@@ -168,7 +168,8 @@ class Store:
         return next((stored_tool(record.payload) for record in found.values()), None)
 
     def search(self, tenant: str, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
-        """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first."""
+        """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first. Routing takes the exact
+        product of all vectors in its own process instead (docs/decisions-system.md); tests hold it against this."""
         check_tenant(tenant, shared=True)
         with self._qdrant.opened() as points:
             ids = {point: name for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()}

@@ -156,6 +156,11 @@ def stem(word: str) -> str:
     return str(stemmer.stemWord(one_for(word)))
 
 
+def stemmed(word: str) -> str:
+    """A word's stem; itself where it is a stop word."""
+    return stem(word) or word
+
+
 def fields(tool: Tool) -> list[Field]:
     """The texts that a tool is searched by, by field."""
     return [

@@ -255,9 +255,8 @@ async def test_an_executor_of_ones_own_decides_what_may_be_tried_again() -> None
 async def test_mcp_tools_go_to_their_real_server() -> None:
     config = {"mcpServers": {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}}
     async with Connections(config) as connections:
-        executors = Executors(connections=connections)
-        result = await executors.execute(call(NOW, timezone="Europe/Berlin"))
-        wrong = await executors.execute(call(NOW, timezone="Nowhere/Land"))
+        result = await Executors().execute(call(NOW, timezone="Europe/Berlin"), connections)
+        wrong = await Executors().execute(call(NOW, timezone="Nowhere/Land"), connections)
     assert "Europe/Berlin" in result.text
     assert wrong.is_error
 

@@ -28,10 +28,10 @@ TAKING = frozenset("collect monitor return track".split())
 _NEITHER = frozenset(
     """ask assess audit begin calculate categorize chart choose classify compose compute conduct convert debug decode
     decrypt define design detect diagnose download draw dump encode encrypt enrich ensure estimate evaluate execute
-    export extract filter finish follow format generate geocode guess help invoke keep learn let lint map match measure
+    export extract filter finish follow format generate geocode guess invoke keep learn let lint map match measure
     name normalize open optimize parse perform pick place play plot poll predict preview price print process profile
     pull quote rank rate rephrase research resolve review rewrite run sample scan score select simulate solve sort
-    study take tell test think transcribe translate try use validate verify visualize wait watch weigh""".split()
+    study take tell test transcribe translate use validate verify visualize wait watch weigh""".split()
 )
 """What may be done either way ("open the page", "export the list"), or works something out."""
 CHANGING = (ACTIONS | ACTIONS_OR_THINGS) - TELLING - _NEITHER

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from orchestrator.language.abroad import forbidden_abroad
 from orchestrator.language.clauses import end_of_part, first_word
-from orchestrator.language.deeds import DOING, RELATING, Span, doing, done_without
 from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked, unquoted
+from orchestrator.language.without import DOING, RELATING, Span, doing, done_without
 from orchestrator.text import says
 
 _CUES = tuple(

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from string import ascii_lowercase
 
+from orchestrator.language.clauses import MAX_CUT
 from orchestrator.text import stem
 
 SHORTEST = 5
@@ -19,8 +20,6 @@ LONGEST = 30
 """Letters of the longest one: what is longer is no word, and what is one slip away from it grows with its square."""
 MOST = 12
 """Words of a query that are looked at; a text with more unknown ones is in a language that the catalogue is not in."""
-MAX_READ = 4_000
-"""Characters of a query that are looked at; what follows is a pasted document."""
 
 _WORD = re.compile(rf"(?<![\w@./'’\"“-])[A-Za-z][a-z]{{{SHORTEST - 1},}}(?![\w@/\"”-]|\.\w|['’](?!s\b))")
 
@@ -32,7 +31,7 @@ def may_be_slip(word: str) -> bool:
 
 def slips(text: str, known: Container[str]) -> dict[str, str]:
     """Each misspelt word of a query, in lower case, to the one meant. `known`: the catalogue's stemmed terms."""
-    unknown = dict.fromkeys(word for word in _words(text[:MAX_READ]) if (own := stem(word)) and own not in known)
+    unknown = dict.fromkeys(word for word in _words(text[:MAX_CUT]) if (own := stem(word)) and own not in known)
     odd = list(filter(may_be_slip, unknown))
     found = {word: _meant(word, known) for word in odd[:MOST]}
     return {word: right for word, right in found.items() if right}

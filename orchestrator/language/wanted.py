@@ -24,10 +24,11 @@ _THEN = re.compile(
 
 _GREETING = r"(?:(?:so|and|but|ok|okay|hey|hi|also)\W+)*"
 _WHAT = r"what(?! (?:an?|i|we|if|about|(?:can|could|will|would) you)\b)"
+_WHENEVER = r"when(?!\s(?:an?|the|my|our|your|i|we|you|s?he|it|they|that|this|possible|done|ready)\b)"
 _ASKS = re.compile(
     rf"(?i)(?:\A|[.!,;:\n][^\S\n]?){_GREETING}(?:{_WHAT}|(?<!,)(?<!, )which"
     r"|which(?! (?:is|are|was|were|has|had|have|i|we|you|s?he|they)\b)"
-    r"|when(?! (?:an?|the|my|our|your|i|we|you|s?he|it|they|that|this|possible|done|ready)\b)"
+    rf"|{_WHENEVER}"
     r"|(?:do|have) (?:i|we|you|they|s?he|any|people)|who|whose|whom|where|why|how|is|are|was|were|does|did|has|any"
     r"|wer|wie|wo|wann|welche[rs]?|wieviele?|quels?|quelles?|qui|combien|où|quand"
     r"|qué|cuál(?:es)?|cuánt[oa]s?|dónde|cuándo|cómo|quién|quais|quanto|onde)\b|[?？]\s*\Z"
@@ -47,7 +48,6 @@ _MAY = re.compile(
 """What asks for an action in the form of a question."""
 
 _HOW = r"how(?:\s(?:many|much|often)|(?!\s(?:about|can|could|do|should|would)\b))"
-_WHENEVER = r"when(?!\s(?:an?|the|my|our|your|i|we|you|s?he|it|they|that|this|possible|done|ready)\b)"
 _OF_A_DEED = re.compile(
     r"(?i)(?:\A|[.!?:\n][^\S\n]{0,2})(?:(?:(?:quick\s|one\s)?question|(?-i:[A-Z])[a-z]+)[,:]\s+)?"
     r"(?:(?:and|but|so|ok|okay|hey|hi|hello|then|btw|also|just)\W+)*"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.quoted import QUOTE
 from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
@@ -77,17 +78,13 @@ def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
         return value
 
 
-MAX_CHARS = 4_000
-"""A longer text is a pasted document: what stands further on in it is not what was asked for."""
-
-
 class _Reader:
     """One reading of one text for one schema; every piece is used at most once."""
 
     def __init__(self, text: str, schema: Mapping[str, Any], nouns: frozenset[str]) -> None:
         self._schema, self._nouns = schema, nouns
         self.parameters = parameters_of(schema)
-        self.text = text = text[:MAX_CHARS]
+        self.text = text = text[:MAX_CUT]
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
         self._pieces = pieces(text)

@@ -16,7 +16,7 @@ from orchestrator.language.clauses import bare
 from orchestrator.language.everyday import ACTIONS, may_act
 from orchestrator.language.quoted import QUOTE, masked
 from orchestrator.models import Tool
-from orchestrator.text import STOP_WORDS, spaced, split_words, stem, terms
+from orchestrator.text import STOP_WORDS, spaced, split_words, stem, stemmed, terms
 
 _LEFT_OUT = re.compile(
     r"(?i)(?:n['’]t|\b(?:not|no|never|nor|except|excluding|without|but|instead of|rather than|other than))"
@@ -134,8 +134,8 @@ class Choice:
 
     def _beside_name(self, place: _Place) -> bool:
         """Beside the parameter's whole name, or a word of it that tells it from others."""
-        name = [stem(word) or word for word in self.name]
-        before = [stem(word) or word for word in split_words(self._before(place))]
+        name = [stemmed(word) for word in self.name]
+        before = [stemmed(word) for word in split_words(self._before(place))]
         telling = self._telling(place.value)
         if before[-len(name) :] == name:
             return True
@@ -144,7 +144,7 @@ class Choice:
         if before[-len(name) :] == name or (before and before[-1] in telling):
             return True
         behind = re.match(r"[\s-]+(\w+)", self._after(place))
-        words = [stem(word) or word for word in split_words(behind[1])] if behind else []
+        words = [stemmed(word) for word in split_words(behind[1])] if behind else []
         return bool(words) and (words[0] in telling or words == name)
 
     def _telling(self, value: str) -> set[str]:
@@ -212,7 +212,7 @@ class Choice:
         first, second = sorted((place, other), key=lambda each: each.start)
         between = self._said[first.end : second.start]
         known = _JOINS | {stem(word) for word in self.name} | self.nouns
-        return len(between) < _NEAR and all((stem(word) or word) in known for word in split_words(between))
+        return len(between) < _NEAR and all(stemmed(word) in known for word in split_words(between))
 
 
 def nouns_of(tool: Tool) -> frozenset[str]:

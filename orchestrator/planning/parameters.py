@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.planning.pieces import Piece
-from orchestrator.text import spaced, split_words, stem
+from orchestrator.text import spaced, split_words, stemmed
 
 _BY_FORMAT = {
     "uri": "url",
@@ -161,11 +161,6 @@ def plain(schema: Any) -> dict[str, Any]:
         real_types = [item for item in types if item != "null"]
         return {**schema, "type": real_types[0]} if len(real_types) == 1 else {**schema, "type": None}
     return schema
-
-
-def stemmed(word: str) -> str:
-    """A word's stem; itself where it is a stop word."""
-    return stem(word) or word
 
 
 def words_of(parameters: Iterable[Parameter]) -> set[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from orchestrator.language.everyday import may_act
-from orchestrator.planning.parameters import Parameter, stemmed, words_of
+from orchestrator.planning.parameters import Parameter, words_of
 from orchestrator.planning.pieces import Piece
+from orchestrator.text import stemmed
 
 _FROM = frozenset("after begin earliest from old origin sender since source src start starts".split())
 _TO = frozenset("before deadline dest destination due end ends expires latest new target to until".split())

@@ -92,7 +92,7 @@ class Part:
 
     @property
     def imperative(self) -> bool:
-        """Whether the part begins like something to do: a verb-like first word and something after it."""
+        """Whether the part may begin with something to do: no stop word first, and something after it."""
         words = self.text.split()
         first = words[0].lower().strip(",.") if words else ""
         return len(words) > 1 and (bool(stem(first)) or first in _QUESTION) and not words[0][:1].isdigit()

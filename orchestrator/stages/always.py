@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.language.quoted import masked
-from orchestrator.text import STOP_WORDS, split_words, stem
+from orchestrator.text import STOP_WORDS, split_words, stem, stemmed
 
 MAX_GAP = 2
 """Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
@@ -168,7 +168,7 @@ def _positions(tools: Sequence[str], keys: Mapping[str, int]) -> dict[str, int]:
 
 def _phrase(text: str, tool: int) -> _Phrase:
     words = list(split_words(text))
-    content = tuple(stemmed for word in words if (stemmed := stem(word)))
+    content = tuple(own for word in words if (own := stem(word)))
     loose = len(content) > 1
     stems = content if loose else tuple(_stems(text))
     clear = sum(word not in _PARTICLES for word in words) > 1
@@ -177,7 +177,7 @@ def _phrase(text: str, tool: int) -> _Phrase:
 
 def _stems(text: str) -> list[str]:
     """Stems in order, stop words kept as they are: they may be part of a phrase."""
-    return [stem(word) or word for word in split_words(text)]
+    return [stemmed(word) for word in split_words(text)]
 
 
 def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int] | None:

@@ -14,15 +14,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
+from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.everyday import EVERYDAY
 from orchestrator.language.quoted import masked, with_messages_masked
 from orchestrator.language.spelling import Speller
 from orchestrator.language.wording import PLACES, VERBS, Wording
 from orchestrator.models import Tool
 from orchestrator.text import STOP_WORDS, spaced
-
-MAX_READ = 4_000
-"""Characters of a query in which servers are looked for; what follows is a pasted document."""
 
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _GENERIC = frozenset(
@@ -149,7 +147,7 @@ class ServerIndex:
 
     def find(self, text: str) -> Explicit:
         """Every server that the text names, and the unknown ones it names in the strong form."""
-        query = Wording(with_messages_masked(text[:MAX_READ]))
+        query = Wording(with_messages_masked(text[:MAX_CUT]))
         mentions: list[Mention] = []
         unknown: dict[str, tuple[str, ...]] = {}
         past = 0
@@ -163,7 +161,7 @@ class ServerIndex:
                 unknown[said] = self._near(said)
             past = names[-1].end if found else place + 1
         if any(mention.negated for mention in mentions):
-            said = masked(text[:MAX_READ])
+            said = masked(text[:MAX_CUT])
             mentions = [mention for mention in mentions if not mention.negated or mention.is_left_out_in(said)]
         return Explicit(mentions=tuple(mentions), unknown=unknown)
 

@@ -3,12 +3,12 @@
 from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.models import Match, Tool
-from orchestrator.planning.parameters import parameters_of, stemmed
+from orchestrator.planning.parameters import parameters_of
 from orchestrator.planning.pieces import pieces
 from orchestrator.planning.pointing import LINKS, stands_beside
 from orchestrator.planning.seams import Part
 from orchestrator.schemas import usable
-from orchestrator.text import split_words
+from orchestrator.text import split_words, stemmed
 
 
 def gives_value(tool: Tool, part: Part, own: Match | None) -> bool:
