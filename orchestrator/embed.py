@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from orchestrator.endpoints import address, complaint, secrets_of, unanswered
+from orchestrator.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.models import Tool
 from orchestrator.options import Options, model_key
@@ -234,9 +234,10 @@ class OpenAIEmbedder:
         import openai
 
         if self._client is None:
-            self._client = openai.OpenAI(
-                max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none"
-            )
+            client = openai.OpenAI(max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none")
+            if not self._api_key and str(client.base_url).startswith(OPENAI_URL):
+                raise Unauthorised(NO_KEY)
+            self._client = client
         timeout = min(self._timeout_s, 2 + len(texts) / 2)
         secrets = secrets_of(str(self._client.base_url), self._api_key)
         try:

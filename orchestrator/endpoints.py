@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 from orchestrator.credentials import secrets_in
 from orchestrator.scrub import Secrets
 
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint"
 _UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
 
 

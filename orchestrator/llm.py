@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from pydantic import BaseModel
 
 from orchestrator.completions import Usage
-from orchestrator.endpoints import address, complaint, secrets_of, unanswered
+from orchestrator.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -30,7 +30,6 @@ from orchestrator.structured import Message, Shape, asked_as_schema, asked_in_wo
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-OPENAI_URL = "https://api.openai.com/v1"
 LONGEST_WAIT_S = 30.0
 """A Retry-After beyond this is not waited for: the caller goes on without the model."""
 _CONNECT_S = 5.0
@@ -195,7 +194,7 @@ class Models:
 
             key = self._key()
             if not key and self.url == OPENAI_URL:
-                raise Unauthorised("no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint")
+                raise Unauthorised(NO_KEY)
             timeout = httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
             self._client = AsyncOpenAI(api_key=key or "none", base_url=self.url, max_retries=0, timeout=timeout)
         return self._client

@@ -157,7 +157,10 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
     try:
         return model.model_validate(dict(arguments))
     except ValidationError as error:
-        raise InvalidArguments(first_problem(error)) from None
+        problem = first_problem(error)
+        if model is CallArguments and error.errors()[0]["type"] == "extra_forbidden":
+            problem = f"{error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
+        raise InvalidArguments(problem) from None
 
 
 def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:

@@ -10,7 +10,7 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.forms import Form, check_forms
 from orchestrator.limits import BudgetReport, Limits
-from orchestrator.models import RouteHint, Tool, Turn
+from orchestrator.models import MAX_LIMIT, RouteHint, Tool, Turn
 from orchestrator.tenants import check_tenant
 
 MAX_STEPS = 20
@@ -219,8 +219,15 @@ class RunRequest:
     coverage: float | None = None
 
     def validate(self) -> None:
-        """Raises InvalidInput for settings out of range; the task itself is checked when it is routed."""
+        """Raises InvalidInput or UnknownTenant for what no run can be made of; how long the task may be is checked when
+        it is routed."""
         check_forms(self, _FORMS)
+        if not self.task.strip():
+            raise InvalidInput("task is empty: say in words what is to be done")
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
+        if self.tenant:  # A ToolRouter has one of its own.
+            check_tenant(self.tenant)
         self.limits.validate()
         _check_confidence(self)
         if self.parallel_steps < 1:
@@ -236,6 +243,9 @@ SHORTEST_S, _MOST_S = 0.001, 10_000_000_000
 """Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
 _SECONDS = f"seconds, from {SHORTEST_S} to {_MOST_S:,}"
 _FORMS: dict[str, Form] = {
+    "task": ((str,), "the task as a text"),
+    "tenant": ((str,), "org:ID or user:ID"),
+    "limit": ((int,), f"1 to {MAX_LIMIT}"),
     "limits": ((Limits,), "Limits(max_total_tokens=...)"),
     "parallel_steps": ((int,), "1 or more"),
     "call_timeout_s": ((int, float), _SECONDS),

@@ -223,3 +223,10 @@ async def test_a_router_leaves_the_embedder_that_it_was_given_to_its_owner(serve
     await asyncio.sleep(0.1)
     assert len(server._server.server_state.connections) == 1
     embedder.close()
+
+
+def test_openai_without_a_key_is_told_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    embedder = OpenAIEmbedder("text-embedding-3-small")
+    with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL"):
+        embedder.embed(["refund a charge"])

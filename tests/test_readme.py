@@ -36,5 +36,9 @@ def _sync(store: Path) -> None:
 async def test_the_workflow_carries_out_its_task(tmp_path: Path, temporal_address: str) -> None:
     store = tmp_path / "tools"
     await asyncio.to_thread(_sync, store)
-    code = BLOCKS[1].replace("localhost:7233", temporal_address).replace('store="tools"', f"store={str(store)!r}")
+    code = (
+        BLOCKS[1]
+        .replace("localhost:7233", temporal_address)
+        .replace('store=".toolroute/tools"', f"store={str(store)!r}")
+    )
     assert '"words": ' in await asyncio.to_thread(printed, code, tmp_path)

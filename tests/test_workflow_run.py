@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError
 
 from orchestrator import names
 from orchestrator.catalogue import Catalogue
@@ -270,14 +270,25 @@ def _payloads(history: WorkflowHistory) -> bytes:
     return b"\n".join(base64.b64decode(text) for text in texts)
 
 
-async def test_a_run_without_a_tenant_fails_and_is_not_retried(runner: Runner) -> None:
+@pytest.mark.parametrize(
+    ("asked", "kind", "told"),
+    [
+        (RunRequest(task="read a.txt"), "UnknownTenant", "no tenant"),
+        (RunRequest(task="read a.txt", tenant="acme"), "UnknownTenant", "'acme'"),
+        (RunRequest(task=" ", tenant=TENANT), "InvalidInput", "task is empty"),
+        (RunRequest(task="read a.txt", tenant=TENANT, limit=99), "InvalidInput", "limit=99"),
+    ],
+)
+async def test_what_no_run_can_be_made_of_fails_before_any_activity(
+    runner: Runner, asked: RunRequest, kind: str, told: str
+) -> None:
     with pytest.raises(WorkflowFailureError) as failure:
         await runner.client.execute_workflow(
-            names.RUN, RunRequest(task="read a.txt"), id=f"run-{uuid4().hex[:8]}", task_queue=runner.task_queue
+            names.RUN, asked, id=f"run-{uuid4().hex[:8]}", task_queue=runner.task_queue
         )
-    assert isinstance(failure.value.cause, ActivityError)
-    assert isinstance(failure.value.cause.cause, ApplicationError)
-    assert failure.value.cause.cause.type == "UnknownTenant"
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == kind
+    assert told in str(failure.value.cause)
 
 
 async def test_settings_out_of_range_fail_the_run_at_once(runner: Runner) -> None:

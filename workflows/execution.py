@@ -14,6 +14,7 @@ from orchestrator.payloads import NOTHING, misnamed, read_input, size_of
 from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.runs.durable import as_failure, as_failures
 from orchestrator.runs.running import Run
+from orchestrator.tenants import check_tenant
 from orchestrator.workflow import ToolRouter
 
 
@@ -28,6 +29,7 @@ class RunWorkflow:
         try:
             request = read_input(given, RunRequest)
             request.validate()
+            check_tenant(request.tenant)
             self._misnamed = misnamed(given, RunRequest)
         except InvalidInput as error:  # told by `run`: raised here, queries would have no workflow to ask
             request, self._broken = RunRequest(task=""), error

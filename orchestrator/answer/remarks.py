@@ -66,7 +66,7 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
 def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match], costs: Costs) -> list[str]:
     """Why nothing is given, or nothing that fits."""
     if not len(outcome.index.whole):
-        add = "add tools with `toolroute tools import` or `toolroute tools sync`"
+        add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file that holds some"
         return [f"the catalogue of {outcome.request.tenant} is empty: {add}"]
     if outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())

@@ -98,7 +98,9 @@ def doctor(
 def _examine(store: str, tenant: str, config: Path | None) -> Iterator[Finding]:
     yield from _misspelt()
     options = Options.from_env()
-    yield _checked("embedder", lambda: _embedder(options), "set TOOLROUTE_EMBEDDER to `static`, or reinstall toolroute")
+    remote = options.embedder.startswith("openai:")
+    mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if remote else "reinstall toolroute"
+    yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
     yield _checked("store", lambda: _store(options, store, tenant), "name a folder or a Qdrant URL with --store")
     stored = _stored(options, store, tenant)
     yield _checked("calibration", lambda: _calibration(options, tenant, stored), "mend or unset TOOLROUTE_CALIBRATION")
