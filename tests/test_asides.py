@@ -43,6 +43,7 @@ def test_a_condition_stands_before_or_behind_what_is_to_be_done(task: str, condi
         "If possible, filter the rows",
         "If you find duplicates, delete them",
         "tell me if the refund was approved",
+        "Once the order is placed, could you update me on its progress?",
         "create an alert if the load exceeds 90",
         "When is the meeting with Bo, and where?",
         "What happens if the card is declined?",

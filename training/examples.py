@@ -31,7 +31,7 @@ TASKS, TASKS_CLAIMS = 0.3, 0.08
 and the confidence are (docs/decisions.md)."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
-"""Queries read of a set; the maps have 23 weights at most."""
+"""Every nth query of a set is read, so that there are as many, and fewer than twice that; the maps have 23 weights."""
 
 Rows = NDArray[np.float64]
 
@@ -146,7 +146,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
     examples: list[Example] = []
     for record in records:
-        understood = understand(record["query"])
+        understood = understand(record["query"], known=index.keyword.terms)
         vectors = embedder.embed(understood.texts)
         right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
         others = np.ones(len(index.catalogue), np.bool_)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from orchestrator.language.clauses import MAX_CUT, first_word
+from orchestrator.language.clauses import MAX_CUT, bare, first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
@@ -43,6 +43,7 @@ _BEHIND = re.compile(
     rf"(?=(?:only\s)?{_WHEN}\s)(?P<said>{_CONDITION})(?=[.;!](?!\w)|[,\n]|\Z)"
 )
 _TOLD_THEN = frozenset("alert ask confirm ensure inform let notify remind tell update verify wait warn".split())
+_TELLS_ME = re.compile(r"(?i)(?:alert|inform|notify|remind|update|warn)\s(?:me|us)\b")
 _WATCHED = re.compile(r"(?i)\b(?:alarm|alert|automation|filter|monitor|notification|reminder|rule|trigger|webhook)s?\b")
 """What is made to look out for the condition itself."""
 _REPORT = re.compile(
@@ -121,7 +122,7 @@ def _condition(found: re.Match[str]) -> Condition:
 
 def _does(task: str) -> bool:
     """Whether something is to be done; who asks to be told something may well ask about the condition."""
-    return may_act(first_word(task)) and wanted(task) <= UNSAID
+    return may_act(first_word(task)) and wanted(task) <= UNSAID and not _TELLS_ME.match(bare(task))
 
 
 def _does_alone(task: str) -> bool:
