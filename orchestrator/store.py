@@ -83,8 +83,8 @@ class Store:
 
     def _outdated(self, stamp: str) -> list[str]:
         """The tenants whose versions are asked for along with another's, since opening a folder is what takes time."""
-        known = list(self._versions.items())  # In one step: other threads add to it.
-        return [tenant for tenant, (before, _) in known if before != stamp] if stamp else []
+        known = self._versions.copy()  # In one step: other threads add to it.
+        return [tenant for tenant, (before, _) in known.items() if before != stamp] if stamp else []
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Whether this is surely still the tenant's version. Never waits; False where only asking can tell."""

@@ -36,6 +36,12 @@ def test_what_is_asked_beside_it_stays() -> None:
     "text",
     [
         "Mein Server startet nicht",
+        "Finde alle nicht bezahlten Rechnungen",
+        "Zeige mir alle Kunden die noch nicht bezahlt haben",
+        "Suche den Vertrag der noch nicht unterschrieben ist",
+        "Zeige keine stornierten Bestellungen",
+        "N'oublie pas de réserver un bureau",
+        "Non dimenticare di prenotare una scrivania",
         "Anne kommt nicht",
         "Warum startet der Pod nicht?",
         "Ich kann mich nicht anmelden, setz mein Passwort zurück",

@@ -17,7 +17,7 @@ from orchestrator.fit import Fit
 from orchestrator.models import Tool
 from tests.decisions import CONVERT, DELETE, NOW, READ, schema
 from tests.running import SERVERS
-from tests.servers.start import entry
+from tests.servers.start import alive, entry
 
 WAIT = Tool(
     server="plain",
@@ -279,10 +279,41 @@ async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_ru
     assert b"s1 plain:wait: outcome unknown" in err
 
 
+async def test_a_terminal_that_closes_leaves_no_server_behind(folder: Folder) -> None:
+    process = await folder.start(
+        *(
+            "run",
+            "Wait 60 seconds",
+            "--arg",
+            "seconds=60",
+            "--catalogue",
+            "tools.jsonl",
+            "--config",
+            "mcp.json",
+            "--dev",
+        )
+    )
+    async with asyncio.timeout(60):
+        while not (folder.path / "count").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    servers = await asyncio.to_thread(_children, process.pid)
+    assert servers
+    os.killpg(process.pid, signal.SIGHUP)
+    _, err = await asyncio.wait_for(process.communicate(), 40)
+    assert process.returncode == 128 + signal.SIGHUP, err
+    assert not [pid for pid in servers if alive(pid)]
+
+
+def _children(parent: int) -> list[str]:
+    threads = Path(f"/proc/{parent}/task").glob("*/children")
+    return [pid for thread in threads for pid in thread.read_text().split()]
+
+
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(folder: Folder, times: int) -> None:
     process = await folder.start(
-        *("run", "Wait 60 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=60"),
+        *("run", "Wait 60 seconds", "--arg", "seconds=60"),
+        *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--dev"),
         *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", folder.address),
     )
     assert process.stderr is not None

@@ -250,9 +250,48 @@ def test_a_remark_on_what_was_done_asks_for_nothing(said: str) -> None:
     assert meant(said, DONE) == Meant(said, asks=False)
 
 
-@pytest.mark.parametrize("said", ["skip it", "leave it as it is", "nein", "pas encore", "maybe later", "keep it"])
+@pytest.mark.parametrize(
+    "said",
+    ["skip it", "hmm", "it's fine as it is", "leave it as it is", "nein", "pas encore", "maybe later", "keep it"],
+)
 def test_a_refused_offer_asks_for_nothing(said: str) -> None:
     assert meant(said, OFFER) == Meant(said, asks=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "That was quick. What's the weather in Oslo?",
+        "It works. Who is on call tonight?",
+        "That's all good, now for order 1002",
+        "That's bad. The customer wants a refund for charge ch_33",
+        "it looks good - mail it to anna@x.com",
+        "I'll need a parking space too",
+        "Can it be moved to 4pm?",
+        "do it again",
+    ],
+)
+def test_what_says_more_than_a_remark_asks_for_something(said: str) -> None:
+    assert meant(said, DONE).asks
+
+
+def test_an_answer_to_a_question_is_no_remark() -> None:
+    turns = [Turn(text="return order 12"), Turn(text="What's the reason?", role="assistant")]
+    assert meant("It is the wrong size", turns).asks
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Please confirm that you want me to cancel order 1001.",
+        'Reply "yes" to confirm.',
+        "I will cancel order 1001 if you agree.",
+        "I'm going to cancel order 1001. Is that ok?",
+    ],
+)
+def test_a_yes_to_what_is_to_be_confirmed_means_the_request(said: str) -> None:
+    turns = [Turn(text="cancel order 1001"), Turn(text=said, role="assistant")]
+    assert meant("yes", turns).text == "cancel order 1001"
 
 
 def test_a_remark_before_an_action_is_none() -> None:

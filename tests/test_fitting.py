@@ -13,6 +13,7 @@ from orchestrator.embed import embedder_for
 from orchestrator.fit import Correction, Fit
 from orchestrator.measuring.fitting import (
     COVERAGE,
+    MOST_REFUSED,
     Worth,
     corrected,
     cross_validated,
@@ -145,6 +146,24 @@ def test_few_queries_move_the_map_little_and_none_leave_it() -> None:
     none = fit_correction([], [], prior=10)
     assert (none.slope, none.offset) == (1, 0)
     assert fit_floor([], 0.7, 0.2) == 0.2
+
+
+def test_a_floor_refuses_at_most_a_tenth_of_what_a_tool_fits_though_a_higher_one_parts_better(
+    trials: list[Trial],
+) -> None:
+    unsure = [
+        replace(
+            trial,
+            both=replace(trial.both, confidence=0.12 if number % 4 == 0 else 0.9, absent=0.5),
+            opening=replace(trial.opening, least=0.0),
+            opening_absent=replace(trial.opening_absent, least=0.0),
+            answerable=True,
+        )
+        for number, trial in enumerate(trials)
+    ]
+    floor = fit_floor(unsure, 0.7, 0.2)
+    assert np.mean([corrected(Fit(), trial, 0.7)[0] < floor for trial in unsure]) <= MOST_REFUSED
+    assert floor < 0.12
 
 
 def test_a_map_that_would_turn_around_is_kept_upright() -> None:

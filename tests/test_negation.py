@@ -43,6 +43,7 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("avoid sending emails; create a ticket", "create a ticket"),
         ("wait before merging 88, show the diff", "show the diff"),
         ("hold off on the release, close the tickets", "close the tickets"),
+        ("leave order 1001 alone and cancel order 1002", "and cancel order 1002"),
         ("don't deploy the api until the tests pass, list the pods", "list the pods"),
         ("Refund ch_9. If the build fails, don't deploy the api.", "Refund ch_9. ."),
         ("If it is declined, don't retry it, email Bo", "If it is declined, , email Bo"),

@@ -106,6 +106,11 @@ def test_who_asks_whether_or_how_wants_to_be_told(text: str) -> None:
         "would it be possible to cancel the order?",
         "how do I cancel the order? please do it for me",
         "can I have the order cancelled?",
+        "may I ask you to cancel the order?",
+        "is there any chance you could cancel the order?",
+        "if possible, can you cancel the order?",
+        "could the order be cancelled?",
+        "can I cancel the order?",
         "check if the order has shipped and if not cancel it",
     ],
 )

@@ -29,8 +29,9 @@ class RunWorkflow:
         try:
             request = read_input(given, RunRequest)
             request.validate()
-            check_tenant(request.tenant)
             self._misnamed = misnamed(given, RunRequest)
+            if not self._misnamed:
+                check_tenant(request.tenant)
         except InvalidInput as error:  # told by `run`: raised here, queries would have no workflow to ask
             request, self._broken = RunRequest(task=""), error
         self._run = Run(request, ToolRouter(request.tenant), should_stop=self._should_stop)

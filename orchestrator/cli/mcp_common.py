@@ -15,6 +15,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 
 P = ParamSpec("P")
+T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -57,24 +58,35 @@ def command_body(body: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, NoR
 
     @wraps(body)
     def run(*args: P.args, **kwargs: P.kwargs) -> NoReturn:
-        sys.exit(asyncio.run(_until_told(body(*args, **kwargs))))
+        sys.exit(asyncio.run(until_told(body(*args, **kwargs))))
 
     return run
 
 
-async def _until_told(body: Coroutine[Any, Any, int]) -> int:
-    """The body's exit code. SIGTERM cancels it, as Ctrl-C does, so that the servers which it started end with it."""
-    task, told = asyncio.current_task(), asyncio.Event()
+async def until_told(body: Coroutine[Any, Any, T]) -> T:
+    """What the body gives. SIGTERM, and SIGHUP as a terminal that closes sends it, cancel it, as Ctrl-C does, so that
+    the servers which it started end with it."""
+    loop, task, told = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
 
-    def stop() -> None:
-        told.set()
+    def stop(number: int, _: object) -> None:
+        told.append(number)
         if task is not None:
-            task.cancel()
+            loop.call_soon_threadsafe(task.cancel)
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    for number in ending_signals():
+        # Not by the loop: that would tell it of a first Ctrl-C, too, when it listens for a second one.
+        signal.signal(number, stop)
     try:
         return await body
     except asyncio.CancelledError:
-        if not told.is_set():
+        if not told:
             raise
-        return 128 + signal.SIGTERM
+        raise SystemExit(128 + told[0]) from None
+
+
+def ending_signals() -> list[signal.Signals]:
+    """SIGTERM, and SIGHUP where nobody ignores it (`nohup`)."""
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, hangup]

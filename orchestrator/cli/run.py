@@ -22,7 +22,7 @@ from orchestrator.cli.common import (
     output_option,
 )
 from orchestrator.cli.follow import follow
-from orchestrator.cli.mcp_common import read_servers
+from orchestrator.cli.mcp_common import read_servers, until_told
 from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, temporal_server
 from orchestrator.cli.routing import request_options, routing_options, take_request
@@ -83,7 +83,7 @@ def run(task: str, output: str, **given: Any) -> None:
     )
     request.validate()
     with clean_stdout():
-        result = asyncio.run(_run(request, **given))
+        result = asyncio.run(until_told(_run(request, **given)))
     if output == "json":
         echo_json(result.to_json())
     else:

@@ -15,7 +15,7 @@ import click
 
 from orchestrator import names
 from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
-from orchestrator.cli.mcp_common import read_servers
+from orchestrator.cli.mcp_common import ending_signals, read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, target, temporal_server
 from orchestrator.cli.temporal import make_plugin, temporal_options
@@ -140,6 +140,6 @@ async def _is_served(options: Options, task_queue: str) -> bool:
 async def _told_to_stop() -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, *ending_signals()):
         loop.add_signal_handler(number, stop.set)
     await stop.wait()

@@ -49,7 +49,7 @@ _FAILS = re.compile(
     r"|(?:does|did|do|is|was)(?:n['’]t| not) (?:work|respond|load|go through)\w*"
     r"|(?:could|can)(?:n['’]?t| ?not) be [a-z]+)\W*\Z"
 )
-_ORDERS = re.compile(r"(?i)\W*(?:please\s)?[a-z]+\s(?:an?|the|my|our|this|that|these|those|it|all|every)\b")
+_FAILS_ITSELF = re.compile(r"(?i)\W*[a-z]+\s(?:failed|fails|is failing|broke|is broken)\b")
 _WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
 """What fails may be what is asked for: "restart the job that failed"."""
 
@@ -65,7 +65,7 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
     kept = _STATES.match(text) and _KEPT.search(ahead)
     if (kept or (verb.endswith("ing") and _PUT_OFF.search(ahead))) and not _orders(text, behind):
         return True
-    wished = _PLEASE.match(behind) or _is_wished(f"{_SENTENCE_END.split(before)[-1]} {ahead}")
+    wished = _PLEASE.match(behind) or _is_wished(_SENTENCE_END.split(f"{before} {ahead}")[-1])
     return verb.endswith("ed") and not wished
 
 
@@ -80,7 +80,7 @@ def _fails(text: str) -> bool:
     """Whether a text tells that something failed, and orders nothing ("restart the job that failed")."""
     if not _FAILS.search(text) or _WHICH.search(text):
         return False
-    return not (_ORDERS.match(text) and may_act(first_word(text)))
+    return not may_act(first_word(text)) or bool(_FAILS_ITSELF.match(text))
 
 
 def _is_wished(ahead: str) -> bool:

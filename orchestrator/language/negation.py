@@ -115,7 +115,7 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
-            end = end_of_part(said, head.end())
+            end = end_of_part(said, head.end() - bool(head["off"]))
             stays, until = _before_what_stays(head, end), _UNTIL.match(said, end)
             end = until.end() if until and not _GOES_ON.match(head["action"] or "") else end
             waits = _WAITS.search(said, past, head.start()) if _ENDS.match(said, end) else None

@@ -189,12 +189,12 @@ def fit_floor(trials: Sequence[Trial], gate: float, usual: float, fit: Fit | Non
     away = [corrected_absent(known, trial, gate) for trial in trials]
     if not there:
         return usual
-    few = [floor for floor in _FLOORS if metrics.mean([claim < floor for claim in there]) <= MOST_REFUSED] or _FLOORS[
-        :1
-    ]
+    floors: list[float] = _FLOORS.tolist()
+    few = [floor for floor in floors if metrics.mean([claim < floor for claim in there]) <= MOST_REFUSED] or floors[:1]
     parted = [metrics.balanced(there, away, floor) for floor in few]
     best = next(floor for floor, right in zip(few, parted, strict=True) if right >= max(parted) - _NEARLY)
-    return round(float((best * len(trials) + usual * PRIOR_MADE) / (len(trials) + PRIOR_MADE)), 3)
+    blend = (best * len(trials) + usual * PRIOR_MADE) / (len(trials) + PRIOR_MADE)
+    return round(min(blend, max(few)), 3)
 
 
 def corrected(fit: Fit, trial: Trial, gate: float) -> tuple[float, bool]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from orchestrator.language.clauses import MAX_CUT
@@ -18,7 +19,7 @@ from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
 from orchestrator.planning.parameters import UNITS, Parameter, parameters_of, plain, words_of
 from orchestrator.planning.pieces import Piece, pieces
-from orchestrator.planning.pointing import is_labelled, may_be, points_to, stands_beside
+from orchestrator.planning.pointing import is_acted_on, is_labelled, may_be, points_to, stands_beside
 from orchestrator.schemas import UnusableSchema, faults, usable
 
 _HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
@@ -108,7 +109,7 @@ class _Reader:
         found = [piece for piece in named if stands_beside(own, piece, self._others(own))]
         if own.is_list and found:
             self._take_all(own, self._run(found[0]), "named in the text")
-        elif len({piece.value for piece in found}) == 1:
+        elif len({piece.value for piece in found}) == 1 and not (own.identifies and self._has_like(found[0])):
             self._take(own, found[0], "named in the text")
 
     def by_kind(self, own: Parameter) -> None:
@@ -148,10 +149,20 @@ class _Reader:
             return
         named = self._nouns | words_of(self._others(own))
         found = [p for p in self._readable(own) if may_be(own, p) and not is_labelled(own, p, named)]
+        if any(piece.kind == "identifier" and (not is_acted_on(piece) or self._has_like(piece)) for piece in found):
+            return
         if own.is_list and found:
             self._take_all(own, found, "all of its kind in the text")
         elif len(found) == 1:
             self._take(own, found[0], f"the only {found[0].kind} value left in the text")
+
+    def _has_like(self, piece: Piece) -> bool:
+        """Whether others of its kind are listed beside a piece: "charges ch_1 and ch_2" are not one charge."""
+        alike = [other for other in self._pieces if other.kind == piece.kind]
+        return any(
+            _LISTS.fullmatch(self.text, one.end, other.start) and piece in (one, other)
+            for one, other in pairwise(alike)
+        )
 
     def _others(self, own: Parameter) -> list[Parameter]:
         return [other for other in self.parameters.values() if other.name != own.name]

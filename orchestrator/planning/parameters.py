@@ -33,7 +33,8 @@ _TAILS = frozenset(
     value""".split()
 )
 """What may stand behind such a word in a name: an `email_address` is one, an `email_subject` or a `file_id` is none."""
-_IDENTIFIERS = frozenset("id ids identifier identifiers key number reference uuid".split())
+_IDENTIFIERS = frozenset("id ids identifier identifiers uuid".split())
+_IDENTIFYING = _IDENTIFIERS | frozenset(("key", "number", "reference"))
 _SAME_AS = {
     **dict.fromkeys(("name", "title"), ("called", "named")),
     **dict.fromkeys(("text", "body", "content", "message", "comment"), ("saying",)),
@@ -121,8 +122,9 @@ class Parameter:
     @cached_property
     def identifies(self) -> bool:
         """Whether it takes any text that identifies something, by its name or description."""
-        said = (*self.words, *split_words(str(self.schema.get("description") or "")))
-        return self.is_free and not _IDENTIFIERS.isdisjoint(said)
+        said = split_words(str(self.schema.get("description") or ""))
+        identifies = not _IDENTIFYING.isdisjoint(self.words) or not _IDENTIFIERS.isdisjoint(said)
+        return self.is_free and identifies
 
     @property
     def is_free(self) -> bool:

@@ -47,7 +47,7 @@ _NUMBER_BEHIND = re.compile(
 """What stands at a number that is more than its digits: a day, a time, a large or negative number."""
 _LEFT_OUT = re.compile(
     r"(?i)(?:(?:n['’]t|\b(?:not|never|nor))\s+(?!(?:forget|just|only)\b)(?:\w+\s+)?(?:(?:at|by|for|from|in|on|the|to|with)\s+){0,2}"
-    r"|\b(?:besides|except|excluding|without|(?:all|any\w*|every\w*) but|(?:instead|rather|other) (?:of|than))"
+    r"|\b(?:besides|except|excluding|without|(?:all|any\w*|every\w*)(?: \w+)? but|(?:instead|rather|other) (?:of|than))"
     r"\s+(?:\w+\s+){0,2})\Z"
 )
 """Before a piece: it is not the one that is wanted ("everybody but ann@example.org")."""

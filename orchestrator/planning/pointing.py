@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from orchestrator.language.everyday import may_act
 from orchestrator.planning.parameters import Parameter, words_of
 from orchestrator.planning.pieces import Piece
-from orchestrator.text import stemmed
+from orchestrator.text import STOP_WORDS, stemmed
 
 _FROM = frozenset("after begin earliest from old origin sender since source src start starts".split())
 _TO = frozenset("before deadline dest destination due end ends expires latest new target to until".split())
@@ -15,15 +15,20 @@ _SAYS_TO = frozenset(("to", "until", "till", "before", "by", "into"))
 """What stands before such a value."""
 LINKS = frozenset(("at", "for", "is", "of", "on", "to"))
 """What may stand between a parameter's name and a value that is no text: "limit of 5", "due on 2026-03-01"."""
+_ELSE = frozenset("after before but except like not than unlike until without".split())
+"""Before a thing that is only told apart: "cancel the order after order 1001", "every event but event evt_1"."""
 _TIMES = frozenset(("at", "date", "datetime", "day", "on", "time", "timestamp", "when"))
 _IDENTIFYING = frozenset(("code", "id", "ids", "index", "key", "line", "name", "no", "number", "page", "version"))
-_BEFORE_ACTIONS = frozenset(("and", "please", "then", "to", "you"))
+_BEFORE_AN_ORDER = frozenset(("and", "please", "then", "you"))
+_BEFORE_ACTIONS = _BEFORE_AN_ORDER | {"to"}
 _FROM_NOW = frozenset(("in", "after"))
 _LATER = frozenset(("ago", "before", "after", "from", "later"))
 
 
 def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> bool:
     """Whether the text names this parameter at the piece, by no word that another one is called by, too."""
+    if own.identifies and not _ELSE.isdisjoint(piece.before[:-1]):
+        return False
     shared = words_of(others)
     words = [stemmed(word) for word in piece.before]
     if own.identifies and len(words) > 1 and words[-1] in _IDENTIFYING and words[-1] not in own.stems:
@@ -46,6 +51,14 @@ def _counts(own: Parameter, piece: Piece) -> bool:
         return False
     tells_time = (piece.before[-1:] and piece.before[-1] in _FROM_NOW) or not _LATER.isdisjoint(piece.behind[1:])
     return stemmed(piece.behind[0]) == own.stems[-1] and not tells_time
+
+
+def is_acted_on(piece: Piece) -> bool:
+    """Whether an identifier stands right behind an action and is all that it is done to: "refund ch_3", and neither
+    "the subscription of cus_9" nor "share Q3-2025 report"."""
+    *before, verb = piece.before or ("",)
+    whole = not piece.behind or piece.behind[0] in STOP_WORDS
+    return may_act(verb) and _BEFORE_AN_ORDER.issuperset(before) and whole
 
 
 def points_to(own: Parameter, piece: Piece) -> bool:

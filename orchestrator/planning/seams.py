@@ -168,7 +168,7 @@ def _goes_on(masked: str, seam: re.Match[str]) -> bool:
     an arrow before no action ("rename a.txt -> b.txt")."""
     rest = masked[seam.end() : seam.end() + 100]
     stop = _STOP.fullmatch(seam.group()) and rest[:1].islower()
-    return bool(stop or (_ARROW.fullmatch(seam.group()) and not may_act(first_word(rest))))
+    return bool(stop or (_ARROW.fullmatch(seam.group()) and not (may_act(first_word(rest)) and len(rest.split()) > 1)))
 
 
 def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:

@@ -25,11 +25,12 @@ _QUESTION = re.compile(
 )
 """Asks how a thing is done, whether it may be, and what then; routing reads it as what it is about."""
 _REQUEST = re.compile(
-    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
-    r"(?:can|could|will|would|may|might)(?:n?['’]?t)? (?:you|we|somebody|someone|anyone)"
-    r"|(?:can|could|may) (?:i|we) (?:add|book|create|get|have|make|order|reserve|save|schedule)"
-    r"|would it be|is (?:it possible|there (?:a|any) way|any)"
-    r"|do you mind|are you able|if you|what (?:about|if (?:we|you)))\b"
+    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:(?:can|could|may) (?:i|we) (?!(?:still|even)\b)"
+    r"|(?:can|could) (?!(?:customers|users|people)\b)[^?]{1,60}? be [a-z]+(?:ed|en|nt)\b"
+    r"|(?:will|would|might) (?:we|somebody|someone|anyone)\b|would it be\b|is (?:it possible|there (?:a|any) way|any)\b"
+    r"|do you mind\b|are you able\b|if you\b|what (?:about|if (?:we|you))\b)"
+    r"|.*\b(?:please|(?:can|could|will|would|may|might)(?:n?['’]?t)? (?:you|somebody|someone|anyone)"
+    r"|you (?:can|could|would|to|mind))\b"
 )
 """A question that asks to do something."""
 
@@ -72,5 +73,4 @@ def verb_of(tool: Tool) -> str:
 def asks_to_be_told(text: str) -> bool:
     """Whether a part is a question, and none that asks to do something."""
     asked = without_asides(text)
-    is_request = _REQUEST.match(asked) or "please" in asked.lower()
-    return wanted(asked) > UNSAID or bool(_QUESTION.match(asked) and not is_request)
+    return wanted(asked) > UNSAID or bool(_QUESTION.match(asked) and not _REQUEST.match(asked))

@@ -83,24 +83,31 @@ _ASKS_WHAT = re.compile(
 """A question about what was said before that has no word of its own."""
 _UNDOES = re.compile(
     r"\W*(?:(?:please|now|no|ok|oh|sorry|(?:can|could|would) you|i want to)\W+)*"
-    r"(?:undo|revert|reverse|roll(?: (?:it|that|this))? back|take (?:it|that|this) back)\b",
+    r"(?:undo|revert|reverse|roll(?: (?:it|that|this))? back|take (?:it|that|this) back"
+    r"|(?:can|could) (?:it|that|this) be (?:reversed|reverted|undone))\b",
     re.IGNORECASE,
 )
 """Takes back what was done: what did it cannot be meant."""
-_PARTS = re.compile(r"[,.;!?]\s|\b(?:and|so|but|then)\s")
 _REMARK = re.compile(
     r"\W*(?:(?:ok|okay|yes|no|nah|oh|well|ah|so|hm+)\W+)*(?:"
     r"(?:that|this|it)(?:['’]s|\s(?:is|was|looks?|seems?|sounds?))\s(?:[a-z]+\s)?"
-    r"(?:all|bad|correct|done|enough|everything|fine|good|great|it|nice|ok|okay|perfect|quick|right|wrong)\b"
-    r"|(?:that|this|it)\s(?:helped|helps|works?|worked)\b"
-    r"|(?:skip|leave|keep) (?:it|that)(?: as (?:it|that) is| alone| there)?\W*\Z"
-    r"|(?:maybe |perhaps )?(?:later|not now)\W*\Z|already done\b|only (?:if|when|after)\b|wrong [a-z]+\W*\Z"
-    r"|(?:i|we)['’]ll\b|(?:can|could|will|would) (?:it|that|this|they) be [a-z]+(?:ed|ne)\b"
-    r"|(?:alright|awesome|bye|cool|good|goodbye|great|h?mm+|nah|oops|sorry|wow|nein|non|lieber nicht|noch nicht"
-    r"|pas encore|später|plus tard|non merci|no gracias)(?:\W+(?:job|one|thanks))?\W*\Z)",
+    r"(?:all|bad|correct|done|enough|everything|fine|good|great|it|nice|ok|okay|perfect|quick|right|wrong(?: one)?)\b"
+    r"|(?:that|this|it)\s(?:helped|helps|works?|worked)\b|already done\b|wrong [a-z]+\b"
+    r"|(?:alright|awesome|bye|cool|good|goodbye|great|h?mm+|oops|sorry|wow)\b(?:\W+(?:job|one))?)",
     re.IGNORECASE,
 )
 """What is said about the turn before, and asks for nothing."""
+_DECLINED = re.compile(
+    r"\W*(?:(?:ok|okay|no|nah|oh|well|hm+)\W+)*(?:"
+    r"already done(?:\W+thanks)?|(?:it|that)['’]s (?:fine|good|okay|ok) as (?:it|that) is|h?mm+"
+    r"|(?:skip|leave|keep) (?:it|that)(?: as (?:it|that) is| alone| there)?|(?:maybe |perhaps )?(?:later|not now)|nah"
+    r"|(?:i|we)['’]ll (?:check|do|handle|take care of)(?: (?:it|that|this))?"
+    r"(?: (?:myself|ourselves|with [a-z ]{1,30}))?|only (?:if|when|after)\b.{1,60}|no gracias"
+    r"|nein|non|lieber nicht|noch nicht|pas encore|später|plus tard|non merci)\W*\Z",
+    re.IGNORECASE,
+)
+"""What says no to an offer, or not now."""
+_ASKS_TO_CONFIRM = re.compile(r"\b(?:agree|confirm|continue|go ahead|proceed|reply)\b", re.IGNORECASE)
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
 _OFFERS = re.compile(
@@ -111,6 +118,10 @@ _OFFERS = re.compile(
 """How an assistant asks whether it may do something; what follows is the task."""
 _CAN_DO = re.compile(r"\bI(?:['’]m about to|\s(?:can|could|should))\s+(?!not\b)([^.!?\n]+)", re.IGNORECASE)
 """How it says what it may do."""
+_WILL_DO = re.compile(
+    r"\bI(?:['’]ll|\swill|['’]m going to|\sam going to)\s+(?!not\b)([^.!?\n]+?)(?=,?\sif you\b|[.!?\n]|\Z)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +143,11 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
     if not turns:
         return Meant(query)
     if _agrees(query) and turns[-1].role == "assistant":
-        offer = _offer(turns[-1])
-        return Meant(offer or query, asks=bool(offer))
-    if _only_remarks(query) or _WITHDRAWN.match(query.strip()):
+        if offer := _offer(turns[-1]):
+            return Meant(offer)
+        if not _ASKS_TO_CONFIRM.search(turns[-1].text):
+            return Meant(query, asks=False)
+    if _WITHDRAWN.match(query.strip()) or _DECLINED.match(query) or _only_remarks(query, turns[-1]):
         return Meant(query, asks=False)
     if (own := _own_words_if_leaning(query, known)) is None:
         return Meant(query)
@@ -153,15 +166,18 @@ def meant(query: str, conversation: Sequence[Turn], known: Container[str] = ()) 
 
 
 def _agrees(query: str) -> bool:
-    """Whether it says yes and asks for nothing more: not "ok, book a desk"."""
+    """Whether it says yes and asks for nothing more: not "ok, book a desk", nor "do it again"."""
     agreed = _AGREED.match(query.strip())
-    return agreed is not None and not _own_words(agreed["more"] or "")
+    if agreed is None or not _SAME.isdisjoint(split_words(query)):
+        return False
+    return not _own_words(agreed["more"] or "")
 
 
-def _only_remarks(query: str) -> bool:
-    """Whether it says something about the turn before ("it worked"), and no action follows ("it's bad, undo it")."""
+def _only_remarks(query: str, before: Turn) -> bool:
+    """Whether it says something about the turn before ("it worked") and nothing else, and answers no question."""
     said = _REMARK.match(query)
-    return said is not None and not any(may_act(first_word(part)) for part in _PARTS.split(query[said.end() :]))
+    asked = before.role == "assistant" and _QUESTION.search(before.text) is not None
+    return said is not None and not asked and not says(query[said.end() :], 1)
 
 
 def _acts(query: str) -> bool:
@@ -235,6 +251,8 @@ def _offer(turn: Turn) -> str:
     questions = _QUESTION.findall(turn.text)
     offer = _OFFERS.split(questions[-1])[-1].strip(" ?？") if questions else ""
     stated = [] if says(offer, 2) else _CAN_DO.findall(turn.text)  # "Is that ok?" asks about what stands before.
+    if not stated and (questions or "if you" in turn.text) and not says(offer, 2):
+        stated = _WILL_DO.findall(turn.text)
     return stated[-1].strip() if stated else offer
 
 

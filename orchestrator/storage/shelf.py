@@ -31,7 +31,7 @@ class Shelf:
     def embedder(self) -> Embedder:
         """The embedder, opened on first use."""
         given: Any = self._given  # An embedder may be callable, too.
-        opened: Embedder = given if hasattr(given, "embed") else given()
+        opened: Embedder = given if hasattr(given, "embed") and not isinstance(given, type) else given()
         return opened
 
     @property
