@@ -14,7 +14,8 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
-from orchestrator.language.modes import done_by
+from orchestrator.language.mentioned import only_states
+from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -124,7 +125,7 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
             bound.append(_Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
         else:
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
-    told, bound = len(bound) < len(parts), _merge_weak(bound)
+    told, bound = len(bound) < len(parts), _merge_told(_merge_weak(bound))
     if told:
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
@@ -180,6 +181,26 @@ def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
         else:
             merged.append(item)
     return merged
+
+
+def _merge_told(bound: Sequence[_Bound]) -> list[_Bound]:
+    """What only tells how things are, and the order beside it for the same tool that changes something, as one step:
+    "The api is stuck. Restart it." restarts once."""
+    merged: list[_Bound] = []
+    for item in bound:
+        last = merged[-1] if merged else None
+        if last is not None and _tells_of_one(last, item):
+            merged[-1] = replace(last, part=last.part.joined(item.part), alone=last.alone or item.alone)
+        else:
+            merged.append(item)
+    return merged
+
+
+def _tells_of_one(last: _Bound, item: _Bound) -> bool:
+    """Whether one of the two tells what the other's call is about."""
+    if last.match is None or last.match != item.match or done_by(last.match.tool) >= UNSAID:
+        return False
+    return only_states(last.part.text) != only_states(item.part.text)
 
 
 def _two_tasks(last: _Bound, item: _Bound) -> bool:

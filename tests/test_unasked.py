@@ -149,6 +149,19 @@ async def test_values_of_a_condition_are_not_the_request_s() -> None:
     assert made.steps[0].arguments == {"replicas": 3}
 
 
+@pytest.mark.parametrize(
+    ("task", "called"),
+    [
+        ("The deployment is too small. Scale it to 3 replicas.", ["ops:scale_deployment"]),
+        ("Cancel order 12. The order is a duplicate.", ["shop:cancel_order"]),
+        ("I want order 12 cancelled. Cancel order 13 as well.", ["shop:cancel_order", "shop:cancel_order"]),
+        ("Cancel order 12. Cancel order 13.", ["shop:cancel_order", "shop:cancel_order"]),
+    ],
+)
+async def test_what_tells_how_things_are_is_one_step_with_its_order(task: str, called: list[str]) -> None:
+    assert [step.tool for step in (await _planned(task)).steps if step.tool] == called
+
+
 async def test_a_lookup_takes_no_place_of_an_order_though_all_that_it_requires_is_there() -> None:
     order = {"order_id": "id of the order", "reason": "why"}
     catalogue = Catalogue(

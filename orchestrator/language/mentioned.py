@@ -42,6 +42,10 @@ _ASKED = re.compile(
     r"(?i)\b(?:please|for me|wondering|you to|(?:can|could|would) you|if you (?:can|could|would|will)"
     r"|need (?:it|this|that|to))\b"
 )
+_WISHES = re.compile(r"(?i)\b(?:want|need|like|love|should|must|ought|(?:have|has) to|let(?:['’]s| us))\b")
+_FINITE = re.compile(
+    r"(?i)\b(?:is|are|was|were|am|has|have|had|does|did|keeps?|left|[a-z]{3,}ed)\b|['’](?:s|m|re|ve)\b"
+)
 _LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
 """Before what nobody is to do: "don't let anyone merge it" may ask to protect it, and surely not to merge it."""
 _FAILS = re.compile(
@@ -52,6 +56,12 @@ _FAILS = re.compile(
 _FAILS_ITSELF = re.compile(r"(?i)\W*[a-z]+\s(?:failed|fails|is failing|broke|is broken)\b")
 _WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
 """What fails may be what is asked for: "restart the job that failed"."""
+
+
+def only_states(text: str) -> bool:
+    """Whether a part of a task tells how things are and wishes nothing: "the api is stuck"."""
+    states = _STATES.match(text) and _FINITE.search(text)
+    return bool(states) and not (_ASKED.search(text) or _WISHES.search(text))
 
 
 def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
