@@ -44,7 +44,7 @@ class Folder:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "orchestrator", *arguments)
-        # A suite that runs in the background ignores SIGINT, and children would inherit that.
+        # A suite that runs in the background ignores SIGINT or SIGHUP, and children would inherit that.
         return await asyncio.create_subprocess_exec(
             *command,
             stdin=pipe,
@@ -62,7 +62,8 @@ class Folder:
 
 
 def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
