@@ -258,17 +258,8 @@ async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(folder: F
 
 async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(folder: Folder) -> None:
     process = await folder.start(
-        *(
-            "run",
-            "Wait 60 seconds",
-            "--arg",
-            "seconds=60",
-            "--catalogue",
-            "tools.jsonl",
-            "--config",
-            "mcp.json",
-            "--dev",
-        )
+        *("run", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
+        *("--config", "mcp.json", "--dev"),
     )
     assert os.getpgid(process.pid) == process.pid
     async with asyncio.timeout(60):
@@ -313,8 +304,7 @@ def _children(parent: int) -> list[str]:
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(folder: Folder, times: int) -> None:
     process = await folder.start(
-        *("run", "Wait 60 seconds", "--arg", "seconds=60"),
-        *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--dev"),
+        *("run", "Wait 60 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=60"),
         *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", folder.address),
     )
     assert process.stderr is not None
