@@ -1,7 +1,6 @@
 """What the MCP commands share: which mcpServers file, and a coroutine as a command's body."""
 
 import asyncio
-import signal
 import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -10,12 +9,12 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from orchestrator.cli.ending import until_told
 from orchestrator.cli.paths import FILE
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 
 P = ParamSpec("P")
-T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -61,32 +60,3 @@ def command_body(body: Callable[P, Coroutine[Any, Any, int]]) -> Callable[P, NoR
         sys.exit(asyncio.run(until_told(body(*args, **kwargs))))
 
     return run
-
-
-async def until_told(body: Coroutine[Any, Any, T]) -> T:
-    """What the body gives. SIGTERM, and SIGHUP as a terminal that closes sends it, cancel it, as Ctrl-C does, so that
-    the servers which it started end with it."""
-    loop, task, told = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
-
-    def stop(number: int, _: object) -> None:
-        told.append(number)
-        if task is not None:
-            loop.call_soon_threadsafe(task.cancel)
-
-    for number in ending_signals():
-        # Not by the loop: that would tell it of a first Ctrl-C, too, when it listens for a second one.
-        signal.signal(number, stop)
-    try:
-        return await body
-    except asyncio.CancelledError:
-        if not told:
-            raise
-        raise SystemExit(128 + told[0]) from None
-
-
-def ending_signals() -> list[signal.Signals]:
-    """SIGTERM, and SIGHUP where nobody ignores it (`nohup`)."""
-    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
-    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
-        return [signal.SIGTERM]
-    return [signal.SIGTERM, hangup]

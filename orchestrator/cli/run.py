@@ -21,8 +21,9 @@ from orchestrator.cli.common import (
     options_with,
     output_option,
 )
+from orchestrator.cli.ending import until_told
 from orchestrator.cli.follow import follow
-from orchestrator.cli.mcp_common import read_servers, until_told
+from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, temporal_server
 from orchestrator.cli.routing import request_options, routing_options, take_request

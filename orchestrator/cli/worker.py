@@ -15,7 +15,8 @@ import click
 
 from orchestrator import names
 from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
-from orchestrator.cli.mcp_common import ending_signals, read_servers
+from orchestrator.cli.ending import ending_signals
+from orchestrator.cli.mcp_common import read_servers
 from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, target, temporal_server
 from orchestrator.cli.temporal import make_plugin, temporal_options

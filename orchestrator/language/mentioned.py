@@ -42,12 +42,15 @@ _ASKED = re.compile(
     r"(?i)\b(?:please|for me|wondering|you to|(?:can|could|would) you|if you (?:can|could|would|will)"
     r"|need (?:it|this|that|to))\b"
 )
+"""Asks for it all the same."""
 _WISHES = re.compile(r"(?i)\b(?:want|need|like|love|should|must|ought|(?:have|has) to|let(?:['’]s| us))\b")
 _FINITE = re.compile(
     r"(?i)\b(?:is|are|was|were|am|has|have|had|does|did|keeps?|left|[a-z]{3,}ed)\b|['’](?:s|m|re|ve)\b"
 )
+"""A verb by which a statement is known from a thing ("the time in Rome")."""
 _LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
-"""Before what nobody is to do: "don't let anyone merge it" may ask to protect it, and surely not to merge it."""
+"""Before what nobody is to do, or only later: "don't let anyone merge it" may ask to protect it, and surely not to
+merge it."""
 _FAILS = re.compile(
     r"(?i)\b(?:failed|fails|failing|broke|is broken|takes (?:forever|too long|ages)"
     r"|(?:does|did|do|is|was)(?:n['’]t| not) (?:work|respond|load|go through)\w*"

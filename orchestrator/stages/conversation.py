@@ -108,6 +108,7 @@ _DECLINED = re.compile(
 )
 """What says no to an offer, or not now."""
 _ASKS_TO_CONFIRM = re.compile(r"\b(?:agree|confirm|continue|go ahead|proceed|reply)\b", re.IGNORECASE)
+"""What an assistant says that wants a yes to the request itself."""
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
 _OFFERS = re.compile(
@@ -122,6 +123,7 @@ _WILL_DO = re.compile(
     r"\bI(?:['’]ll|\swill|['’]m going to|\sam going to)\s+(?!not\b)([^.!?\n]+?)(?=,?\sif you\b|[.!?\n]|\Z)",
     re.IGNORECASE,
 )
+"""How it says what it is about to do, where it asks whether it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +252,10 @@ def _offer(turn: Turn) -> str:
     """The assistant's last question ("Shall I send the email?"), which a yes accepts."""
     questions = _QUESTION.findall(turn.text)
     offer = _OFFERS.split(questions[-1])[-1].strip(" ?？") if questions else ""
-    stated = [] if says(offer, 2) else _CAN_DO.findall(turn.text)  # "Is that ok?" asks about what stands before.
-    if not stated and (questions or "if you" in turn.text) and not says(offer, 2):
+    if says(offer, 2):
+        return offer
+    stated = _CAN_DO.findall(turn.text)  # "Is that ok?" asks about what stands before.
+    if not stated and (questions or "if you" in turn.text):
         stated = _WILL_DO.findall(turn.text)
     return stated[-1].strip() if stated else offer
 
