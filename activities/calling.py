@@ -6,10 +6,10 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.errors import OutcomeUnknown
 from orchestrator.exports import check_arguments
 from orchestrator.payloads import read_input
-from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.resources import Resources
 
 

@@ -8,8 +8,8 @@ from temporalio.common import RawValue
 from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.calls import SyncRequest
 from orchestrator.payloads import read_request
-from orchestrator.plans import SyncRequest
 from orchestrator.resources import Resources
 
 

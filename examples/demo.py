@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator import names
+from orchestrator.calls import ToolCall
 from orchestrator.cli.reaching import Target, connect
 from orchestrator.cli.show import console, show_decision
 from orchestrator.cli.show_run import show_run
@@ -27,9 +28,10 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
 from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest, RunRequest, RunResult, ToolCall
+from orchestrator.plans import PlanRequest
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.router import Router
+from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.store import Store
 from orchestrator.sync import ServerReport, sync
 

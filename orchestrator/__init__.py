@@ -1,7 +1,6 @@
 """toolroute: the few tools that fit a task, why, and only their servers connected."""
 
 from importlib import import_module
-from typing import Any
 
 _HOMES = {
     "Catalogue": "catalogue",
@@ -11,6 +10,8 @@ _HOMES = {
     "OrchestratorPlugin": "plugin",
     "RouteRequest": "models",
     "Router": "router",
+    "RunRequest": "run_records",
+    "RunResult": "run_records",
     "Tool": "models",
     "ToolRouter": "workflow",
     "ToolrouteError": "errors",
@@ -20,7 +21,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -10,4 +10,6 @@ from orchestrator.models import Turn as Turn
 from orchestrator.options import Options as Options
 from orchestrator.plugin import OrchestratorPlugin as OrchestratorPlugin
 from orchestrator.router import Router as Router
+from orchestrator.run_records import RunRequest as RunRequest
+from orchestrator.run_records import RunResult as RunResult
 from orchestrator.workflow import ToolRouter as ToolRouter

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+from orchestrator.calls import ToolResult
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig
@@ -21,7 +22,6 @@ from orchestrator.mcp.places import Places
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.models import Tool
-from orchestrator.plans import ToolResult
 
 
 class Connections:

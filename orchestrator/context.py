@@ -16,7 +16,8 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.exports import Provider, export
 from orchestrator.models import Tool
-from orchestrator.plans import Plan, Step, StepOutcome
+from orchestrator.plans import Plan, Step
+from orchestrator.run_records import StepOutcome
 from orchestrator.stages.select import LADDER
 from orchestrator.tokens import ESTIMATE, EXACT, Counter, compact, count_tokens, counter_named, cut
 

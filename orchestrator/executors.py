@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.credentials import header_secrets, header_values, secrets_in
 from orchestrator.endpoints import address
 from orchestrator.errors import (
@@ -27,7 +28,6 @@ from orchestrator.errors import (
 from orchestrator.exports import check_arguments
 from orchestrator.held import MAX_RESULT_BYTES, as_result, hold_bytes
 from orchestrator.models import Kind, Tool
-from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.scrub import LogFilter, Secrets
 from orchestrator.threads import Threads
 from orchestrator.tokens import compact, count_tokens, cut, plain_size

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.calls import ToolResult
 from orchestrator.errors import PayloadTooLarge
-from orchestrator.plans import Plan, StepOutcome, StepStatus, ToolResult
+from orchestrator.plans import Plan
+from orchestrator.run_records import StepOutcome, StepStatus
 
 MAX_RESULT_BYTES = 192 * 1024
 """Most of a result that enters a history, whatever its tokens; Temporal warns above 512 KiB."""

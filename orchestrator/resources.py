@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.calls import SyncRequest, ToolCall, ToolResult
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.executors import Executors, HttpExecutor, Registered
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Kind, Tool
-from orchestrator.plans import SyncRequest, ToolCall, ToolResult
 from orchestrator.threads import Threads
 
 if TYPE_CHECKING:

@@ -19,13 +19,15 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator import names
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
 from orchestrator.errors import UnknownTool
 from orchestrator.held import MAX_PLAN_BYTES
 from orchestrator.models import RouteRequest, Turn, turns_of
 from orchestrator.payloads import read
-from orchestrator.plans import Plan, PlanRequest, Progress, RunRequest, RunResult, ToolCall, ToolResult
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.run_records import Progress, RunRequest, RunResult
 from orchestrator.runs.durable import (
     MODEL_RETRY,
     PATIENT,

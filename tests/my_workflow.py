@@ -7,10 +7,12 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
+from orchestrator.calls import ToolCall
 from orchestrator.errors import InvalidArguments
 from orchestrator.limits import Limits
 from orchestrator.models import RouteRequest, Turn
-from orchestrator.plans import Plan, Progress, RunRequest, ToolCall
+from orchestrator.plans import Plan
+from orchestrator.run_records import Progress, RunRequest
 from orchestrator.workflow import ToolRouter
 
 

@@ -20,8 +20,8 @@ from orchestrator.limits import Limits
 from orchestrator.llm import Models
 from orchestrator.models import RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import RunRequest, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.run_records import RunRequest, StepStatus
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Patient, Publish

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.catalogue import Catalogue
 from orchestrator.executors import Executor
 from orchestrator.models import Kind, Tool
-from orchestrator.plans import ToolCall, ToolResult
 from orchestrator.plugin import OrchestratorPlugin
 from tests.decisions import ALL, TEXT, schema
 from tests.temporal import working

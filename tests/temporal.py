@@ -19,7 +19,7 @@ from orchestrator import names
 from orchestrator.devserver import dev_server, kept_binary
 from orchestrator.errors import Unavailable
 from orchestrator.options import Options
-from orchestrator.plans import Progress, StepStatus
+from orchestrator.run_records import Progress, StepStatus
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.calls import ToolResult
 from orchestrator.context import Context, Part, build, for_decision, for_step
 from orchestrator.errors import InvalidInput
 from orchestrator.exports import export
 from orchestrator.models import Tool
-from orchestrator.plans import Plan, Step, StepOutcome, StepStatus, ToolResult
+from orchestrator.plans import Plan, Step
+from orchestrator.run_records import StepOutcome, StepStatus
 from orchestrator.tokens import EXACT, compact, count_tokens, counter_named
 from tests.catalogues import sample, taking, tool
 from tests.decisions import CONVERT, NOW, READ, decision

@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client
 
 from orchestrator import names
-from orchestrator.plans import StepStatus
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.run_records import StepStatus
 from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working

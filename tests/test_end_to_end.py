@@ -21,7 +21,7 @@ from orchestrator import Connections, names
 from orchestrator.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.planning.prompts import CHOOSE, FILL, PLAN
-from orchestrator.plans import RunRequest, RunResult
+from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.store import Store
 from orchestrator.sync import sync
 from orchestrator.testing import Asked, Fault, ScriptedModel, environment

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.connections import Connections
 from orchestrator.errors import (
     InvalidArguments,
@@ -20,7 +21,6 @@ from orchestrator.errors import (
 from orchestrator.executors import Executor, Executors, hold
 from orchestrator.held import MAX_RESULT_BYTES
 from orchestrator.models import Kind, Tool
-from orchestrator.plans import ToolCall, ToolResult
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 
 AGENT = Tool(server="agents", name="analyst", kind=Kind.AGENT, input_schema=schema("question", question=TEXT))

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from orchestrator.calls import ToolResult
 from orchestrator.held import MAX_RESULT_BYTES, hold_bytes
-from orchestrator.plans import ToolResult
 
 EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
 

@@ -17,10 +17,10 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator import Connections, names
+from orchestrator.calls import ToolCall
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.models import RouteRequest, Tool
-from orchestrator.plans import ToolCall
 from orchestrator.plugin import OrchestratorPlugin
 from orchestrator.sync import sync
 from tests.decisions import NOW

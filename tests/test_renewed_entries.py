@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
+from orchestrator.calls import SyncRequest, ToolCall
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
-from orchestrator.plans import SyncRequest, ToolCall
 from tests.running import TENANT
 from tests.servers.start import alive, config, entry, free_port, running, until
 

@@ -7,7 +7,7 @@ import pytest
 from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
 from orchestrator.models import Fusion, RouteHint, Turn
-from orchestrator.plans import RunRequest
+from orchestrator.run_records import RunRequest
 from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"

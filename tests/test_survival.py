@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from orchestrator import names
 from orchestrator.devserver import dev_server
-from orchestrator.plans import RunRequest, RunResult, StepStatus
+from orchestrator.run_records import RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
 from tests.survival_worker import serve

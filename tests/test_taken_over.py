@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator import OrchestratorPlugin
+from orchestrator.calls import ToolCall
 from orchestrator.catalogue import Catalogue
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.owner import OnChange
 from orchestrator.models import RouteHint, Tool
-from orchestrator.plans import ToolCall
 from orchestrator.store import SHARED, Store
 from orchestrator.sync import keep_current, keep_stored
 from tests.catalogues import tool

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator import Router
+from orchestrator.calls import SyncRequest
 from orchestrator.errors import InvalidInput, UnknownTenant
 from orchestrator.models import RouteRequest, Tool
-from orchestrator.plans import SyncRequest
 from orchestrator.store import SHARED, Store
 from orchestrator.tenants import tenant_of
 from tests.catalogues import tool

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from orchestrator.calls import ToolCall
 from orchestrator.errors import ServerUnavailable
-from orchestrator.plans import ToolCall
 from orchestrator.runs.durable import why_failed
 from tests.decisions import ADD_NOTE, READ
 from tests.my_workflow import Direct

@@ -20,7 +20,8 @@ from orchestrator.limits import Limits
 from orchestrator.llm import Models
 from orchestrator.models import Turn
 from orchestrator.options import Options
-from orchestrator.plans import PlanRequest, RunRequest, RunResult
+from orchestrator.plans import PlanRequest
+from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow

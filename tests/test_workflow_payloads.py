@@ -9,11 +9,12 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator import names
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.decision import Decision
 from orchestrator.executors import Executor
 from orchestrator.held import MAX_RESULTS_BYTES
 from orchestrator.models import RouteRequest, Turn
-from orchestrator.plans import RunRequest, RunResult, StepStatus, ToolCall, ToolResult
+from orchestrator.run_records import RunRequest, RunResult, StepStatus
 from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over

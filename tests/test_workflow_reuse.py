@@ -12,12 +12,13 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
 from orchestrator import names
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.embed import embedder_for
 from orchestrator.executors import Executor
 from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
-from orchestrator.plans import RunRequest, RunResult, ToolCall, ToolResult
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.store import Store
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL

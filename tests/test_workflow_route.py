@@ -13,12 +13,13 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator import names
 from orchestrator.activities.routing import RoutingActivities
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.executors import Executor
 from orchestrator.models import RouteRequest
-from orchestrator.plans import RunRequest, RunResult, StepStatus, ToolCall, ToolResult
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.run_records import RunRequest, RunResult, StepStatus
 from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow

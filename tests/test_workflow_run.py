@@ -16,8 +16,8 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.limits import Limits
 from orchestrator.mcp.config import McpConfig
 from orchestrator.models import Tool
-from orchestrator.plans import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.run_records import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 
-from orchestrator.plans import StepStatus
+from orchestrator.run_records import StepStatus
 from orchestrator.runs.durable import why_failed
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed

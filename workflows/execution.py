@@ -11,7 +11,7 @@ from orchestrator import names
 from orchestrator.errors import InvalidInput
 from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
 from orchestrator.payloads import NOTHING, misnamed, read_input, size_of
-from orchestrator.plans import Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.run_records import Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.runs.durable import as_failure, as_failures
 from orchestrator.runs.running import Run
 from orchestrator.tenants import check_tenant

@@ -16,7 +16,7 @@ import click
 
 from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.temporal import unwrap
-from orchestrator.plans import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
+from orchestrator.run_records import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure

@@ -31,7 +31,8 @@ from orchestrator.cli.temporal import clean_stdout, make_plugin, quiet, temporal
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.limits import Limits
-from orchestrator.plans import Plan, PlanRequest, RunRequest, RunResult, StepStatus
+from orchestrator.plans import Plan, PlanRequest
+from orchestrator.run_records import RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."

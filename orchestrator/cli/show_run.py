@@ -11,7 +11,8 @@ from orchestrator.cli.show import console, show_decision, show_warnings
 from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
 from orchestrator.models import Match
-from orchestrator.plans import Plan, RunResult, Step, StepOutcome, StepStatus
+from orchestrator.plans import Plan, Step
+from orchestrator.run_records import RunResult, StepOutcome, StepStatus
 
 _COLOURS = {
     StepStatus.DONE: "green",

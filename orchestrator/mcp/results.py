@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.plans import ToolResult
+from orchestrator.calls import ToolResult
 from orchestrator.scrub import Secrets
 from orchestrator.tokens import compact, count_tokens, cut
 

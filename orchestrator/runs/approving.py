@@ -7,7 +7,8 @@ from temporalio import workflow
 
 from orchestrator import names
 from orchestrator.models import Tool
-from orchestrator.plans import SHORTEST_S, RunRequest, Step, StepOutcome, StepStatus
+from orchestrator.plans import Step
+from orchestrator.run_records import SHORTEST_S, RunRequest, StepOutcome, StepStatus
 from orchestrator.runs.ending import end, may_destroy
 
 

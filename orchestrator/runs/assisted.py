@@ -13,7 +13,8 @@ from temporalio.exceptions import FailureError
 from orchestrator.completions import FILLING_TOKENS, NO_MODEL, CompleteRequest, Completion, Filled, Purpose
 from orchestrator.held import compose, how_it_ended
 from orchestrator.models import Tool
-from orchestrator.plans import Plan, Step, StepOutcome, StepStatus
+from orchestrator.plans import Plan, Step
+from orchestrator.run_records import StepOutcome, StepStatus
 from orchestrator.runs.durable import tokens_of, why_failed
 from orchestrator.runs.ending import was_cancelled
 

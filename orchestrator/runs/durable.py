@@ -27,6 +27,7 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors, names
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.errors import (
     InvalidInput,
     ModelUnavailable,
@@ -38,7 +39,7 @@ from orchestrator.errors import (
 from orchestrator.held import MAX_INPUT_BYTES, as_result, check_bytes, hold_roughly
 from orchestrator.models import Kind
 from orchestrator.payloads import read, size_of
-from orchestrator.plans import RunRequest, ToolCall, ToolResult
+from orchestrator.run_records import RunRequest
 
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=6)
 """For calls that may run again: about 25 s of trying."""

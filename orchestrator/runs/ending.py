@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from temporalio.exceptions import is_cancelled_exception
 
+from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.completions import Filled
 from orchestrator.models import Tool
-from orchestrator.plans import Step, StepOutcome, StepProgress, StepStatus, ToolCall, ToolResult
+from orchestrator.plans import Step
+from orchestrator.run_records import StepOutcome, StepProgress, StepStatus
 from orchestrator.runs.durable import outcome_is_unknown, why_failed
 
 MAX_REASON = 1000

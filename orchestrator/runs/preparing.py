@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from orchestrator.budget import Budget
 from orchestrator.decision import Decision
 from orchestrator.models import RouteRequest
-from orchestrator.plans import Plan, RunRequest
+from orchestrator.plans import Plan
+from orchestrator.run_records import RunRequest
 
 if TYPE_CHECKING:
     from orchestrator.workflow import ToolRouter

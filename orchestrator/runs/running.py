@@ -16,21 +16,13 @@ from temporalio.exceptions import FailureError
 
 from orchestrator import names
 from orchestrator.budget import Budget
+from orchestrator.calls import ToolCall
 from orchestrator.completions import CompleteRequest, Completion, Filled
 from orchestrator.decision import Decision
 from orchestrator.held import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.models import Tool
-from orchestrator.plans import (
-    Checkpoint,
-    Plan,
-    Progress,
-    RunRequest,
-    RunResult,
-    Step,
-    StepOutcome,
-    StepStatus,
-    ToolCall,
-)
+from orchestrator.plans import Plan, Step
+from orchestrator.run_records import Checkpoint, Progress, RunRequest, RunResult, StepOutcome, StepStatus
 from orchestrator.runs import preparing
 from orchestrator.runs.approving import Approvals
 from orchestrator.runs.assisted import answer, fill

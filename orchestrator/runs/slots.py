@@ -7,7 +7,8 @@ from temporalio import workflow
 
 from orchestrator import names
 from orchestrator.budget import Budget, Verdict
-from orchestrator.plans import Step, StepOutcome, StepStatus
+from orchestrator.plans import Step
+from orchestrator.run_records import StepOutcome, StepStatus
 from orchestrator.runs.ending import end
 
 
