@@ -24,7 +24,7 @@ from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.going_on import gives_value, lists_on
 from orchestrator.planning.seams import Part, cut_task
-from orchestrator.planning.unasked import asks_to_be_told, is_unasked
+from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -138,7 +138,7 @@ def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]
     best = _best_of_all(decision, part, given)
     if best.match is not None and is_unasked(part.text, best.match.tool):
         other = binder.best(part.text)
-        if other and asks_to_be_told(part.text) and other[0].score < binder.needed:
+        if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
         return [_Bound(part, *other)] if other else []
     return [best]

@@ -3,9 +3,10 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.language.told import is_told
 from orchestrator.models import Kind
 from orchestrator.planner import plan
-from orchestrator.planning.unasked import is_told, is_unasked
+from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.router import Router
 from tests.catalogues import taking, tool

@@ -1,5 +1,5 @@
-"""Asides: what a task waits for ("once 88 is merged, cut a release"), and what it has somebody told ("email Bo that 88
-is merged") or reminded of ("remind me to merge 88"). None of them asks for what it names.
+"""Asides: what a task waits for ("once 88 is merged, cut a release"), and its reports and errands ("email Bo that 88 is
+merged", "remind me to merge 88"). None of them asks for what it names.
 
 Only what tells how things are to be: "if you find duplicates, delete them" and "after that, ..." have no condition.
 """
@@ -13,24 +13,19 @@ from orchestrator.language.clauses import MAX_CUT, bare, first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
+from orchestrator.language.reports import SIGN, STATE, errands, reports
 from orchestrator.language.wanted import wanted
 from orchestrator.text import says
 
-_SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
-"""Of a part of a sentence; "notes.txt" and "9:30" are within one."""
-_STATE = (
-    r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
-    r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
-)
 _DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
-_SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){_SIGN}{{1,80}}?"
+_SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){SIGN}{{1,80}}?"
 _SURELY = r"(?:if|once|as soon as)"
 _WHEN = rf"(?:{_SURELY}|as long as|when|whenever|the moment|after|in case|provided(?:\sthat)?)"
 _CONDITION = (
-    rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:{_SUBJECT}\s)?(?:(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{_STATE}))"
-    rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{_SIGN}*?"
+    rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:{_SUBJECT}\s)?(?:(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{STATE}))"
+    rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{SIGN}*?"
 )
-_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|that|remind\w*)\s")
+_CUE = re.compile(rf"(?i)\b{_WHEN}\s")
 _BEGINS = (
     r"(?:\A(?:(?:hi|hey|hello|please|ok|okay)\b[^,.;:!?\n]{0,20})?\W{0,9}|[.!?;:\n]\W{0,9}|,?\s(?:and|but|then|so)\s)"
 )
@@ -46,11 +41,6 @@ _TOLD_THEN = frozenset("alert ask confirm ensure inform let notify remind tell u
 _TELLS_ME = re.compile(r"(?i)(?:alert|inform|notify|remind|update|warn)\s(?:me|us)\b")
 _WATCHED = re.compile(r"(?i)\b(?:alarm|alert|automation|filter|monitor|notification|reminder|rule|trigger|webhook)s?\b")
 """What is made to look out for the condition itself."""
-_REPORT = re.compile(
-    r"(?i)\b(?:answer|comment|email|inform|let|mail|message|notify|ping|post|reply|respond|say|send|slack|tell|text|write)\b"
-    rf"(?:\s(?!me\b|us\b){_SIGN}{{1,60}}?)?\sthat\s(?P<said>{_SIGN}{{1,80}}?\s{_STATE}\s{_SIGN}*)"
-    rf"|\b(?:remind\s{_SIGN}{{1,40}}?|reminder\s(?:{_SIGN}{{1,40}}?\s)?)\bto\s(?P<reminded>[a-z]{_SIGN}*)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +74,8 @@ def without_asides(text: str) -> str:
 
 
 def asides(text: str) -> list[tuple[int, int]]:
-    """From where to where a text tells a condition or has something told, in no order."""
-    reports = [report.span(report.lastgroup or 0) for report in _reports(text)]
-    return [*((one.start, one.end) for one in conditions(text)), *reports]
-
-
-def _reports(text: str) -> list[re.Match[str]]:
-    return [] if len(text) > MAX_CUT or not _CUE.search(text) else list(_REPORT.finditer(masked(text)))
+    """From where to where a text tells a condition, has something told or gives an errand, in no order."""
+    return [*((one.start, one.end) for one in conditions(text)), *reports(text), *errands(text)]
 
 
 def without_conditions(text: str) -> str:
@@ -100,9 +85,8 @@ def without_conditions(text: str) -> str:
 
 def without_states(text: str) -> str:
     """The text without what its conditions say of what they are about: of "once 88 is merged" only "88" stays. And
-    without what somebody is reminded of."""
-    reminded = [found.span("reminded") for found in _reports(text) if found["reminded"]]
-    return _without(text, [*((one.state, one.end) for one in conditions(text)), *reminded])
+    without its errands."""
+    return _without(text, [*((one.state, one.end) for one in conditions(text)), *errands(text)])
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -8,7 +8,7 @@ import re
 from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
 
-_SENTENCE_END = re.compile(r"[.?!;\n]")
+_SENTENCE_END = re.compile(r"[.?!;](?!\S)|\n")
 _WISHED = re.compile(
     r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z"
     r"|(?:make sure|ensure|get|see (?:to it )?(?:that|to)|if you)\b[^.?!;]*\Z"
@@ -22,9 +22,9 @@ _PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")
 """Behind what was done, a wish: "order 12 cancelled please"."""
 _PUT_OFF = re.compile(
     r"(?i)\b(?:stop|quit|cease|before|postpone|delay|defer|avoid|from|instead of|consider\w*|planning on|thanks for"
-    r"|(?:think|thought|wonder|talk|worr)\w*\s(?:about|of))\s(?:\w+ly\s)?\Z"
+    r"|(?<!how\s)(?<!what\s)about|(?:think|thought)\sof)\s(?:\w+ly\s)?\Z"
 )
-"""Before a deed that is not to be done now: "I'm thinking about cancelling it", "ask me before sending it"."""
+"""Before a deed that is not to be done now: "ping Ana about cancelling it", "ask me before sending it"."""
 _STATES = re.compile(
     r"(?i)\W*(?:(?:so|and|but|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later)\W+)*"
     r"(?:i|we|he|she|it|they|my|our|the|there|nobody|no one|some(?:one|body)|customers?|users?"
@@ -56,6 +56,8 @@ _FAILS = re.compile(
     r"|(?:does|did|do|is|was)(?:n['’]t| not) (?:work|respond|load|go through)\w*"
     r"|(?:could|can)(?:n['’]?t| ?not) be [a-z]+)\W*\Z"
 )
+_MAY_FAIL = ("fail", "broke", "takes", "not", "n't", "n’t", "nt be")
+"""No text without one of these tells of a failure."""
 _FAILS_ITSELF = re.compile(r"(?i)\W*[a-z]+\s(?:failed|fails|is failing|broke|is broken)\b")
 _WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
 """What fails may be what is asked for: "restart the job that failed"."""
@@ -72,14 +74,31 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
-    verb, ahead, behind = deed.group().lower(), text[: deed.start()], text[deed.end() :]
-    if _LET.search(ahead) or _fails(text):
+    verb, sentence, ahead = deed.group().lower(), *_sentence_of(text, deed)
+    if _fails(sentence):
         return True
-    kept = _STATES.match(text) and _KEPT.search(ahead)
+    if not ahead.strip() and not verb.endswith("ed"):
+        return False
+    if _LET.search(ahead):
+        return True
+    behind = text[deed.end() :]
+    kept = _STATES.match(sentence) and _KEPT.search(ahead)
     if (kept or (verb.endswith("ing") and _PUT_OFF.search(ahead))) and not _orders(text, behind):
         return True
-    wished = _PLEASE.match(behind) or _is_wished(_SENTENCE_END.split(f"{before} {ahead}")[-1])
-    return verb.endswith("ed") and not wished
+    if not verb.endswith("ed"):
+        return False
+    return not (_PLEASE.match(behind) or _is_wished(_SENTENCE_END.split(f"{before} {ahead}")[-1]))
+
+
+def _sentence_of(text: str, deed: re.Match[str]) -> tuple[str, str]:
+    """The sentence that a deed is named in, and what of it stands before the deed."""
+    start, end = 0, len(text)
+    for mark in _SENTENCE_END.finditer(text):
+        if mark.start() >= deed.end():
+            end = mark.start()
+            break
+        start = mark.end()
+    return text[start:end], text[start : deed.start()]
 
 
 def _orders(text: str, behind: str) -> bool:
@@ -91,7 +110,8 @@ def _orders(text: str, behind: str) -> bool:
 
 def _fails(text: str) -> bool:
     """Whether a text tells that something failed, and orders nothing ("restart the job that failed")."""
-    if not _FAILS.search(text) or _WHICH.search(text):
+    said = text.lower()
+    if not any(sign in said for sign in _MAY_FAIL) or not _FAILS.search(text) or _WHICH.search(text):
         return False
     return not may_act(first_word(text)) or bool(_FAILS_ITSELF.match(text))
 

@@ -38,7 +38,7 @@ CHANGING = (ACTIONS | ACTIONS_OR_THINGS) - TELLING - _NEITHER
 _SURELY = ACTIONS & CHANGING
 _HARDLY = TAKING | frozenset("access check display provide".split())
 """These begin a tool's name as the thing that it is about, too."""
-_TELLING_TERMS, _CHANGING_TERMS, _SURELY_TERMS = (
+_TELLING_TERMS, CHANGING_TERMS, _SURELY_TERMS = (
     frozenset(map(stem, verbs)) - {""} for verbs in (TELLING, CHANGING, _SURELY)
 )
 _JOINING = frozenset(("and", "or", "then"))
@@ -72,11 +72,11 @@ def _said_of(name: str, server: str, description: str) -> int:
     begins = _BEGINS.match(description)
     said = re.findall("[a-z]+", begins["verbs"].lower()) if begins else []
     verbs = [stem(verb) for verb in said if verb not in _JOINING] or [""]
-    if not _TELLING_TERMS.isdisjoint(verbs) and not _CHANGING_TERMS.isdisjoint(verbs):
+    if not _TELLING_TERMS.isdisjoint(verbs) and not CHANGING_TERMS.isdisjoint(verbs):
         return UNSAID
     if verbs[0] in _TELLING_TERMS or words[-1] in TELLING:
         return TELLS
-    return CHANGES if verbs[0] in (_CHANGING_TERMS if begins and begins["object"] else _SURELY_TERMS) else UNSAID
+    return CHANGES if verbs[0] in (CHANGING_TERMS if begins and begins["object"] else _SURELY_TERMS) else UNSAID
 
 
 def _joins_both(words: Sequence[str]) -> bool:

@@ -9,10 +9,11 @@ from orchestrator.language.asides import without_asides
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
+from orchestrator.language.told import is_told, verb_of
 from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
-from orchestrator.planning.unasked import is_told, is_unasked, verb_of
+from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import PlanRequest
 from orchestrator.text import field_terms, fields, terms
 

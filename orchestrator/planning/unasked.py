@@ -6,16 +6,13 @@
 import re
 from functools import lru_cache
 
-from orchestrator.language.asides import asides, without_asides
+from orchestrator.language.asides import without_asides
 from orchestrator.language.clauses import MAX_CUT
-from orchestrator.language.everyday import ACTIONS
-from orchestrator.language.mentioned import is_mentioned
-from orchestrator.language.modes import CHANGES, CHANGING, STARTS, UNSAID, done_by
+from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
+from orchestrator.language.told import is_told
 from orchestrator.language.wanted import wanted
 from orchestrator.models import Tool
-from orchestrator.text import spaced, stem, terms
 
-_WORD = re.compile(r"[A-Za-z]+")
 _QUESTION = re.compile(
     r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
     r"(?:how|when|where|why) (?:can|could|do|should|will|would) (?:i|we|one|you|the|it|they)\b"
@@ -44,29 +41,6 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
     if does not in (CHANGES, STARTS) or len(text) > MAX_CUT:
         return False
     return asks_to_be_told(text) or (does == CHANGES and is_told(text, tool, before))
-
-
-def is_told(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a part has the verb of a tool, and only mentions what it does, or has it in what somebody is told."""
-    verb = verb_of(tool)
-    said = [word for word in _WORD.finditer(text) if verb and stem(word.group().lower()) == verb]
-    if not said:
-        return False
-    outside = set(terms(without_asides(text)))
-    own = set(terms(spaced(tool.name))) - {verb}
-    beside = asides(text) if own.isdisjoint(outside) else []
-    return all(
-        any(start <= word.start() < end for start, end in beside) or is_mentioned(text, word, before) for word in said
-    )
-
-
-def verb_of(tool: Tool) -> str:
-    """The stem of the verb that a tool's name begins or ends with; "" where neither changes anything."""
-    own = set(spaced(tool.server).lower().split())
-    words = [word for word in spaced(tool.name).lower().split() if word not in own] or [""]
-    if words[0] in CHANGING:
-        return stem(words[0])
-    return stem(words[-1]) if words[-1] in CHANGING & ACTIONS else ""
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.

@@ -31,7 +31,7 @@ from orchestrator.retrieval.prerequisites import REQUIRING, Requirement
 from orchestrator.retrieval.servers import staying, support, supported
 from orchestrator.sparse.postings import Columns
 from orchestrator.stages.merge import blend
-from orchestrator.stages.modes import fitting
+from orchestrator.stages.modes import DOES_WHAT_IS_ASKED_OF, fitting, only_told
 from orchestrator.stages.parts import asking
 from orchestrator.stages.semantic import SemanticIndex
 from orchestrator.stages.understand import Clause, Understood
@@ -161,7 +161,7 @@ class Search:
         chosen = Chosen(several, asked)
         rows = keyword_features(self._index.keyword, self._keyword, chosen)
         query = chosen.own(self._queries)
-        fits = fitting(chosen.own(self._wanted(len(several))), self._index.keyword.does[chosen.positions])
+        fits = self._fits(chosen, self._searched(len(several)))
         overlap = chosen.at(self._keyword.parts, chosen.positions) > 0
         keyword = chances = supported(self._calibration.keyword(rows, query) * overlap, fits)
         semantic, asks = None, np.ones(len(several))
@@ -208,11 +208,22 @@ class Search:
         semantic = supported(self._calibration.semantic(meaning, query), fits)
         return rows, semantic, blend(keyword, semantic, supported(self._calibration.merged(rows, query), fits))
 
-    def _wanted(self, count: int) -> NDArray[np.int64]:
-        """The modes of the whole and of as many parts as are searched; told ones are looked for by both legs alone."""
-        said = self._understood
-        parts = said.parts if count == 1 + len(said.parts) else (*said.parts, *said.told)
-        return np.array([said.mode, *(part.mode for part in parts)], np.int64)
+    def _searched(self, count: int) -> tuple[Clause, ...]:
+        """The parts that are searched beside the whole; told ones are looked for by both legs alone."""
+        parts = self._understood.parts
+        return parts if count == 1 + len(parts) else (*parts, *self._understood.told)
+
+    def _fits(self, chosen: Chosen, parts: Sequence[Clause]) -> NDArray[np.float64]:
+        """What to multiply the odds of the candidates of the whole and of these parts with, by what they do."""
+        said, tools = self._understood, self._index.catalogue.tools
+        modes = np.array([said.mode, *(part.mode for part in parts)], np.int64)
+        fits = fitting(chosen.own(modes), self._index.keyword.does[chosen.positions])
+        texts = [(said.asked, said.tells_of), *((part.text, part.tells_of) for part in parts)]
+        for own, (text, verbs) in zip(chosen.rows, texts, strict=True):
+            if verbs:
+                told = only_told([tools[position] for position in chosen.positions[own].tolist()], text, verbs)
+                fits[own][told] = DOES_WHAT_IS_ASKED_OF
+        return fits
 
     def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:
         """What to multiply the odds of the tools of each part with [parts], as it may ask for nothing."""

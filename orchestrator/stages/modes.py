@@ -1,16 +1,21 @@
 """Modes: who asks to be told something hardly means a tool that changes something, and the other way round."""
 
+from collections.abc import Container, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.language.modes import STARTS, TELLS_OF_A_DEED
+from orchestrator.language.modes import CHANGES, STARTS, TELLS_OF_A_DEED, done_by
+from orchestrator.language.told import is_told, verb_of
+from orchestrator.models import Tool
 
 CHANGES_UNASKED, TELLS_ONLY = 0.15, 0.3
 """What is left of the odds of a tool that changes something where something was to be told, and of one that only tells
 something where it was to be changed, as that may have to be looked up first. Chosen on the development sets
 (docs/decisions.md)."""
 DOES_WHAT_IS_ASKED_OF = 0.0005
-"""What is left where it is asked how something stands or what was done: "is it merged?" merges nothing."""
+"""What is left where it is asked how something stands or what was done, or only told: "is it merged?" and "tell Ana I
+merged it" merge nothing."""
 
 
 def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -22,3 +27,9 @@ def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.fl
     differs = (wanted * done < 0) & (of_a_deed | (done != STARTS))
     unasked = np.where(of_a_deed, DOES_WHAT_IS_ASKED_OF, CHANGES_UNASKED)
     return np.where(differs, np.where(wanted > 0, unasked, TELLS_ONLY), 1.0)
+
+
+def only_told(tools: Sequence[Tool], text: str, verbs: Container[str]) -> NDArray[np.bool_]:
+    """Which tools [tools] change what a part of a task only tells of; verbs: those that it may only tell of."""
+    told = (done_by(tool) == CHANGES and verb_of(tool) in verbs and is_told(text, tool) for tool in tools)
+    return np.fromiter(told, np.bool_, len(tools))

@@ -18,6 +18,7 @@ from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_mess
 from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
+from orchestrator.language.told import told_verbs
 from orchestrator.language.wanted import asks_for_more, wanted
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
@@ -43,8 +44,8 @@ class Understood:
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
     to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
     texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
-    in place of theirs. `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is
-    all of it.
+    in place of theirs. `tells_of` has the verbs of changing that no part of it may do more than tell of, as stems.
+    `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Understood:
     slips: Mapping[str, str] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
+    tells_of: frozenset[str] = frozenset()
 
     @property
     def parts(self) -> tuple["Clause", ...]:
@@ -76,7 +78,7 @@ class Understood:
         """The sentences beside the parts, which ask for nothing and tell what the task is about; of a task without
         parts all sentences, if there are several."""
         said = told_beside(self.asked, [part.text for part in self.parts])
-        return tuple(_clause(text, self.slips) for text in said)
+        return tuple(_clause(text, self.slips, self.asked) for text in said)
 
     @property
     def texts(self) -> list[str]:
@@ -90,13 +92,15 @@ class Understood:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action; `mode`:
-    whether it wants to be told something or to have something changed."""
+    whether it wants to be told something or to have something changed; `tells_of`: the verbs of changing that it may
+    only tell of, as stems."""
 
     text: str
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
     acts: bool = True
     mode: int = UNSAID
+    tells_of: frozenset[str] = frozenset()
 
 
 def understand(
@@ -128,9 +132,10 @@ def understand(
         weighted = {**own, **weighted}
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
-    cut = tuple(_clause(part, wrong) for part in parts) if len(parts) > 1 else ()
+    cut = tuple(_clause(part, wrong, asked) for part in parts) if len(parts) > 1 else ()
     mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
-    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode),)
+    tells_of = told_verbs(asked) if is_task else frozenset[str]()
+    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of),)
     shown = dict(reversed(words))
     return Understood(
         text=text,
@@ -139,6 +144,7 @@ def understand(
         words=shown,
         pairs=pairs,
         clauses=clauses,
+        tells_of=tells_of,
         earlier=earlier,
         slips=wrong,
         forbidden=forbidden,
@@ -155,12 +161,16 @@ def clean(query: str) -> str:
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
-def _clause(text: str, wrong: Mapping[str, str]) -> Clause:
+def _clause(text: str, wrong: Mapping[str, str], asked: str) -> Clause:
+    """One part of all that is asked."""
     meant = with_shapes(in_full(respelt(text, wrong)))
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
-    return Clause(text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant))
+    tells_of = told_verbs(text, asked.partition(text)[0])
+    return Clause(
+        text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant), tells_of=tells_of
+    )
 
 
 def _mode(text: str) -> int:

@@ -1,0 +1,137 @@
+"""Reports and errands: what a task has somebody told ("email Bo that 88 is merged", "tell Ana we shipped it"), and
+what is to be done later or by somebody else ("remind me to merge 88", "ask the team to restart it"). Neither asks for
+what it names.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from orchestrator.language.clauses import MAX_CUT
+from orchestrator.language.everyday import may_act
+from orchestrator.language.quoted import masked
+
+SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
+"""Of a part of a sentence; "notes.txt" and "9:30" are within one."""
+STATE = (
+    r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
+    r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
+)
+_CALLS = (
+    "alert",
+    "ask",
+    "dm",
+    "email",
+    "inform",
+    "mail",
+    "message",
+    "notify",
+    "ping",
+    "slack",
+    "tell",
+    "text",
+    "update",
+    "warn",
+)
+_SAYS = ("answer", "comment", "post", "reply", "respond", "say", "write")
+_CUES = frozenset((*_CALLS, *_SAYS, *"let send note remind reminder bug card issue ticket todo to-do".split()))
+"""No task without one of these words has anybody told or asked."""
+_CALLED, _SAID = (f"(?:{'|'.join(verbs)})" for verbs in (_CALLS, _SAYS))
+_SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
+_HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|you|just|so|or|should))\s*\Z")
+"""Before what is a verb: "the text that I sent" tells nobody anything."""
+_LITTLE = (
+    r"about|and|as|at|because|by|for|from|how|if|in|now|of|on|or|since|so|that|then|there|to|today|what|when|whether|which"
+    r"|who|why|with"
+)
+_DEVICE = (
+    r"(?:agent|api|app|assistant|bot|browser|build|chatbot|cluster|engine|file|job|lamp|light|machine|model|phone|printer"
+    r"|robot|script|server|service|system|tool|tv|workflow)s?"
+)
+_NOUN = rf"(?!(?:{_LITTLE}|{_DEVICE})\b)[a-z]+"
+_PEOPLE = (
+    r"(?:him|her|them|everybody|everyone|[#@][\w.-]*\w|[\w.+-]+@[\w.-]*\w"
+    rf"|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
+)
+"""Who is told; "me" and "us" ask for it themselves."""
+_NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?)"
+_THEY = r"(?:i|we|he|she|it|they)(?:['’](?:m|s|re|ve|ll|d))?\s\w"
+_THING = rf"(?:the|my|our|his|her|their)\s(?:(?!that\b|which\b|who\b)[\w#-]+\s){{1,4}}?(?:{STATE}|[a-z]{{3,}}ed)\b"
+_WHAT = rf"(?:{_THEY}|{_THING}){SIGN}*"
+_KNOW = rf"let\s(?!me\b|us\b){SIGN}{{1,40}}?\sknow"
+_WITH_NOTE = r"(?:add|leave|make|put|send|with|write)\s(?:\w+\s){0,3}?an?\s(?:e?mail|message|note|text)"
+_REPORTS = tuple(
+    re.compile(rf"(?i)\b{pattern}")
+    for pattern in (
+        rf"{_SENT}\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\sthat\s(?P<said>{SIGN}{{1,80}}?\s{STATE}\s{SIGN}*)",
+        (
+            rf"(?:(?P<here>{_CALLED}(?:\s(?:{_PEOPLE}|{_NAME}))?|note|{_SAID}(?:\s(?:back|down))?)|{_WITH_NOTE})"
+            rf"(?:\s(?:about|at|below|beneath|in|on|there|to|under)\s{SIGN}{{1,50}}?)?\sthat\s(?P<said>{_WHAT})"
+        ),
+        rf"(?:(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THEY}{SIGN}*)",
+        rf"(?:(?P<here>inform|notify|tell|warn)\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THING}{SIGN}*)",
+        (
+            rf"(?P<here>{_SENT})\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\s(?:saying|to say|stating|announcing)\s"
+            rf"(?P<said>\w+\s{SIGN}+)"
+        ),
+        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})\s(?:because|since)\s(?P<said>{SIGN}+)",
+    )
+)
+_ERRANDS = tuple(
+    re.compile(rf"(?i)\b{pattern}")
+    for pattern in (
+        rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)",
+        (
+            r"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){0,3}?(?:bug|card|issue|ticket|to-?do)\s"
+            rf"(?:(?:for|in|on)\s{SIGN}{{1,30}}?\s)?to\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
+        ),
+        rf"(?P<here>{_CALLED})\s{_PEOPLE}\sto\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)",
+    )
+)
+_HANDED_ON = re.compile(rf"(?i)\b(?P<here>{_CALLED})\s(?P<name>{_NAME})\sto\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
+_REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
+
+_WORD = re.compile(r"[a-z-]+")
+
+Span = tuple[int, int]
+
+
+@lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
+def reports(text: str) -> tuple[Span, ...]:
+    """From where to where a text says what somebody is told, in no order."""
+    return tuple(found.span("said") for pattern in _REPORTS for found in _said(text, pattern))
+
+
+@lru_cache(maxsize=8)
+def errands(text: str) -> tuple[Span, ...]:
+    """From where to where a text says what somebody is reminded of or asked to do, in no order."""
+    return tuple(found.span("said") for pattern in _ERRANDS for found in _said(text, pattern))
+
+
+def handed_on(text: str) -> list[tuple[str, Span]]:
+    """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
+    return [(found["name"], found.span("said")) for found in _said(text, _HANDED_ON)]
+
+
+def reasons(text: str) -> list[Span]:
+    """From where to where a text says why: "because order 12 was cancelled"."""
+    lowered = text.lower()
+    said = "because" in lowered or "since" in lowered
+    return [found.span("said") for found in _REASON.finditer(text)] if said else []
+
+
+def _said(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Where the pattern fits, and what is written as a verb is one."""
+    if not (read := _as_read(text)):
+        return
+    for found in pattern.finditer(read):
+        verbs = found.groupdict()
+        here = verbs.get("here") is None or _HERE.search(read[max(0, found.start() - 20) : found.start()])
+        if here and ("deed" not in verbs or may_act(verbs["deed"].lower())):
+            yield found
+
+
+@lru_cache(maxsize=8)
+def _as_read(text: str) -> str:
+    """The text without what it quotes; "" where nothing in it says that anybody is told or asked."""
+    return "" if len(text) > MAX_CUT or _CUES.isdisjoint(_WORD.findall(text.lower())) else masked(text)

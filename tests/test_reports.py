@@ -1,0 +1,150 @@
+"""What somebody is told, asked to do or given as a reason asks for nothing, and brings no tool that would do it."""
+
+import pytest
+
+from orchestrator.catalogue import Catalogue
+from orchestrator.language.asides import without_asides
+from orchestrator.language.reports import errands, handed_on, reasons, reports
+from orchestrator.language.told import is_told, told_verbs
+from orchestrator.models import RouteRequest, Tool
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
+from orchestrator.router import Router
+from tests.catalogues import tool
+from tests.timing import seconds
+
+CANCEL = tool("shop:cancel_order", "Cancel an order.")
+MERGE = tool("hub:merge_pull_request", "Merge a pull request.")
+RESTART = tool("ops:restart_deployment", "Restart a deployment, so that all its pods come up anew.")
+DESK = Catalogue(
+    [
+        CANCEL,
+        MERGE,
+        RESTART,
+        tool("shop:get_order", "Get an order with its state."),
+        tool("chat:post_message", "Send a message to a person or a channel."),
+        tool("mail:send_email", "Send an email to somebody."),
+        tool("desk:create_ticket", "Create a ticket."),
+        tool("pay:refund_charge", "Refund a charge."),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("email Bo that 88 is merged", "88 is merged"),
+        ("reply to Ana that we cancelled order 12", "we cancelled order 12"),
+        ("tell Ana I cancelled the meeting", "I cancelled the meeting"),
+        ("Tell #dev we are restarting the api", "we are restarting the api"),
+        ("let the team know the api was restarted", "the api was restarted"),
+        ("ask Bo, then text Ana she's late", "she's late"),
+        ("message everyone saying we deployed the api", "we deployed the api"),
+        ("mail bo@acme.io to say the order is cancelled", "the order is cancelled"),
+        ("email Bo because order 12 was cancelled", "order 12 was cancelled"),
+        ("leave a note under ISS-418 that we've reproduced it", "we've reproduced it"),
+        ("write down that we picked Postgres", "we picked Postgres"),
+    ],
+)
+def test_what_somebody_is_told_is_a_report(task: str, said: str) -> None:
+    assert {task[start:end] for start, end in reports(task)} == {said}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "tell me that order 12 was cancelled",
+        "let me know the time in Rome",
+        "find the email that she sent",
+        "summarise the text that I need to classify",
+        "an alert system for the Philippines that I can subscribe to",
+        "update the version of the application named storefront",
+        "let her have it in writing",
+        "page 440 of the Arabic text the way it is in the book",
+        "ask the chatbot if it knows any good games",
+        "write code that we need",
+    ],
+)
+def test_what_is_asked_for_is_no_report(task: str) -> None:
+    assert reports(task) == errands(task) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "deed"),
+    [
+        ("ask the team to restart it", "restart it"),
+        ("text him to cancel order 12", "cancel order 12"),
+        ("ask mira@acme.io to merge 88", "merge 88"),
+        ("remind me to cancel order 12", "cancel order 12"),
+        ("create a Jira ticket to restart the api", "restart the api"),
+        ("open an issue for ops to delete the old logs", "delete the old logs"),
+    ],
+)
+def test_what_is_to_be_done_later_or_by_others_is_an_errand(task: str, deed: str) -> None:
+    assert [task[start:end] for start, end in errands(task)] == [deed]
+    assert deed not in without_asides(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "tell the browser to open example.com",
+        "email the report to Bob",
+        "add a fresh ticket called Fix printer to list 61aa7",
+        "create a task to retrieve the results",
+        "the text to translate is below",
+    ],
+)
+def test_what_a_tool_is_told_to_do_is_none(task: str) -> None:
+    assert errands(task) == ()
+
+
+def test_whose_errand_it_is_depends_on_what_a_name_names() -> None:
+    task = "Ask Ana to merge pull request 88"
+    assert [name for name, _ in handed_on(task)] == ["Ana"]
+    assert is_told(task, MERGE)
+    assert not is_told("Ask Hub to merge pull request 88", MERGE)
+
+
+def test_a_reason_asks_for_nothing() -> None:
+    assert reasons("restart the api because the deploy failed") == [(24, 41)]
+    assert is_told("email Bo because order 12 was cancelled", CANCEL)
+    assert not is_told("cancel order 12 because it was cancelled twice before", CANCEL)
+
+
+def test_only_what_nothing_else_asks_for_is_told() -> None:
+    assert told_verbs("order 12 was cancelled, refund ch_3") == {"cancel"}
+    assert told_verbs("find what was cancelled, and cancel order 12") == set()
+    assert told_verbs("13 refunded", before="I want 12 cancelled and") == set()
+    assert told_verbs("Hello! We decided not to merge 88.") == {"merg"}
+
+
+@pytest.mark.parametrize(
+    ("task", "told", "called"),
+    [
+        ("Order 12 was cancelled, refund charge ch_3", CANCEL, "pay:refund_charge"),
+        ("Tell #dev that we restarted the api deployment", RESTART, "chat:post_message"),
+        ("Email Bo saying we cancelled order 12", CANCEL, "mail:send_email"),
+        ("Create a ticket to restart the api deployment", RESTART, "desk:create_ticket"),
+        ("Text him to cancel order 12", CANCEL, "mail:send_email"),
+    ],
+)
+async def test_the_tool_that_would_do_what_is_told_does_not_match(task: str, told: Tool, called: str) -> None:
+    async with Router(DESK) as router:
+        decision = await router.route(RouteRequest(query=task, tenant="local"))
+    assert all(match.score < 0.05 for match in decision.matches if match.tool == told)
+    made = plan(PlanRequest(decision=decision))
+    assert [step.tool for step in made.steps] == [called]
+
+
+async def test_nothing_is_called_for_what_somebody_else_is_to_do() -> None:
+    async with Router(DESK) as router:
+        asked, ordered = [await router.route(f"{task} pull request 88") for task in ("Ask Ana to merge", "Merge")]
+    assert asked.confidence < 0.5 < ordered.confidence
+    assert not plan(PlanRequest(decision=asked)).steps
+    assert plan(PlanRequest(decision=ordered)).steps
+
+
+@pytest.mark.parametrize("text", ["tell Ana we " * 300, "email a " * 500, "ask the to " * 350, "note that the " * 280])
+def test_a_long_text_takes_no_time(text: str) -> None:
+    assert seconds(lambda: [reports(text[:4000]), errands(text[:4000]), handed_on(text[:4000])]) < 0.5
