@@ -4,7 +4,7 @@ what it names.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 from orchestrator.language.clauses import MAX_CUT
@@ -99,18 +99,18 @@ Span = tuple[int, int]
 @lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
 def reports(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is told, in no order."""
-    return tuple(found.span("said") for pattern in _REPORTS for found in _said(text, pattern))
+    return tuple(found.span("said") for found in _said(text, _REPORTS))
 
 
 @lru_cache(maxsize=8)
 def errands(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is reminded of or asked to do, in no order."""
-    return tuple(found.span("said") for pattern in _ERRANDS for found in _said(text, pattern))
+    return tuple(found.span("said") for found in _said(text, _ERRANDS))
 
 
 def handed_on(text: str) -> list[tuple[str, Span]]:
     """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
-    return [(found["name"], found.span("said")) for found in _said(text, _HANDED_ON)]
+    return [(found["name"], found.span("said")) for found in _said(text, (_HANDED_ON,))]
 
 
 def reasons(text: str) -> list[Span]:
@@ -120,15 +120,18 @@ def reasons(text: str) -> list[Span]:
     return [found.span("said") for found in _REASON.finditer(text)] if said else []
 
 
-def _said(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Where the pattern fits, and what is written as a verb is one."""
-    if not (read := _as_read(text)):
-        return
-    for found in pattern.finditer(read):
-        verbs = found.groupdict()
-        here = verbs.get("here") is None or _HERE.search(read[max(0, found.start() - 20) : found.start()])
-        if here and ("deed" not in verbs or may_act(verbs["deed"].lower())):
-            yield found
+def _said(text: str, patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:
+    """Where the patterns fit, and what is written as a verb is one."""
+    read = _as_read(text)
+    return [found for pattern in patterns for found in pattern.finditer(read) if _has_verbs(found)] if read else []
+
+
+def _has_verbs(found: re.Match[str]) -> bool:
+    """Whether what a pattern takes for verbs may be ones: where it sends, and what is to be done."""
+    verbs, start = found.groupdict(), found.start()
+    if verbs.get("here") and not _HERE.search(found.string[max(0, start - 20) : start]):
+        return False
+    return "deed" not in verbs or may_act(verbs["deed"].lower())
 
 
 @lru_cache(maxsize=8)
