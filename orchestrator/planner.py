@@ -125,8 +125,9 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
             bound.append(_Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
         else:
             bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
-    told, bound = len(bound) < len(parts), _merge_told(_merge_weak(bound))
-    if told:
+    apart = _merge_weak(bound)
+    told, bound = len(bound) < len(parts), _merge_told(apart)
+    if told or len(bound) < len(apart):
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
         return _whole(binder, decision, Part(unquoted(decision.query)), given)
@@ -184,23 +185,34 @@ def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
 
 
 def _merge_told(bound: Sequence[_Bound]) -> list[_Bound]:
-    """What only tells how things are, and the order beside it for the same tool that changes something, as one step:
-    "The api is stuck. Restart it." restarts once."""
+    """What only tells how things are, and the order beside it, as one step with the tool of the order: "The api is
+    stuck. Restart it." restarts once, and "Jane resigned. Deactivate her account" does nothing else for the first."""
     merged: list[_Bound] = []
+    waiting: list[_Bound] = []
     for item in bound:
-        last = merged[-1] if merged else None
-        if last is not None and _tells_of_one(last, item):
-            merged[-1] = replace(last, part=last.part.joined(item.part), alone=last.alone or item.alone)
+        if _is_reason(item):
+            waiting.append(item)
+        elif item.match is None:
+            merged, waiting = [*merged, *waiting, item], []
         else:
-            merged.append(item)
-    return merged
+            merged.append(replace(item, part=_in_one([*waiting, item])))
+            waiting = []
+    if waiting and merged and merged[-1].match is not None:
+        merged[-1] = replace(merged[-1], part=_in_one([merged[-1], *waiting]))
+        return merged
+    return [*merged, *waiting]
 
 
-def _tells_of_one(last: _Bound, item: _Bound) -> bool:
-    """Whether one of the two tells what the other's call is about."""
-    if last.match is None or last.match != item.match or done_by(last.match.tool) >= UNSAID:
-        return False
-    return only_states(last.part.text) != only_states(item.part.text)
+def _is_reason(item: _Bound) -> bool:
+    """Whether a part only tells how things are, and no tool but one that changes something is found for it."""
+    return only_states(item.part.text) and (item.match is None or done_by(item.match.tool) < UNSAID)
+
+
+def _in_one(bound: Sequence[_Bound]) -> Part:
+    first, *others = (item.part for item in bound)
+    for part in others:
+        first = first.joined(part)
+    return first
 
 
 def _two_tasks(last: _Bound, item: _Bound) -> bool:

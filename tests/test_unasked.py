@@ -3,6 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
+from orchestrator.language.mentioned import only_states
 from orchestrator.language.told import is_told
 from orchestrator.models import Kind
 from orchestrator.planner import plan
@@ -11,6 +12,7 @@ from orchestrator.plans import Plan, PlanRequest
 from orchestrator.router import Router
 from tests.catalogues import taking, tool
 
+MERGE = "hub:merge_pull_request"
 CANCEL = tool("shop:cancel_order", "Cancel an order.")
 DESK = Catalogue(
     [
@@ -157,10 +159,40 @@ async def test_values_of_a_condition_are_not_the_request_s() -> None:
         ("Cancel order 12. The order is a duplicate.", ["shop:cancel_order"]),
         ("I want order 12 cancelled. Cancel order 13 as well.", ["shop:cancel_order", "shop:cancel_order"]),
         ("Cancel order 12. Cancel order 13.", ["shop:cancel_order", "shop:cancel_order"]),
+        ("Our deployment is too small. Send an email to Bo and merge pull request 88", ["mail:send_email", MERGE]),
+        ("The file is a duplicate, delete it and create a release", ["files:delete_file", "hub:create_release"]),
+        ("The parcel arrived broken. Refund charge ch_3.", ["pay:refund_charge"]),
+        (
+            "The parcel arrived broken, so refund charge ch_3 and send an email",
+            ["pay:refund_charge", "mail:send_email"],
+        ),
+        ("That was quick. Merge pull request 88.", [MERGE]),
     ],
 )
 async def test_what_tells_how_things_are_is_one_step_with_its_order(task: str, called: list[str]) -> None:
-    assert [step.tool for step in (await _planned(task)).steps if step.tool] == called
+    assert [step.tool for step in (await _planned(task)).steps] == called
+
+
+@pytest.mark.parametrize(
+    "text", ["the api is stuck", "Jane resigned", "That was quick", "our checkout is down, and has been since noon"]
+)
+def test_what_tells_how_things_are(text: str) -> None:
+    assert only_states(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bob left, deactivate his account",
+        "I'm looking for a hotel",
+        "the file must be deleted",
+        "Restart failed jobs",
+        "can you restart it",
+        "the time in Rome",
+    ],
+)
+def test_what_orders_or_wishes_tells_more(text: str) -> None:
+    assert not only_states(text)
 
 
 async def test_a_lookup_takes_no_place_of_an_order_though_all_that_it_requires_is_there() -> None:

@@ -27,10 +27,13 @@ _PUT_OFF = re.compile(
 """Before a deed that is not to be done now: "ping Ana about cancelling it", "ask me before sending it"."""
 _STATES = re.compile(
     r"(?i)\W*(?:(?:so|and|but|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later)\W+)*"
-    r"(?:i|we|he|she|it|they|my|our|the|there|nobody|no one|some(?:one|body)|customers?|users?"
+    r"(?:i|we|he|she|it|they|my|our|the|this|that|these|those|there|nobody|no one|some(?:one|body)|customers?|users?"
     r"|(?-i:(?!You\b)[A-Z][a-z]+)(?=\s(?:will|may|might|is|has|wants|plans)\b))(?:['’][a-z]+)?\s"
 )
 """Tells how things are: its subject is not the one who is asked."""
+_NAME_DID = re.compile(r"[A-Z][\w-]+\s(?:just\s)?(?:got|left|quit|[a-z]{3,}ed)\b")
+"""Somebody, and what that one did: "Jane resigned"."""
+_SEGMENT = re.compile(r"[,;:–—]\s+|\s(?:so|and|then|but)\s")
 _KEPT = re.compile(
     r"(?i)(?:\b(?:not|never|no longer|cannot|against|(?:un)?able|(?:un)?sure|wonder|tried|forbidden|too early|no reason"
     r"|going|planning|considering|debating|thinking|thought|plans?|intends?|threatens?|used|allowed|nobody|no one"
@@ -43,7 +46,10 @@ _ASKED = re.compile(
     r"|need (?:it|this|that|to))\b"
 )
 """Asks for it all the same."""
-_WISHES = re.compile(r"(?i)\b(?:want|need|like|love|should|must|ought|(?:have|has) to|let(?:['’]s| us))\b")
+_WISHES = re.compile(
+    r"(?i)\b(?:want|need|like|love|(?:looking|trying|hoping) (?:for|to)|should|must|ought|(?:have|has) to"
+    r"|let(?:['’]s| us))\b"
+)
 _FINITE = re.compile(
     r"(?i)\b(?:is|are|was|were|am|has|have|had|does|did|keeps?|left|[a-z]{3,}ed)\b|['’](?:s|m|re|ve)\b"
 )
@@ -66,7 +72,13 @@ _WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
 def only_states(text: str) -> bool:
     """Whether a part of a task tells how things are and wishes nothing: "the api is stuck"."""
     states = _STATES.match(text) and _FINITE.search(text)
-    return bool(states) and not (_ASKED.search(text) or _WISHES.search(text))
+    named = _NAME_DID.match(text) and not may_act(first_word(text))
+    asks = _ASKED.search(text) or _WISHES.search(text) or any(_begins_order(said) for said in _SEGMENT.split(text)[1:])
+    return bool(states or named) and not asks
+
+
+def _begins_order(said: str) -> bool:
+    return may_act(first_word(said)) and len(said.split()) > 1
 
 
 def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
