@@ -7,9 +7,9 @@ from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
 from orchestrator.decision import Decision
-from orchestrator.models import RouteRequest
 from orchestrator.payloads import read_request
 from orchestrator.resources import Resources
+from orchestrator.route_requests import RouteRequest
 
 
 class RoutingActivities:

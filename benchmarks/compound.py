@@ -16,7 +16,7 @@ from unittest.mock import patch
 from orchestrator.catalogue import Catalogue
 from orchestrator.measuring.evaluation import Query, read_queries
 from orchestrator.measuring.metrics import mean, recall
-from orchestrator.models import RouteRequest
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages import parts
 from training.sources import SETS

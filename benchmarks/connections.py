@@ -21,8 +21,9 @@ from benchmarks.office.tasks import entries, furnish, tasks
 from orchestrator import Connections, Router
 from orchestrator.embed import embedder_for
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteRequest
 from orchestrator.store import Store
 from orchestrator.sync import sync
 from tests.servers.real import node_entry, node_servers_installed, python_entry

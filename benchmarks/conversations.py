@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.models import RouteRequest, Turn
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.stages.conversation import meant
 

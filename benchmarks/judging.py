@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
 from orchestrator.features import QUERY
-from orchestrator.models import Fusion
 from orchestrator.retrieval.prerequisites import raised_among
 from orchestrator.retrieval.servers import support, supported, supported_behind_best
+from orchestrator.route_requests import Fusion
 from orchestrator.stages.merge import merge, vote
 from orchestrator.stages.parts import in_turn, raised_by_parts
 from training.confidence import by_both, by_keyword, for_parts

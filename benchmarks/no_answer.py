@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.confidence import Calibration
-from orchestrator.models import RouteRequest
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 
 CATALOGUE, LABELS = "metatool", "metatool_gate"

@@ -19,7 +19,7 @@ from orchestrator.coverage import LEVELS, Coverage
 from orchestrator.embed import Embedder
 from orchestrator.measuring.evaluation import read_queries
 from orchestrator.measuring.metrics import BINS
-from orchestrator.models import MAX_LIMIT, RouteHint
+from orchestrator.route_requests import MAX_LIMIT, RouteHint
 from training.coverage import route_set, thresholds
 
 POINTS = 200

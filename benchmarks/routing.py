@@ -26,8 +26,9 @@ from orchestrator.confidence import shipped
 from orchestrator.features import best_positions
 from orchestrator.measuring import metrics
 from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.models import RouteHint, RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.retrieval.index import Index
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import Understood, understand
 from orchestrator.toolfiles import read_tools

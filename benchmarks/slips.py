@@ -16,7 +16,7 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.language.slips import MOST
 from orchestrator.measuring.evaluation import Query, read_queries
 from orchestrator.measuring.metrics import mean, recall
-from orchestrator.models import RouteRequest
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from training.sources import SETS
 

@@ -21,7 +21,7 @@ STEPS = {
 }
 FIRST_DECISION = """
 import asyncio, sys
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 
 async def first():

@@ -25,9 +25,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.devserver import SETTINGS, dev_server, settle
 from orchestrator.measuring.evaluation import read_queries
-from orchestrator.models import RouteRequest
 from orchestrator.payloads import read
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 
 SIZES = (500, 13_000)
 QUEUE = "toolroute-bench"

@@ -25,11 +25,11 @@ from orchestrator.embed import embedder_for
 from orchestrator.errors import Unavailable
 from orchestrator.executors import Executors
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import RouteRequest
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.store import Store

@@ -8,14 +8,14 @@ _HOMES = {
     "Decision": "decision",
     "Options": "options",
     "OrchestratorPlugin": "plugin",
-    "RouteRequest": "models",
+    "RouteRequest": "route_requests",
     "Router": "router",
     "RunRequest": "run_records",
     "RunResult": "run_records",
     "Tool": "models",
     "ToolRouter": "workflow",
     "ToolrouteError": "errors",
-    "Turn": "models",
+    "Turn": "route_requests",
 }
 
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -14,7 +14,6 @@ from orchestrator.completions import FILLING_TOKENS, Action, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import Models, Reply
-from orchestrator.models import Turn
 from orchestrator.planner import finish, plan
 from orchestrator.planning.drafts import (
     ChosenShape,
@@ -27,6 +26,7 @@ from orchestrator.planning.drafts import (
 )
 from orchestrator.planning.prompts import CHOOSE, PLAN
 from orchestrator.plans import Plan, PlanRequest, Step
+from orchestrator.route_requests import Turn
 from orchestrator.structured import Message, Shape
 from orchestrator.tokens import compact, cut
 

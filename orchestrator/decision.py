@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.exports import Provider, ResolvedCall, export, resolve
-from orchestrator.models import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, Turn, as_plain
+from orchestrator.models import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+from orchestrator.route_requests import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from orchestrator.errors import InvalidInput
 
@@ -15,6 +17,17 @@ def check_forms(settings: object, forms: Mapping[str, Form], error: type[Invalid
         value = getattr(settings, name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise error(f"{name}={value!r:.80}: give {wanted}")
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
+    """The member of an enumeration that a value names; InvalidInput tells them all."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
 
 
 _NEARLY = 0.85

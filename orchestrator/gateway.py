@@ -17,8 +17,9 @@ from orchestrator.exports import check_arguments, parameters
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.results import as_mcp_result
-from orchestrator.models import Kind, Match, RouteHint, RouteRequest, Tool
+from orchestrator.models import Kind, Match, Tool
 from orchestrator.notices import Notices
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages import select
 from orchestrator.store import Store

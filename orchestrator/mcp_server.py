@@ -12,9 +12,10 @@ from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.exports import exported_name, parameters, read_arguments
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.http_door import TENANT
-from orchestrator.models import MAX_LIMIT, RouteHint, Tool
+from orchestrator.models import Tool
 from orchestrator.names import IDEMPOTENCY_KEY
 from orchestrator.reading import first_problem
+from orchestrator.route_requests import MAX_LIMIT, RouteHint
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

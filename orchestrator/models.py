@@ -1,20 +1,15 @@
-"""The records of routing: tools, requests and matches. Frozen; they pass Temporal's default converter as they are."""
+"""The records of routing: tools and matches. Frozen; they pass Temporal's default converter as they are."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator.digests import digest
-from orchestrator.errors import InvalidCatalogue, InvalidInput
-from orchestrator.forms import Form, check_forms
-from orchestrator.tenants import check_tenant
-
-MAX_LIMIT = 50
-MAX_QUERY_CHARS = 100_000
-MAX_CONVERSATION_CHARS = 500_000
+from orchestrator.errors import InvalidCatalogue
+from orchestrator.forms import Form, check_forms, member
 
 
 class Kind(StrEnum):
@@ -35,22 +30,6 @@ class Stage(StrEnum):
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
     NONE = "none"
-
-
-class RouteHint(StrEnum):
-    """Which legs to run: by the gate, keyword alone, or always both."""
-
-    AUTO = "auto"
-    KEYWORD = "keyword"
-    SEMANTIC = "semantic"
-
-
-class Fusion(StrEnum):
-    """How the legs' answers become one order."""
-
-    LEARNT = "learnt"
-    WEIGHTED = "weighted"
-    RRF = "rrf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +67,7 @@ class Tool:
     def __post_init__(self) -> None:
         if not self.hash:
             check_forms(self, _TOOL_FORMS, InvalidCatalogue)
-            object.__setattr__(self, "kind", _member(Kind, "kind", self.kind))
+            object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
 
     @property
@@ -128,111 +107,6 @@ def _definition_hash(tool: Tool) -> str:
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
-
-    `Decision.turn()` makes one.
-    """
-
-    text: str
-    role: str = "user"
-    tools: tuple[str, ...] = ()
-    offered: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteRequest:
-    """A task to route.
-
-    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
-    value) must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches
-    are not `limit` many but the fewest that hold all needed tools with that probability, at most 50.
-    """
-
-    query: str
-    tenant: str = ""
-    limit: int = 10
-    conversation: tuple[Turn, ...] = ()
-    filters: dict[str, str] = field(default_factory=dict)
-    route_hint: RouteHint = RouteHint.AUTO
-    token_cap: int | None = None
-    fusion: Fusion | None = None
-    coverage: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
-            value = getattr(self, name)
-            if value is not None and type(value) is not kind:
-                object.__setattr__(self, name, _member(kind, name, value))
-
-    def validate(self) -> None:
-        """Raises InvalidInput or UnknownTenant for what cannot be routed."""
-        check_forms(self, _FORMS)
-        _check_records(self)
-        if not self.query.strip():
-            raise InvalidInput("query is empty: give the task in words")
-        if len(self.query) > MAX_QUERY_CHARS:
-            raise InvalidInput(f"query has {len(self.query):,} characters: at most {MAX_QUERY_CHARS:,} are read")
-        said = sum(len(turn.text) for turn in self.conversation)
-        if said > MAX_CONVERSATION_CHARS:
-            most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
-            raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
-        check_limit(self.limit)
-        if self.token_cap is not None and self.token_cap < 1:
-            raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
-        if self.coverage is not None and not 0 < self.coverage < 1:
-            raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
-        check_tenant(self.tenant)
-
-
-def check_limit(limit: int) -> None:
-    """Raises InvalidInput for a number of matches that no Decision has."""
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit={limit!r}: give 1 to {MAX_LIMIT}")
-
-
-def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
-    if not isinstance(conversation, Iterable):
-        raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
-    return tuple(conversation)
-
-
-_FORMS: dict[str, Form] = {
-    "query": ((str,), "the task as a text"),
-    "tenant": ((str,), "org:ID or user:ID"),
-    "limit": ((int,), f"1 to {MAX_LIMIT}"),
-    "conversation": ((tuple, list), "a tuple of Turn records, oldest first"),
-    "filters": ((Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
-    "token_cap": ((int, NoneType), "a number of tokens above 0, or none"),
-    "coverage": ((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
-}
-
-
-def _check_records(request: RouteRequest) -> None:
-    """Raises InvalidInput for filters and turns of the wrong type."""
-    if not all(isinstance(value, str) for value in request.filters.values()):
-        raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
-    for turn in request.conversation:
-        if not isinstance(turn, Turn):
-            raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
-        if not isinstance(turn.text, str):
-            raise InvalidInput(f"conversation holds a turn whose text is {turn.text!r:.80}: give a text")
-        if not (isinstance(turn.tools, tuple | list) and isinstance(turn.offered, tuple | list)):
-            raise InvalidInput("conversation holds a turn whose tools or offered are no tuple: give keys of tools")
-
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-def _member(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

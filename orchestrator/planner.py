@@ -7,22 +7,21 @@ clause, each bound to a match that shares its words and is likely right for it; 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
-from orchestrator.language.mentioned import only_states
-from orchestrator.language.modes import UNSAID, done_by
+from orchestrator.language.modes import done_by
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
-from orchestrator.planning.going_on import gives_value, lists_on
+from orchestrator.planning.merging import Bound, merge_told, merge_weak
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
@@ -37,17 +36,6 @@ CLOSE = 0.4
 
 
 _POINTS = re.compile(r"(?i)\b(?:it|its|they|them|that|this|these|those|him|his|her)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A part of the task and the match that it is bound to, None when none fits. `alone`: routing, too, took it for a
-    task of its own."""
-
-    part: Part
-    match: Match | None
-    why: str
-    alone: bool = False
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -109,24 +97,24 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     return replace(first, steps=tuple(steps), warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
+def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     decision, given = request.decision, request.arguments
     binder = Binder(request)
     if len(parts) == 1:
         return _whole(binder, decision, parts[0], given)
-    bound: list[_Bound] = []
+    bound: list[Bound] = []
     for part in parts:
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
         if best is None and binder.only_tells(part.text):
             continue
         if best is not None:
-            bound.append(_Bound(part, *best, alone))
+            bound.append(Bound(part, *best, alone))
         elif alone or (part.strong and len(set(terms(part.text))) > 1):
-            bound.append(_Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
+            bound.append(Bound(part, None, "no match of this Decision shares its words and is likely enough", alone))
         else:
-            bound.append(_Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
-    apart = _merge_weak(bound)
-    told, bound = len(bound) < len(parts), _merge_told(apart)
+            bound.append(Bound(replace(part, joint="weak" if part.joint else ""), None, "nothing of its own"))
+    apart = merge_weak(bound)
+    told, bound = len(bound) < len(parts), merge_told(apart)
     if told or len(bound) < len(apart):
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
@@ -134,18 +122,18 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[_Bound]:
     return bound
 
 
-def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[_Bound]:
+def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[Bound]:
     """The task as one step, or none where no match does what it asks for."""
     best = _best_of_all(decision, part, given)
     if best.match is not None and is_unasked(part.text, best.match.tool):
         other = binder.best(part.text)
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
-        return [_Bound(part, *other)] if other else []
+        return [Bound(part, *other)] if other else []
     return [best]
 
 
-def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> _Bound:
+def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> Bound:
     """The recommended tool; a close second only where all that it requires is in the text and the first's is not."""
     key = decision.recommended[0] if decision.recommended else decision.matches[0].tool.key
     first = next((match for match in decision.matches if match.tool.key == key), decision.matches[0])
@@ -156,82 +144,11 @@ def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> _Boun
             alike = done_by(match.tool) * done_by(first.tool) >= 0  # To look an order up cancels none.
             close = match.score >= CLOSE * first.score and match.gives is None and alike
             if required and close and shared_terms(asked, term_weights(match)) and not lacks(match, part.text, given):
-                return _Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
-    return _Bound(part, first, first.why or "the best match")
+                return Bound(part, match, f"all that it requires is in the text, and not what {key} requires")
+    return Bound(part, first, first.why or "the best match")
 
 
-def _merge_weak(bound: Sequence[_Bound]) -> list[_Bound]:
-    """A bare "and" or comma cuts between two different tools, between two tasks that routing took apart, or where one
-    call could not take both sides; not before a value for the tool of the part before (", due 2026-04-30")."""
-    merged: list[_Bound] = []
-    for item in bound:
-        last = merged[-1] if merged else None
-        if last is not None and not item.part.strong and lists_on(item.part, last.part):
-            item = replace(item, match=None, alone=False)
-        if last is None or item.part.strong:
-            merged.append(item)
-        elif last.match is not None and gives_value(last.match.tool, item.part, item.match):
-            merged[-1] = replace(last, part=last.part.joined(item.part))
-        elif _two_tasks(last, item):
-            merged.append(item)
-        elif _apart(last, item):
-            merged.append(replace(item, match=last.match, why=last.why))
-        elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
-            alone, match = last.alone or item.alone, last.match or item.match
-            merged[-1] = replace(last, part=last.part.joined(item.part), match=match, alone=alone)
-        else:
-            merged.append(item)
-    return merged
-
-
-def _merge_told(bound: Sequence[_Bound]) -> list[_Bound]:
-    """What only tells how things are, and the order beside it, as one step with the tool of the order: "The api is
-    stuck. Restart it." restarts once, and "Jane resigned. Deactivate her account" does nothing else for the first."""
-    merged: list[_Bound] = []
-    waiting: list[_Bound] = []
-    for item in bound:
-        if _is_reason(item):
-            waiting.append(item)
-        elif item.match is None:
-            merged, waiting = [*merged, *waiting, item], []
-        else:
-            merged.append(replace(item, part=_in_one([*waiting, item])))
-            waiting = []
-    if waiting and merged and merged[-1].match is not None:
-        merged[-1] = replace(merged[-1], part=_in_one([merged[-1], *waiting]))
-        return merged
-    return [*merged, *waiting]
-
-
-def _is_reason(item: _Bound) -> bool:
-    """Whether a part only tells how things are, and no tool but one that changes something is found for it."""
-    return only_states(item.part.text) and (item.match is None or done_by(item.match.tool) < UNSAID)
-
-
-def _in_one(bound: Sequence[_Bound]) -> Part:
-    first, *others = (item.part for item in bound)
-    for part in others:
-        first = first.joined(part)
-    return first
-
-
-def _two_tasks(last: _Bound, item: _Bound) -> bool:
-    """Whether routing took both for tasks of their own and no one match serves both."""
-    return last.alone and item.alone and (item.match is None or item.match != last.match)
-
-
-def _apart(last: _Bound, item: _Bound) -> bool:
-    """Whether the same tool can be called for each side alone, but not for both at once: "in UTC and in Asia/Tokyo"."""
-    if last.match is None or (item.part.imperative and item.match not in (None, last.match)):
-        return False
-    if not (last.match.tool.input_schema or {}).get("required"):
-        return False
-    alone = (last.part.text, item.part.text)
-    together = last.part.joined(item.part).text
-    return lacks(last.match, together, {}) and not any(lacks(last.match, text, {}) for text in alone)
-
-
-def _steps(bound: Sequence[_Bound], given: dict[str, Any]) -> tuple[Step, ...]:
+def _steps(bound: Sequence[Bound], given: dict[str, Any]) -> tuple[Step, ...]:
     """A step waits for all steps before the last "then"; parts joined by "and" run side by side."""
     steps: list[Step] = []
     before: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from orchestrator.completions import NO_MODEL, Choice, Usage
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.forms import check_forms
-from orchestrator.models import Turn
+from orchestrator.route_requests import Turn
 
 MAX_STEPS = 20
 """Of a plan; the rest of a longer task is another one."""

@@ -29,12 +29,12 @@ from orchestrator.embed import (
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.features import Positions
 from orchestrator.fit import Fit
-from orchestrator.models import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.options import Options
 from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.indexes import Indexes
 from orchestrator.retrieval.search import Search
+from orchestrator.route_requests import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.stages.conversation import meant
 from orchestrator.stages.semantic import leaning

@@ -11,8 +11,8 @@ from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.forms import Form, check_forms
 from orchestrator.limits import BudgetReport, Limits
-from orchestrator.models import MAX_LIMIT, RouteHint, Turn, check_limit
 from orchestrator.plans import Plan, check_confidence
+from orchestrator.route_requests import MAX_LIMIT, RouteHint, Turn, check_limit
 from orchestrator.tenants import check_tenant
 
 

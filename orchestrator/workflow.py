@@ -24,9 +24,9 @@ from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.decision import Decision
 from orchestrator.errors import UnknownTool
 from orchestrator.held import MAX_PLAN_BYTES
-from orchestrator.models import RouteRequest, Turn, turns_of
 from orchestrator.payloads import read
 from orchestrator.plans import Plan, PlanRequest
+from orchestrator.route_requests import RouteRequest, Turn, turns_of
 from orchestrator.run_records import Progress, RunRequest, RunResult
 from orchestrator.runs.durable import (
     MODEL_RETRY,

@@ -1,5 +1,6 @@
 """The command line, run in this process, or as a program of its own where that is what counts."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from orchestrator.cli import main
 from tests.catalogues import EXAMPLES
+from tests.servers.start import config, entry
 
 COMMAND = Path(sys.executable).with_name("toolroute")
 
@@ -50,3 +52,13 @@ def toolroute(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
 def route(toolroute: Run) -> Run:
     """Routes a query over the sample catalogue."""
     return lambda query, *options: toolroute("route", query, "--catalogue", EXAMPLES / "tools.jsonl", *options)
+
+
+@pytest.fixture
+def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An mcpServers file in the working folder, beside a store that is not there yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "default"))
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=entry("quick.py"))))
+    return path

@@ -3,13 +3,16 @@
 import pytest
 
 from tests.catalogues import router
-from tests.command_line import route, toolroute
+from tests.command_line import mcp_file, route, toolroute
+from tests.runner import runner
 from tests.scripted import model
 from tests.shared_data import bench
 from tests.stores import place, store
 from tests.temporal import bring_server, task_queue, temporal_address
+from tests.user import user
 
-__all__ = ["bench", "model", "place", "route", "router", "store", "task_queue", "temporal_address", "toolroute"]
+__all__ = ["bench", "mcp_file", "model", "place", "route", "router", "runner", "store"]
+__all__ += ["task_queue", "temporal_address", "toolroute", "user"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

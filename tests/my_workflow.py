@@ -10,8 +10,8 @@ from temporalio.common import RetryPolicy
 from orchestrator.calls import ToolCall
 from orchestrator.errors import InvalidArguments
 from orchestrator.limits import Limits
-from orchestrator.models import RouteRequest, Turn
 from orchestrator.plans import Plan
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.run_records import Progress, RunRequest
 from orchestrator.workflow import ToolRouter
 

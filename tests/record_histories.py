@@ -18,9 +18,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.devserver import dev_server
 from orchestrator.limits import Limits
 from orchestrator.llm import Models
-from orchestrator.models import RouteRequest
 from orchestrator.options import Options
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 from orchestrator.run_records import RunRequest, StepStatus
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH

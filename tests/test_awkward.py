@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.models import Stage
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from tests.catalogues import sample, tool
 

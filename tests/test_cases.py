@@ -15,7 +15,8 @@ import pytest
 from benchmarks.office.server import FILE as OFFICE
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
-from orchestrator.models import RouteRequest, Stage, Tool, Turn
+from orchestrator.models import Stage, Tool
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.router import Router
 
 HERE = Path(__file__).parent / "cases"

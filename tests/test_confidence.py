@@ -8,7 +8,8 @@ from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import CONFIDENCE, GATE, shipped, top_features
 from orchestrator.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.models import Stage
+from orchestrator.route_requests import RouteHint, RouteRequest
 from tests.catalogues import sample, tool
 
 

@@ -11,7 +11,8 @@ from temporalio.client import Client
 from orchestrator import names
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
-from orchestrator.models import RouteRequest, Stage, Turn
+from orchestrator.models import Stage
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.stages.conversation import LEANING, MAX_CHARS, meant
 from tests.catalogues import sample

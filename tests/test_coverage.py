@@ -10,7 +10,8 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.models import Fusion, RouteHint, RouteRequest, Stage, Tool
+from orchestrator.models import Stage, Tool
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
 from orchestrator.router import Router
 from tests.catalogues import tool
 

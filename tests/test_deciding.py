@@ -9,10 +9,10 @@ from orchestrator.context import ANSWER_TOKENS, MAX_TOKENS
 from orchestrator.deciding import choose, make_plan
 from orchestrator.errors import ModelUnavailable
 from orchestrator.llm import Models
-from orchestrator.models import Turn
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import Plan, PlanRequest
+from orchestrator.route_requests import Turn
 from orchestrator.testing import Fault, Refusal, ScriptedModel
 from orchestrator.testing import Usage as Billed
 from orchestrator.tokens import count_tokens

@@ -14,8 +14,8 @@ from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.embed import Embedder, OpenAIEmbedder, unit
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.scripted.replies import Reply
 from orchestrator.scripted.vectors import DIMENSION
 from orchestrator.store import Changes, Store

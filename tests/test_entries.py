@@ -10,7 +10,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import RouteHint
+from orchestrator.route_requests import RouteHint
 from orchestrator.store import Store
 from tests.catalogues import taking, tool
 from tests.command_line import Run

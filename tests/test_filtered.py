@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.stages.keyword import KeywordIndex
 from orchestrator.stages.semantic import SemanticIndex
 from tests.catalogues import sample, tool

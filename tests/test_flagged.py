@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.safety.suspicion import cleaned, suspects
 from tests.catalogues import tool

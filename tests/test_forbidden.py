@@ -3,8 +3,9 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteRequest, Stage, Turn
+from orchestrator.models import Stage
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.router import Router
 from tests.catalogues import sample, tool
 

@@ -17,7 +17,8 @@ from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.exports import check_arguments, export
 from orchestrator.language.clauses import MAX_CLAUSES
 from orchestrator.language.quoted import masked
-from orchestrator.models import Fusion, RouteHint, RouteRequest, Tool
+from orchestrator.models import Tool
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.explicit import ServerIndex
 from orchestrator.stages.select import LADDER

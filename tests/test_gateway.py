@@ -15,8 +15,9 @@ from orchestrator import Router
 from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Kind, RouteHint, Tool
+from orchestrator.models import Kind, Tool
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteHint
 from orchestrator.stages.always import Capability
 from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import Store

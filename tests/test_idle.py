@@ -9,11 +9,12 @@ from orchestrator import Router
 from orchestrator.confidence import NOT_IDLE
 from orchestrator.confidence import shipped as shipped_maps
 from orchestrator.embed import Embedder, StaticEmbedder, embedder_for, no_tool_of
-from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.models import Stage
 from orchestrator.options import Options
 from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Search
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.stages.parts import LEAST
 from orchestrator.stages.understand import understand
 from tests.catalogues import sample

@@ -9,8 +9,8 @@ import pytest
 from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
-from orchestrator.models import RouteRequest
 from orchestrator.retrieval.indexes import Indexes
+from orchestrator.route_requests import RouteRequest
 from orchestrator.storage.qdrant import Qdrant
 from orchestrator.store import SHARED, Store, Stored
 from tests.stores import FILES, MAIL, shipped

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from orchestrator.models import Fusion, Match, RouteHint, RouteRequest
+from orchestrator.models import Match
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.merge import merge
 

@@ -4,9 +4,10 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.language.modes import CHANGES, STARTS, TELLS, TELLS_OF_A_DEED, UNSAID, done_by
-from orchestrator.models import Annotations, Kind, RouteHint, RouteRequest, Tool
+from orchestrator.models import Annotations, Kind, Tool
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from tests.catalogues import tool

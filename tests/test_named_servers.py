@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteRequest, Stage
+from orchestrator.models import Stage
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from tests.catalogues import sample, tool
 

@@ -10,10 +10,11 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import shipped
 from orchestrator.embed import embedder_for
 from orchestrator.features import KEYWORD, SEMANTIC
-from orchestrator.models import RouteHint, RouteRequest, Stage
+from orchestrator.models import Stage
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.search import Search
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages import parts
 from orchestrator.stages import understand as understanding

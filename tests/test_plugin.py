@@ -20,8 +20,9 @@ from orchestrator import Connections, names
 from orchestrator.calls import ToolCall
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidConfig, UnknownTool
-from orchestrator.models import RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 from orchestrator.sync import sync
 from tests.decisions import NOW
 from tests.my_workflow import Assistant

@@ -13,8 +13,9 @@ from orchestrator.decision import Decision
 from orchestrator.definitions import tool_to_json
 from orchestrator.embed import embed_tools, embedder_for
 from orchestrator.exports import export
-from orchestrator.models import RouteHint, RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.safety.suspicion import cleaned, suspects
 from orchestrator.store import Store

@@ -15,8 +15,9 @@ from orchestrator import Router, RouteRequest
 from orchestrator.catalogue import Catalogue
 from orchestrator.embed import OpenAIEmbedder, embedder_for
 from orchestrator.errors import InvalidArguments, UnknownTool
-from orchestrator.models import RouteHint, Tool
+from orchestrator.models import Tool
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteHint
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
 from tests.decisions import ALL, READ, decision, schema

@@ -12,12 +12,13 @@ from orchestrator.decision import Decision
 from orchestrator.embed import embedder_for
 from orchestrator.llm import Models
 from orchestrator.measuring.trials import tried
-from orchestrator.models import Fusion, Gives, Match, RouteHint, RouteRequest, Tool, Turn
+from orchestrator.models import Gives, Match, Tool
 from orchestrator.options import Options
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import BEHIND, REQUIRING
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, taking, tool

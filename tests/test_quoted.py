@@ -189,3 +189,30 @@ def test_a_reply_to_a_mail_is_a_task_of_its_own() -> None:
 @pytest.mark.parametrize("task", ["Subject: demo\nSend it to Ana", "To: do\nFind the invoice", f"From: Bo\n{ASKED}"])
 def test_one_line_like_a_mails_head_is_none(task: str) -> None:
     assert masked(task) == task
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "post the message 'don't delete anything' to #ops",
+        'create an issue titled "Users cannot log in without resetting passwords" in the tracker',
+        "git commit -m 'fix: do not delete' && git push",
+        "answer this mail:\n> Please don't send me links.\n> Never call me.\n",
+        "what does this do?\n```\n# don't delete anything, list it\n```",
+    ],
+)
+def test_a_quoted_text_forbids_nothing(text: str) -> None:
+    assert split_negated(text) == (text, ())
+
+
+@pytest.mark.parametrize("quoted", ['"{}"', "'{}'", "“{}”", "„{}“", "‘{}’", "«{}»", "`{}`", '"{}".', "```\n{}\n```"])
+def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says(quoted: str) -> None:
+    task = "list the pods and don't delete the user's pods"
+    assert split_negated(quoted.format(task)) == ("list the pods ", ("don't delete the user's pods",))
+    alone = quoted.format("don't delete the bucket")
+    assert split_negated(alone) == (alone, ("don't delete the bucket",))
+
+
+def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
+    text = "'list the pods' and 'don't delete them'"
+    assert split_negated(text) == (text, ())

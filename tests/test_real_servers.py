@@ -12,7 +12,7 @@ from orchestrator import Connections, Router
 from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp_server import make_server
-from orchestrator.models import RouteHint
+from orchestrator.route_requests import RouteHint
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config, owners
 

@@ -6,9 +6,10 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.language.asides import without_asides
 from orchestrator.language.reports import errands, handed_on, reasons, reports
 from orchestrator.language.told import is_told, told_verbs
-from orchestrator.models import RouteRequest, Tool
+from orchestrator.models import Tool
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from tests.catalogues import tool
 from tests.timing import seconds

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Fusion, RouteHint, Turn
+from orchestrator.route_requests import Fusion, RouteHint, Turn
 from orchestrator.run_records import RunRequest
 from tests.catalogues import sample
 

@@ -15,8 +15,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.embed import Vectors
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
-from orchestrator.models import Fusion, Kind, RouteHint, RouteRequest, Stage
+from orchestrator.models import Kind, Stage
 from orchestrator.options import Options
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
 from orchestrator.router import Router
 from tests.catalogues import sample, taking, tool
 

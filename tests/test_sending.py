@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.sending import in_full
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.stages.understand import understand
 
 

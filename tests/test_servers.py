@@ -9,7 +9,6 @@ from orchestrator.confidence import shipped
 from orchestrator.decision import Decision
 from orchestrator.embed import embedder_for
 from orchestrator.measuring.trials import tried
-from orchestrator.models import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.options import Options
 from orchestrator.retrieval import search
 from orchestrator.retrieval.index import Index
@@ -23,6 +22,7 @@ from orchestrator.retrieval.servers import (
     supported,
     supported_behind_best,
 )
+from orchestrator.route_requests import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.router import Router
 from tests.catalogues import sample
 from tests.test_cases import catalogue as cases

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.language.shapes import with_shapes
-from orchestrator.models import RouteRequest
+from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import QUOTED, understand
 from orchestrator.text import stem

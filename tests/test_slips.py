@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.language.slips import LONGEST, respelt, slips
-from orchestrator.models import RouteHint, RouteRequest, Turn
+from orchestrator.route_requests import RouteHint, RouteRequest, Turn
 from orchestrator.router import Router
 from orchestrator.text import stem
 from tests.timing import seconds

@@ -10,7 +10,7 @@ from orchestrator import Router
 from orchestrator.catalogue import Catalogue
 from orchestrator.embed import StaticEmbedder, embed_tools
 from orchestrator.errors import InvalidConfig
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.store import Changes, Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model

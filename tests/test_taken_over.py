@@ -12,7 +12,8 @@ from orchestrator.calls import ToolCall
 from orchestrator.catalogue import Catalogue
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.owner import OnChange
-from orchestrator.models import RouteHint, Tool
+from orchestrator.models import Tool
+from orchestrator.route_requests import RouteHint
 from orchestrator.store import SHARED, Store
 from orchestrator.sync import keep_current, keep_stored
 from tests.catalogues import tool

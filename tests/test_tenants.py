@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from orchestrator import Router
 from orchestrator.calls import SyncRequest
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.models import RouteRequest, Tool
+from orchestrator.models import Tool
+from orchestrator.route_requests import RouteRequest
 from orchestrator.store import SHARED, Store
 from orchestrator.tenants import tenant_of
 from tests.catalogues import tool

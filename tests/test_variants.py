@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.stages.understand import understand
 from orchestrator.text import terms

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.models import RouteHint, RouteRequest
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
 from orchestrator.sparse.said import Document, Said
 from orchestrator.sparse.wordpairs import WordPairs, side_by_side

@@ -3,10 +3,10 @@
 from temporalio.client import Client
 
 from orchestrator.limits import Limits
+from tests.runner import Runner, statuses
 from tests.running import Desk, plugin_over
 from tests.temporal import working
 from tests.test_workflow_model import assisted
-from tests.test_workflow_run import Runner, statuses
 
 
 async def test_a_step_whose_arguments_leave_no_room_for_its_result_is_not_called(

@@ -18,9 +18,9 @@ from orchestrator import names
 from orchestrator.activities.planning import PlanningActivities
 from orchestrator.limits import Limits
 from orchestrator.llm import Models
-from orchestrator.models import Turn
 from orchestrator.options import Options
 from orchestrator.plans import PlanRequest
+from orchestrator.route_requests import Turn
 from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed

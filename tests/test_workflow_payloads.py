@@ -13,7 +13,7 @@ from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.decision import Decision
 from orchestrator.executors import Executor
 from orchestrator.held import MAX_RESULTS_BYTES
-from orchestrator.models import RouteRequest, Turn
+from orchestrator.route_requests import RouteRequest, Turn
 from orchestrator.run_records import RunRequest, RunResult, StepStatus
 from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow

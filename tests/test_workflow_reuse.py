@@ -15,9 +15,9 @@ from orchestrator import names
 from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.embed import embedder_for
 from orchestrator.executors import Executor
-from orchestrator.models import RouteHint, RouteRequest
 from orchestrator.options import Options
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.run_records import RunRequest, RunResult
 from orchestrator.store import Store
 from orchestrator.testing import ScriptedModel

@@ -17,8 +17,8 @@ from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.executors import Executor
-from orchestrator.models import RouteRequest
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 from orchestrator.run_records import RunRequest, RunResult, StepStatus
 from orchestrator.runs.durable import why_failed
 from orchestrator.workflows.execution import RunWorkflow

@@ -1,63 +1,23 @@
 import asyncio
-import base64
 import json
-import re
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from orchestrator import names
-from orchestrator.catalogue import Catalogue
 from orchestrator.limits import Limits
-from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Tool
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.run_records import Progress, RunRequest, RunResult, StepStatus
+from orchestrator.run_records import Progress, RunRequest, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.decisions import ALL
 from tests.my_workflow import Assistant
-from tests.running import SERVERS, TENANT, Desk, plugin_over
-from tests.servers.start import entry
-from tests.temporal import activities_of, replays, until, working
+from tests.runner import Runner, statuses
+from tests.running import TENANT
+from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
-
-
-class Runner:
-    """Starts runs on one worker, and replays each that has ended."""
-
-    def __init__(self, client: Client, task_queue: str, desk: Desk) -> None:
-        self.client, self.task_queue, self.desk = client, task_queue, desk
-
-    async def start(self, task: str, **settings: Any) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, **settings)
-        return await self.client.start_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
-        )
-
-    async def run(self, task: str, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
-        handle = await self.start(task, **settings)
-        result = await asyncio.wait_for(handle.result(), 60)
-        await replays(await handle.fetch_history(), [RunWorkflow])
-        return result, handle
-
-
-@pytest.fixture
-async def runner(temporal_address: str, task_queue: str) -> AsyncIterator[Runner]:
-    desk = Desk()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
-    async with working(client, task_queue):
-        yield Runner(client, task_queue, desk)
-
-
-def statuses(result: RunResult) -> list[str]:
-    return [str(step.status) for step in result.steps]
 
 
 async def test_a_task_is_routed_planned_and_carried_out_on_a_real_server(runner: Runner) -> None:
@@ -228,46 +188,6 @@ async def test_an_approval_that_never_comes_ends_the_step(runner: Runner) -> Non
     result, _ = await runner.run("Delete the file a.txt", approve_destructive=True, approval_timeout_s=0.5)
     assert statuses(result) == ["needs_approval"]
     assert runner.desk.calls == []
-
-
-async def test_no_secret_and_no_catalogue_enters_a_history(temporal_address: str, task_queue: str) -> None:
-    time_server = {**SERVERS["mcpServers"]["time"], "env": {"TIME_API_KEY": "s3cr3t-7d1f"}}
-    many = [Tool(server="other", name=f"tool_{n}", description=f"unlikely-{n} to be wanted") for n in range(200)]
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, *many]), mcp_servers={"mcpServers": {"time": time_server}})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):
-        runner = Runner(client, task_queue, Desk())
-        result, handle = await runner.run("What is the current time in Europe/Berlin?")
-    assert statuses(result) == ["done"]
-    payloads = _payloads(await handle.fetch_history())
-    assert b"Europe/Berlin" in payloads
-    assert b"s3cr3t" not in payloads
-    assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
-
-
-async def test_a_server_that_tells_its_secrets_as_it_dies_leaves_none_in_a_history(
-    temporal_address: str, task_queue: str
-) -> None:
-    bad = entry("faulty.py", "crash", "--token", "s3cr3t-arg", API_KEY="${PLANTED_KEY}")
-    launch = Tool(server="bad", name="it", description="Launch the weather balloon")
-    servers = McpConfig.parse({"mcpServers": {"bad": bad}})
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, launch]), mcp_servers=servers)
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PLANTED_KEY", "s3cr3t-key")
-        async with working(client, task_queue):
-            result, handle = await Runner(client, task_queue, Desk()).run("Launch the weather balloon")
-    assert statuses(result) == ["outcome_unknown"]
-    history = await handle.fetch_history()
-    told = history.to_json().encode() + _payloads(history)
-    assert b"out of luck, the key was ***" in told
-    assert b"s3cr3t" not in told
-
-
-def _payloads(history: WorkflowHistory) -> bytes:
-    """Everything that a history holds, decoded."""
-    texts = re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', history.to_json())
-    return b"\n".join(base64.b64decode(text) for text in texts)
 
 
 @pytest.mark.parametrize(

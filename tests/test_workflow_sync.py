@@ -9,8 +9,8 @@ from temporalio.client import Client, WorkflowFailureError
 
 from orchestrator import names
 from orchestrator.decision import Decision
-from orchestrator.models import RouteRequest
 from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.route_requests import RouteRequest
 from orchestrator.runs.durable import why_failed
 from tests.my_workflow import Refresh
 from tests.running import SERVERS, plugin_over

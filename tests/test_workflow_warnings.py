@@ -5,9 +5,9 @@ from pathlib import Path
 from temporalio.client import Client
 
 from orchestrator.plugin import OrchestratorPlugin
+from tests.runner import Runner
 from tests.running import Desk
 from tests.temporal import working
-from tests.test_workflow_run import Runner
 
 
 async def test_a_tenant_whose_catalogue_is_empty_is_told(

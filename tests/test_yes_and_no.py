@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.models import Stage, Turn
+from orchestrator.models import Stage
+from orchestrator.route_requests import Turn
 from orchestrator.router import Router
 from orchestrator.stages.conversation import Meant, meant
 from tests.test_conversation import keys

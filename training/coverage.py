@@ -15,8 +15,8 @@ from orchestrator.confidence import Calibration, from_json
 from orchestrator.coverage import LEVELS, Legs, conformity, fit_thresholds
 from orchestrator.embed import Embedder, embedder_for
 from orchestrator.measuring.evaluation import read_set
-from orchestrator.models import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.options import Options
+from orchestrator.route_requests import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.router import Router
 from training.confidence import fit_all
 from training.examples import MOST_QUERIES, collect, collect_small, collect_tasks

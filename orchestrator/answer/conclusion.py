@@ -12,9 +12,10 @@ from orchestrator.answer.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.answer.remarks import rejected, warnings_of
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
-from orchestrator.models import MAX_LIMIT, Gives, Kind, Match, Stage
+from orchestrator.models import Gives, Kind, Match, Stage
 from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.search import Search
+from orchestrator.route_requests import MAX_LIMIT
 from orchestrator.stages import select
 from orchestrator.stages.conversation import offered_before
 from orchestrator.stages.forbidden import forbidden_tools

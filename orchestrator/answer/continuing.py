@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.answer import explain
-from orchestrator.models import Match, RouteRequest
+from orchestrator.models import Match
 from orchestrator.retrieval.index import Index
+from orchestrator.route_requests import RouteRequest
 from orchestrator.stages.conversation import offered_before, used_lately
 from orchestrator.stages.keep import Kept, keep
 

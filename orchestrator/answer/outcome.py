@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from orchestrator.coverage import Coverage, CoverageSet
 from orchestrator.coverage import shipped as shipped_coverage
 from orchestrator.features import Positions
-from orchestrator.models import MAX_LIMIT, RouteRequest
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
+from orchestrator.route_requests import MAX_LIMIT, RouteRequest
 from orchestrator.stages.always import AlwaysHit
 from orchestrator.stages.conversation import undone, used_just_before
 from orchestrator.stages.explicit import Explicit

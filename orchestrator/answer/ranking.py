@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.answer.outcome import Outcome
-from orchestrator.models import Fusion
 from orchestrator.retrieval.found import Candidates, ClauseFound
 from orchestrator.retrieval.prerequisites import Raised, Requirement, is_banned, raised_among
 from orchestrator.retrieval.search import Search
 from orchestrator.retrieval.servers import supported, supported_behind_best
+from orchestrator.route_requests import Fusion
 from orchestrator.stages import select
 from orchestrator.stages.conversation import used_lately
 from orchestrator.stages.merge import merge

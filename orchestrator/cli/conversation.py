@@ -8,8 +8,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 
 from orchestrator.cli.paths import PATH
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Turn
 from orchestrator.reading import first_problem, why_unread
+from orchestrator.route_requests import Turn
 
 CONVERSATION = click.option(
     "--conversation",

@@ -15,8 +15,9 @@ from orchestrator.completions import Choice
 from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
 from orchestrator.exports import Provider
-from orchestrator.models import RouteRequest, Stage, Turn
+from orchestrator.models import Stage
 from orchestrator.options import Options
+from orchestrator.route_requests import RouteRequest, Turn
 
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 

@@ -20,8 +20,9 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.measuring import metrics
-from orchestrator.models import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest, Stage
+from orchestrator.models import Stage
 from orchestrator.reading import first_problem, read_json, why_unread
+from orchestrator.route_requests import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
 from orchestrator.toolfiles import read_tools
 

@@ -17,9 +17,9 @@ from orchestrator.errors import InvalidInput
 from orchestrator.fit import LEAST_SLOPE, Correction, Fit, log_odds
 from orchestrator.measuring import metrics
 from orchestrator.measuring.trials import Trial
-from orchestrator.models import MAX_LIMIT
 from orchestrator.options import Options
 from orchestrator.retrieval.found import Opening
+from orchestrator.route_requests import MAX_LIMIT
 
 PRIOR_LABELLED = 10.0
 PRIOR_MADE = 200.0

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from orchestrator.confidence import Calibration
 from orchestrator.coverage import conformity
 from orchestrator.embed import Embedder, no_tool_of
-from orchestrator.models import MAX_LIMIT, Tool
+from orchestrator.models import Tool
 from orchestrator.retrieval.found import Candidates, Opening
 from orchestrator.retrieval.index import Index
 from orchestrator.retrieval.prerequisites import Requirement, raised_among
 from orchestrator.retrieval.search import Search
 from orchestrator.retrieval.servers import supported_behind_best
+from orchestrator.route_requests import MAX_LIMIT
 from orchestrator.stages.parts import raised_by_parts
 from orchestrator.stages.select import kept_of
 from orchestrator.stages.understand import understand

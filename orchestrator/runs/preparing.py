@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator.budget import Budget
 from orchestrator.decision import Decision
-from orchestrator.models import RouteRequest
 from orchestrator.plans import Plan
+from orchestrator.route_requests import RouteRequest
 from orchestrator.run_records import RunRequest
 
 if TYPE_CHECKING:

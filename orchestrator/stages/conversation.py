@@ -12,7 +12,7 @@ from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import TELLING
 from orchestrator.language.wanted import asks_of_a_deed
-from orchestrator.models import Turn
+from orchestrator.route_requests import Turn
 from orchestrator.text import says, split_words, stem
 
 MAX_TURNS = 8

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.models import Fusion
+from orchestrator.route_requests import Fusion
 
 RRF_K = 60
 RRF_WEIGHTS = (0.5, 0.5)

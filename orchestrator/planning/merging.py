@@ -1,0 +1,93 @@
+"""Which parts of a task become one step: a seam between two may be none, one may only tell of another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.language.mentioned import only_states
+from orchestrator.language.modes import UNSAID, done_by
+from orchestrator.models import Match
+from orchestrator.planning.binding import lacks
+from orchestrator.planning.going_on import gives_value, lists_on
+from orchestrator.planning.seams import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A part of the task and the match that it is bound to, None when none fits. `alone`: routing, too, took it for a
+    task of its own."""
+
+    part: Part
+    match: Match | None
+    why: str
+    alone: bool = False
+
+
+def merge_weak(bound: Sequence[Bound]) -> list[Bound]:
+    """A bare "and" or comma cuts between two different tools, between two tasks that routing took apart, or where one
+    call could not take both sides; not before a value for the tool of the part before (", due 2026-04-30")."""
+    merged: list[Bound] = []
+    for item in bound:
+        last = merged[-1] if merged else None
+        if last is not None and not item.part.strong and lists_on(item.part, last.part):
+            item = replace(item, match=None, alone=False)
+        if last is None or item.part.strong:
+            merged.append(item)
+        elif last.match is not None and gives_value(last.match.tool, item.part, item.match):
+            merged[-1] = replace(last, part=last.part.joined(item.part))
+        elif _two_tasks(last, item):
+            merged.append(item)
+        elif _apart(last, item):
+            merged.append(replace(item, match=last.match, why=last.why))
+        elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
+            alone, match = last.alone or item.alone, last.match or item.match
+            merged[-1] = replace(last, part=last.part.joined(item.part), match=match, alone=alone)
+        else:
+            merged.append(item)
+    return merged
+
+
+def merge_told(bound: Sequence[Bound]) -> list[Bound]:
+    """What only tells how things are, and the order beside it, as one step with the tool of the order: "The api is
+    stuck. Restart it." restarts once, and "Jane resigned. Deactivate her account" does nothing else for the first."""
+    merged: list[Bound] = []
+    waiting: list[Bound] = []
+    for item in bound:
+        if _is_reason(item):
+            waiting.append(item)
+        elif item.match is None:
+            merged, waiting = [*merged, *waiting, item], []
+        else:
+            merged.append(replace(item, part=_in_one([*waiting, item])))
+            waiting = []
+    if waiting and merged and merged[-1].match is not None:
+        merged[-1] = replace(merged[-1], part=_in_one([merged[-1], *waiting]))
+        return merged
+    return [*merged, *waiting]
+
+
+def _is_reason(item: Bound) -> bool:
+    """Whether a part only tells how things are, and no tool but one that changes something is found for it."""
+    return only_states(item.part.text) and (item.match is None or done_by(item.match.tool) < UNSAID)
+
+
+def _in_one(bound: Sequence[Bound]) -> Part:
+    first, *others = (item.part for item in bound)
+    for part in others:
+        first = first.joined(part)
+    return first
+
+
+def _two_tasks(last: Bound, item: Bound) -> bool:
+    """Whether routing took both for tasks of their own and no one match serves both."""
+    return last.alone and item.alone and (item.match is None or item.match != last.match)
+
+
+def _apart(last: Bound, item: Bound) -> bool:
+    """Whether the same tool can be called for each side alone, but not for both at once: "in UTC and in Asia/Tokyo"."""
+    if last.match is None or (item.part.imperative and item.match not in (None, last.match)):
+        return False
+    if not (last.match.tool.input_schema or {}).get("required"):
+        return False
+    alone = (last.part.text, item.part.text)
+    together = last.part.joined(item.part).text
+    return lacks(last.match, together, {}) and not any(lacks(last.match, text, {}) for text in alone)

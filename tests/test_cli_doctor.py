@@ -1,0 +1,108 @@
+"""`toolroute doctor` and what it finds wrong: each with its remedy, and nothing done."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import devserver
+from tests.command_line import Run
+from tests.qdrant_front import qdrant_front
+from tests.servers.start import config, entry
+
+
+def test_doctor_tells_a_model_that_is_named_without_a_key(
+    toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("TOOLROUTE_MODEL", "big")
+    result = toolroute("doctor")
+    assert result.exit_code == 1
+    assert "!! model: big is named, and there is no key for it\n   -> set OPENAI_API_KEY, or" in result.stdout
+
+
+@pytest.mark.parametrize("command", [("worker", "--check"), ("doctor",)])
+def test_a_process_that_reached_no_temporal_server_waits_for_the_client_before_it_ends(
+    command: tuple[str, ...], toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited, settle = [], devserver.settle
+
+    async def settled() -> None:
+        await settle()
+        waited.append(command)
+
+    monkeypatch.setattr(devserver, "settle", settled)  # Without it a third of such processes abort, unlike this one.
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    ran = toolroute(*command)
+    assert ran.exit_code == 1
+    assert "no Temporal server answers at 127.0.0.1:1" in ran.stdout + ran.stderr
+    assert waited == [command]
+
+
+@pytest.mark.parametrize(
+    ("variable", "exit_code", "remedy"),
+    [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],
+)
+def test_doctor_tells_a_variable_that_nothing_reads(
+    toolroute: Run,
+    mcp_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    exit_code: int,
+    remedy: str,
+) -> None:
+    monkeypatch.setenv(variable, "static")
+    result = toolroute("doctor", "-o", "json")
+    findings: list[dict[str, Any]] = json.loads(result.stdout)
+    told = [found for found in findings if found["what"] == "environment"]
+    assert [found["detail"] for found in told] == [f"{variable} is set, and nothing reads it"]
+    assert [found["remedy"] for found in told] == [remedy]
+    assert result.exit_code == exit_code
+
+
+def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, mcp_file: Path) -> None:
+    with qdrant_front() as front:
+        shown = toolroute("doctor", "--store", front.url.replace("//", "//me:secret@")).stdout
+    assert f"{front.url}: 0 tools of 0 servers for local" in shown
+    assert "secret" not in shown
+
+
+def test_a_broken_entry_is_told_of_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:
+    mcp_file.write_text(json.dumps(config(old={"type": "sse", "url": "http://a"}, quick=entry("quick.py"))))
+    said = "server 'old': type 'sse' is not supported"
+    synced = toolroute("tools", "sync", "-o", "json")
+    assert synced.exit_code == 4
+    old, quick = json.loads(synced.stdout)["servers"]
+    assert said in old["error"]
+    assert quick["tools"] == 8
+    findings = json.loads(toolroute("doctor", "--config", mcp_file, "-o", "json").stdout)
+    [broken] = [finding for finding in findings if finding["what"] == "mcp old"]
+    assert (broken["state"], said in broken["detail"]) == ("broken", True)
+
+
+def test_doctor_finds_a_command_where_it_is_started_from(
+    toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "serve.sh").touch(mode=0o755)
+    here = {"command": "./serve.sh", "cwd": str(tmp_path / "project")}
+    servers = {
+        "beside": {"command": "mcp-server-time"},
+        "here": here,
+        "elsewhere": {**here, "cwd": str(tmp_path)},
+        "nowhere": {**here, "cwd": str(tmp_path / "gone")},
+        "inline": {"command": "serve-it --token zz11zz"},
+    }
+    mcp_file.write_text(json.dumps(config(**servers)))
+    findings = json.loads(toolroute("doctor", "--config", mcp_file, "-o", "json").stdout)
+    told = {found["what"]: (found["state"], found["detail"]) for found in findings if found["what"].startswith("mcp ")}
+    assert told == {
+        "mcp beside": ("works", "its command 'mcp-server-time' is there (not started)"),
+        "mcp here": ("works", "its command './serve.sh' is there (not started)"),
+        "mcp elsewhere": ("broken", "its command './serve.sh' is not found"),
+        "mcp inline": ("broken", "its command 'serve-it --token ***' is not found"),
+        "mcp nowhere": ("broken", f"its working folder {str(tmp_path / 'gone')!r} does not exist"),
+    }

@@ -1,0 +1,103 @@
+"""`toolroute run` and `worker` when they are interrupted, hung up or told to stop: nothing is lost or left behind."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.servers.start import alive
+from tests.user import User, served
+
+
+async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queue: str) -> None:
+    check = ("worker", "--check", "--address", user.address, "--task-queue", task_queue)
+    assert (await user.toolroute(*check))[0] == 1
+    async with served(user, task_queue) as worker:
+        code, told, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
+        assert code == 0, err
+        assert told["steps"][0]["status"] == "done"
+        assert "--catalogue, --config not used here: the workers" in err
+        assert (await user.toolroute(*check))[0] == 0
+        worker.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.wait(), 30) == 0
+
+
+async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(user: User) -> None:
+    process = await user.start(
+        *("run", "What is the current time in UTC?", "--address", user.address, "--task-queue", "nobody-serves-this")
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        while b"no worker serves" not in (line := await process.stderr.readline()):
+            assert line, "the run ended"
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+
+
+async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(user: User) -> None:
+    process = await user.start(
+        *("run", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
+        *("--config", "mcp.json", "--dev"),
+    )
+    assert os.getpgid(process.pid) == process.pid
+    await user.is_waiting()
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 25)
+    assert process.returncode == 130, err
+    assert b"s1 plain:wait: outcome unknown" in err
+
+
+async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> None:
+    process = await user.start(
+        *("run", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
+        *("--config", "mcp.json", "--dev"),
+    )
+    await user.is_waiting()
+    servers = await asyncio.to_thread(_children, process.pid)
+    assert servers
+    os.killpg(process.pid, signal.SIGHUP)
+    _, err = await asyncio.wait_for(process.communicate(), 40)
+    assert process.returncode == 128 + signal.SIGHUP, err
+    assert not [pid for pid in servers if alive(pid)]
+
+
+def _children(parent: int) -> list[str]:
+    threads = Path(f"/proc/{parent}/task").glob("*/children")
+    return [pid for thread in threads for pid in thread.read_text().split()]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(user: User, times: int) -> None:
+    process = await user.start(
+        *("run", "Wait 60 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=60"),
+        *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", user.address),
+    )
+    assert process.stderr is not None
+    await user.is_waiting()
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.5)
+    out, err = await asyncio.wait_for(process.communicate(), 50)
+    assert (process.returncode, out) == (130, b""), err
+    assert b"Traceback" not in err
+    if times > 1:  # whoever is in a hurry waits for no outcome
+        return
+    assert b"s1 plain:wait: outcome unknown" in err
+    assert b"s2 time:get_current_time: cancelled" in err
+
+
+async def test_a_worker_told_to_stop_lets_the_call_under_way_end(user: User, task_queue: str) -> None:
+    async with served(user, task_queue) as first:
+        running = asyncio.create_task(user.run("Wait 2 seconds", "--arg", "seconds=2", "--task-queue", task_queue))
+        await user.is_waiting()
+        first.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(first.wait(), 30) == 0
+        async with served(user, task_queue):
+            code, told, err = await running
+    assert code == 0, err
+    assert told["answer"] == "waited"
+    assert (user.path / "count").read_text() == "wait\n"
