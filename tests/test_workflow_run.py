@@ -1,3 +1,5 @@
+"""A run from its task to its answer, on a real Temporal server."""
+
 import asyncio
 import json
 from pathlib import Path
