@@ -49,21 +49,21 @@ EVERYDAY = frozenset(
 """As a plain word after "with" or "from" they name no server."""
 
 ACTIONS = frozenset(
-    """access activate add adjust allocate analyse analyze announce append apply approve archive arrange ask assess
-    assign attach begin block build buy calculate cancel categorize choose classify clean clear clone close collect
-    combine compare compile compose compute conduct configure confirm connect convert correct crawl create crop
-    deactivate decline decode decrypt deduct define delete deploy describe detect determine diagnose disable dispatch
-    display download duplicate edit enable encode encrypt enrich enroll ensure estimate evaluate execute explain
-    extend extract fetch fill finalize find finish fix follow format forward gather generate geocode get give grant
-    hide identify inform ingest initiate insert inspect install invite invoke join keep learn let lint locate look
-    lookup make mark measure merge migrate modify move mute navigate normalize notify obtain offboard onboard open
-    optimize organize pause pay perform pick postpone predict prepare produce provide publish purchase purge put
-    reactivate read reassign rebuild recommend reconcile recover redeem reduce refresh regenerate register reject
-    remember remind remove rename renew reopen rephrase replace reply reschedule reserve reset resize resolve restart
-    restore resume retrieve revert revoke rewrite rotate save scrape see select sell send set show simulate solve
-    split submit subscribe suggest summarise summarize swap sync take tell terminate toggle transcribe translate turn
-    unassign unfollow unlock unmute unpin unpublish unsubscribe upload upscale use validate verify visualize wait warn
-    withdraw write""".split()
+    """access acknowledge activate add adjust allocate analyse analyze announce append apply approve archive arrange
+    ask assess assign attach begin block build buy calculate cancel categorize choose classify clean clear clone
+    close collect combine compare compile compose compute conduct configure confirm connect convert correct crawl
+    create crop deactivate decline decode decrypt deduct define delete deploy describe detect determine diagnose
+    disable dispatch display download duplicate edit enable encode encrypt enrich enroll ensure estimate evaluate
+    execute explain extend extract fetch fill finalize find finish fix follow format forward gather generate geocode
+    get give grant hide identify inform ingest initiate insert inspect install invite invoke join keep learn let
+    lint locate look lookup make mark measure merge migrate modify move mute navigate normalize notify obtain
+    offboard onboard open optimize organize pause pay perform pick postpone predict prepare produce provide publish
+    purchase purge put reactivate read reassign rebuild recommend reconcile recover redeem reduce refresh regenerate
+    register reinstate reject remember remind remove rename renew reopen rephrase replace reply reschedule reserve
+    reset resize resolve restart restore resume retrieve revert revoke rewrite rotate save scrape see select sell
+    send set show simulate solve split submit subscribe suggest summarise summarize suspend swap sync take tell
+    terminate toggle transcribe translate turn unassign unfollow unlock unmute unpin unpublish unsubscribe upload
+    upscale use validate verify visualize wait warn wipe withdraw write""".split()
 )
 """Verbs that a task begins with and that are hardly ever the name of a thing."""
 

@@ -51,12 +51,18 @@ _BEGINS = re.compile(
 
 def done_by(tool: Tool) -> int:
     """What a tool does, by its hint, else by the verb of its name or the first words of its description; agents may do
-    either, whatever they are called."""
+    either, whatever they are called. A word that may be a thing, too, is a verb where the hint says that it changes
+    something (`record_payment`)."""
     if tool.annotations.read_only:
         return TELLS
     if tool.kind is Kind.WORKFLOW:
         return STARTS
-    return UNSAID if tool.kind is Kind.AGENT else _said_of(tool.name, tool.server, tool.description[:40])
+    if tool.kind is Kind.AGENT:
+        return UNSAID
+    said = _said_of(tool.name, tool.server, tool.description[:40])
+    if said == UNSAID and tool.annotations.read_only is False:
+        return CHANGES if spaced(tool.name).lower().strip().partition(" ")[0] in CHANGING else UNSAID
+    return said
 
 
 @lru_cache(maxsize=100_000)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from orchestrator.language.clauses import MAX_CUT
+from orchestrator.language.clauses import MAX_CUT, first_word
 from orchestrator.language.everyday import may_act
 from orchestrator.language.quoted import masked
 
@@ -92,6 +92,7 @@ _HANDED_ON = re.compile(rf"(?i)\b(?P<here>{_CALLED})\s(?P<name>{_NAME})\sto\s(?P
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
 _WORD = re.compile(r"[a-z-]+")
+_JOINT = re.compile(r"(?i)\s(?:and|then|but)\s(?:then\s|please\s|also\s)*")
 
 Span = tuple[int, int]
 
@@ -99,7 +100,7 @@ Span = tuple[int, int]
 @lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
 def reports(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is told, in no order."""
-    return tuple(found.span("said") for found in _said(text, _REPORTS))
+    return tuple((found.start("said"), _end_of_report(found)) for found in _said(text, _REPORTS))
 
 
 @lru_cache(maxsize=8)
@@ -124,6 +125,15 @@ def _said(text: str, patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]
     """Where the patterns fit, and what is written as a verb is one."""
     read = _as_read(text)
     return [found for pattern in patterns for found in pattern.finditer(read) if _has_verbs(found)] if read else []
+
+
+def _end_of_report(found: re.Match[str]) -> int:
+    """Where a report ends: before another order ("tell Ana I'm late and cancel the 3pm")."""
+    for joint in _JOINT.finditer(found.string, found.start("said"), found.end("said")):
+        behind = found.string[joint.end() : found.end("said")]
+        if may_act(first_word(behind)) and len(behind.split()) > 1:
+            return joint.start()
+    return found.end("said")
 
 
 def _has_verbs(found: re.Match[str]) -> bool:

@@ -15,6 +15,7 @@ from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
+from orchestrator.language.reports import errands, handed_on, reports
 from orchestrator.language.sentences import NO_END
 from orchestrator.text import stem
 
@@ -124,8 +125,12 @@ def cut_task(task: str) -> list[Part]:
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
     start, joint, written, waits = 0, "", "", conditions(task)
+    told = (*reports(task), *errands(task), *(said for _, said in handed_on(task)))
     for seam in _SEAM.finditer(masked):
-        if any(_within(seam.start(), condition, masked[start : condition.start]) for condition in waits):
+        at = seam.start()
+        if any(begin < at < end for begin, end in told) or any(
+            _within(at, condition, masked[start : condition.start]) for condition in waits
+        ):
             continue
         begins = written.strip() in ".!?;"
         if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _goes_on(masked, seam):
