@@ -23,7 +23,7 @@ from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.merging import Bound, merge_told, merge_weak
 from orchestrator.planning.seams import Part, cut_task
-from orchestrator.planning.unasked import is_unasked
+from orchestrator.planning.unasked import is_only_stated, is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -130,7 +130,7 @@ def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
         return [Bound(part, *other)] if other else []
-    return [best]
+    return [] if best.match is not None and is_only_stated(part.text, best.match.tool) else [best]
 
 
 def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> Bound:

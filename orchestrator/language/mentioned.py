@@ -31,8 +31,7 @@ _STATES = re.compile(
     r"|(?-i:(?!You\b)[A-Z][a-z]+)(?=\s(?:will|may|might|is|has|wants|plans)\b))(?:['’][a-z]+)?\s"
 )
 """Tells how things are: its subject is not the one who is asked."""
-_NAME_DID = re.compile(r"[A-Z][\w-]+\s(?:just\s)?(?:got|left|quit|[a-z]{3,}ed)\b")
-"""Somebody, and what that one did: "Jane resigned"."""
+_WORDS = re.compile(r"\w")
 _SEGMENT = re.compile(r"[,;:–—]\s+|\s(?:so|and|then|but)\s")
 _KEPT = re.compile(
     r"(?i)(?:\b(?:not|never|no longer|cannot|against|(?:un)?able|(?:un)?sure|wonder|tried|forbidden|too early|no reason"
@@ -47,13 +46,28 @@ _ASKED = re.compile(
 )
 """Asks for it all the same."""
 _WISHES = re.compile(
-    r"(?i)\b(?:want|need|like|love|(?:looking|trying|hoping) (?:for|to)|should|must|ought|(?:have|has) to"
-    r"|let(?:['’]s| us))\b"
+    r"(?i)\b(?:wants?|needs?)\s(?:\w+\s)?(?:to\b|[a-z]+(?:ed|ing|en)\b)|\b(?:i|we)(?:['’]d|\s\w+)?\s(?:want|need|like|love|wish|hope)\b"
+    r"|\b(?:need|like|love|looking (?:for|to)|trying to|hoping (?:for|to)|should|must|ought|(?:have|has) to|had better"
+    r"|let(?:['’]s| us)|(?:it['’]s|it is|about|high) time|would be|be (?:glad|great|nice|good|happy)|appreciate)\b"
 )
-_FINITE = re.compile(
-    r"(?i)\b(?:is|are|was|were|am|has|have|had|does|did|keeps?|left|[a-z]{3,}ed)\b|['’](?:s|m|re|ve)\b"
+_FINITE = (
+    r"(?:is|are|was|were|am|has|have|had|does|did|do|will|would|may|might|cannot|can['’]t|[a-z]{2,}n['’]t|keeps?|got|left"
+    r"|went|quit|said|says|wants|plans|claims|thinks|starts|ends|leaks|eats|fires|hangs|crashes|fails)\b"
 )
 """A verb by which a statement is known from a thing ("the time in Rome")."""
+_HAS_FINITE = re.compile(rf"(?i)\b(?:{_FINITE}|[a-z]{{3,}}ed\b)|['’](?:s|m|re|ve)\b")
+_NAMED = re.compile(
+    r"(?i)(?:(?:yesterday|today|just fyi|fyi|last \w+)[,:]?\s)?"
+    r"(?:(?!(?:who|which|that|whether|if|how|what|when|where|why|i|we|you|he|she|it|they)\b)[\w'’#./-]+\s){1,4}?"
+    rf"(?:(?:just|already|also|never|all)\s)?{_FINITE}|(?-i:[A-Z][a-z]+\s(?:just\s)?[a-z]{{3,}}ed\b)"
+)
+"""A subject without a pronoun or an article, and what it does: "Jane resigned", "Order 12 was shipped"."""
+_NO_SUBJECT = re.compile(
+    r"(?i)(?:what|which|who|why|how|when|where|if|please|could|can|would|let|make|show|tell|is|are|was|did|does|do|has|have"
+    r"|will|you|all|see|go|and|then|so|but|not|say|mention|thank|any|anything|everything|every|each|once|after|before)\b"
+)
+_NUMBERED = re.compile(r"(?i)\w+\s#?[\w-]*\d")
+"""What may be an action, and is a thing with a number: "order 12"."""
 _LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
 """Before what nobody is to do, or only later: "don't let anyone merge it" may ask to protect it, and surely not to
 merge it."""
@@ -69,12 +83,29 @@ _WHICH = re.compile(r"(?i)\b(?:that|which|who|what|if|when|once|because)\b")
 """What fails may be what is asked for: "restart the job that failed"."""
 
 
-def only_states(text: str) -> bool:
-    """Whether a part of a task tells how things are and wishes nothing: "the api is stuck"."""
-    states = _STATES.match(text) and _FINITE.search(text)
-    named = _NAME_DID.match(text) and not may_act(first_word(text))
-    asks = _ASKED.search(text) or _WISHES.search(text) or any(_begins_order(said) for said in _SEGMENT.split(text)[1:])
-    return bool(states or named) and not asks
+def only_states(text: str, before: str = "") -> bool:
+    """Whether a part of a task tells how things are and wishes nothing: "the api is stuck".
+
+    before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
+    """
+    sentences = [said for said in _SENTENCE_END.split(text) if _WORDS.search(said)]
+    if not sentences or text.rstrip().endswith("?") or _is_wished(_SENTENCE_END.split(before)[-1]):
+        return False
+    return all(map(_states, sentences))
+
+
+def _states(said: str) -> bool:
+    said = said.strip()
+    if _NO_SUBJECT.match(said) or _ASKED.search(said) or _WISHES.search(said):
+        return False
+    if any(_begins_order(segment) for segment in _SEGMENT.split(said)[1:]):
+        return False
+    return bool(_STATES.match(said) and _HAS_FINITE.search(said)) or _tells_of_one(said)
+
+
+def _tells_of_one(said: str) -> bool:
+    """Whether a sentence has a subject of its own: no pronoun, no article, and nothing that begins an order."""
+    return bool(_NAMED.match(said)) and (not may_act(first_word(said)) or bool(_NUMBERED.match(said)))
 
 
 def _begins_order(said: str) -> bool:

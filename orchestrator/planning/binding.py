@@ -13,7 +13,7 @@ from orchestrator.language.told import is_told, verb_of
 from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
-from orchestrator.planning.unasked import is_unasked
+from orchestrator.planning.unasked import is_only_stated, is_unasked
 from orchestrator.plans import PlanRequest
 from orchestrator.text import field_terms, fields, terms
 
@@ -48,7 +48,7 @@ class Binder:
         Where routing searched for the part by itself, that is the likeliest. Else it is the one that shares the most
         telling words: rare among the matches, in the name above all. One whose required arguments all stand in the
         part counts double. None is bound to what the part does not ask for; where it tells of that as done, only one
-        whose own verb or server it says.
+        whose own verb or server it says; and none that changes something, where it only tells how things are.
         """
         asked = asked_in(text)
         own, tells = self.searched(text), self.only_tells(text)
@@ -72,7 +72,9 @@ class Binder:
                 worth *= 2
             if best is None or worth > best[0]:
                 best = (worth, match, why)
-        return None if best is None else best[1:]
+        if best is None or is_only_stated(text, best[1].tool, self._before(text)):
+            return None
+        return best[1:]
 
     def only_tells(self, text: str) -> bool:
         """Whether a part tells of what one of the matches does, as done."""

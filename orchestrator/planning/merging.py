@@ -67,7 +67,7 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
 
 def _is_reason(item: Bound) -> bool:
     """Whether a part only tells how things are, and no tool but one that changes something is found for it."""
-    return only_states(item.part.text) and (item.match is None or done_by(item.match.tool) < UNSAID)
+    return (item.match is None or done_by(item.match.tool) < UNSAID) and only_states(item.part.text)
 
 
 def _in_one(bound: Sequence[Bound]) -> Part:

@@ -71,7 +71,8 @@ _STOP = re.compile(r"[.;]\s+")
 _ARROW = re.compile(r"\s*(?:[-=]>|→)\s*")
 _ORDER = re.compile(_THEN, re.IGNORECASE)
 _POLITE = re.compile(
-    rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now|so)\b)[,\s]*", re.IGNORECASE
+    rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now|so(?!\s(?:that|far)\b))\b)[,\s]*",
+    re.IGNORECASE,
 )
 _QUESTION = frozenset(("what", "who", "when", "where", "which", "how", "is", "are", "do", "does", "did", "can", "tell"))
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from orchestrator.language.asides import without_asides
 from orchestrator.language.clauses import MAX_CUT
+from orchestrator.language.mentioned import only_states
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
 from orchestrator.language.told import is_told
 from orchestrator.language.wanted import wanted
@@ -32,15 +33,20 @@ _REQUEST = re.compile(
 """A question that asks to do something."""
 
 
+def is_only_stated(text: str, tool: Tool, before: str = "") -> bool:
+    """Whether a part only tells how things are, where the tool changes something."""
+    return done_by(tool) in (CHANGES, STARTS) and len(text) <= MAX_CUT and only_states(text, before)
+
+
 def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a part asks to be told, or tells of what a tool does as done, where that tool changes something.
+    """Whether a part asks to be told, or tells of what a tool does, where that tool changes something.
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
     does = done_by(tool)
     if does not in (CHANGES, STARTS) or len(text) > MAX_CUT:
         return False
-    return asks_to_be_told(text) or (does == CHANGES and is_told(text, tool, before))
+    return asks_to_be_told(text) or is_told(text, tool, before)
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.

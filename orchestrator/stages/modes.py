@@ -31,5 +31,5 @@ def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.fl
 
 def only_told(tools: Sequence[Tool], text: str, verbs: Container[str]) -> NDArray[np.bool_]:
     """Which tools [tools] change what a part of a task only tells of; verbs: those that it may only tell of."""
-    told = (done_by(tool) == CHANGES and verb_of(tool) in verbs and is_told(text, tool) for tool in tools)
+    told = (done_by(tool) in (CHANGES, STARTS) and verb_of(tool) in verbs and is_told(text, tool) for tool in tools)
     return np.fromiter(told, np.bool_, len(tools))
