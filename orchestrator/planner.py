@@ -14,7 +14,8 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
-from orchestrator.language.modes import done_by
+from orchestrator.language.mentioned import only_states
+from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.quoted import unquoted
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -23,7 +24,7 @@ from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.merging import Bound, merge_told, merge_weak
 from orchestrator.planning.seams import Part, cut_task
-from orchestrator.planning.unasked import is_only_stated, is_unasked
+from orchestrator.planning.unasked import asks_to_be_told, is_only_stated, is_unasked
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -118,8 +119,17 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     if told or len(bound) < len(apart):
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
-        return _whole(binder, decision, Part(unquoted(decision.query)), given)
+        whole = _whole(binder, decision, Part(unquoted(decision.query)), given)
+        return whole if all(item.match is None or _is_ordered(item.match, parts) for item in whole) else []
     return bound
+
+
+def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:
+    """Whether a tool shares words with a part that orders something, where other parts only tell or ask."""
+    orders = [part.text for part in parts if not (only_states(part.text) or asks_to_be_told(part.text))]
+    if len(orders) == len(parts) or done_by(match.tool) >= UNSAID:
+        return True
+    return bool(shared_terms(asked_in(" ".join(orders)), term_weights(match)))
 
 
 def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[Bound]:

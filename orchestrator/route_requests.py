@@ -80,18 +80,13 @@ class RouteRequest:
         if said > MAX_CONVERSATION_CHARS:
             most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
             raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
-        check_limit(self.limit)
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
         if self.token_cap is not None and self.token_cap < 1:
             raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
         check_tenant(self.tenant)
-
-
-def check_limit(limit: int) -> None:
-    """Raises InvalidInput for a number of matches that no Decision has."""
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit={limit!r}: give 1 to {MAX_LIMIT}")
 
 
 def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:

@@ -12,8 +12,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.forms import Form, check_forms
 from orchestrator.limits import BudgetReport, Limits
 from orchestrator.plans import Plan, check_confidence
-from orchestrator.route_requests import MAX_LIMIT, RouteHint, Turn, check_limit
-from orchestrator.tenants import check_tenant
+from orchestrator.route_requests import MAX_LIMIT, RouteHint, RouteRequest, Turn
 
 
 class StepStatus(StrEnum):
@@ -95,14 +94,11 @@ class RunRequest:
     coverage: float | None = None
 
     def validate(self) -> None:
-        """Raises InvalidInput or UnknownTenant for what no run can be made of; how long the task may be is checked when
-        it is routed."""
+        """Raises InvalidInput or UnknownTenant for what no run can be made of."""
         check_forms(self, _FORMS)
         if not self.task.strip():
             raise InvalidInput("task is empty: say in words what is to be done")
-        check_limit(self.limit)
-        if self.tenant:  # A ToolRouter has one of its own.
-            check_tenant(self.tenant)
+        self.as_routed(self.task, self.tenant or "local").validate()  # A ToolRouter has a tenant of its own.
         self.limits.validate()
         check_confidence(self)
         if self.parallel_steps < 1:
@@ -112,6 +108,18 @@ class RunRequest:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}: give {_SECONDS}")
         if self.steps_per_run is not None and self.steps_per_run < 1:
             raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
+
+    def as_routed(self, task: str, tenant: str) -> RouteRequest:
+        """What is routed for the run: its task, or what is left of it."""
+        return RouteRequest(
+            query=task,
+            tenant=tenant,
+            limit=self.limit,
+            conversation=self.conversation,
+            filters=self.filters,
+            route_hint=self.route_hint,
+            coverage=self.coverage,
+        )
 
 
 SHORTEST_S, _MOST_S = 0.001, 10_000_000_000

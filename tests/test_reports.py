@@ -5,7 +5,7 @@ import pytest
 from orchestrator.catalogue import Catalogue
 from orchestrator.language.asides import without_asides
 from orchestrator.language.reports import errands, handed_on, reasons, reports
-from orchestrator.language.told import is_told, told_verbs
+from orchestrator.language.told import told_in
 from orchestrator.models import Tool
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
@@ -103,21 +103,21 @@ def test_what_a_tool_is_told_to_do_is_none(task: str) -> None:
 def test_whose_errand_it_is_depends_on_what_a_name_names() -> None:
     task = "Ask Ana to merge pull request 88"
     assert [name for name, _ in handed_on(task)] == ["Ana"]
-    assert is_told(task, MERGE)
-    assert not is_told("Ask Hub to merge pull request 88", MERGE)
+    assert told_in(task).covers(MERGE)
+    assert not told_in("Ask Hub to merge pull request 88").covers(MERGE)
 
 
 def test_a_reason_asks_for_nothing() -> None:
     assert reasons("restart the api because the deploy failed") == [(24, 41)]
-    assert is_told("email Bo because order 12 was cancelled", CANCEL)
-    assert not is_told("cancel order 12 because it was cancelled twice before", CANCEL)
+    assert told_in("email Bo because order 12 was cancelled").covers(CANCEL)
+    assert not told_in("cancel order 12 because it was cancelled twice before").covers(CANCEL)
 
 
 def test_only_what_nothing_else_asks_for_is_told() -> None:
-    assert told_verbs("order 12 was cancelled, refund ch_3") == {"cancel"}
-    assert told_verbs("find what was cancelled, and cancel order 12") == set()
-    assert told_verbs("13 refunded", before="I want 12 cancelled and") == set()
-    assert told_verbs("Hello! We decided not to merge 88.") == {"merg"}
+    assert told_in("order 12 was cancelled, refund ch_3").verbs == {"cancel"}
+    assert told_in("find what was cancelled, and cancel order 12").verbs == set()
+    assert told_in("13 refunded", before="I want 12 cancelled and").verbs == set()
+    assert told_in("Hello! We decided not to merge 88.").verbs == {"merg"}
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_what_is_said_first_is_no_step_of_its_own(task: str) -> None:
         ("find out where Bo wants to go", " and ", "book a hotel there"),
         ("users who haven't paid since May", ", then ", "email them"),
         ("Don't forget to close the ticket", " and ", "email Ana"),
-        ("any orders not shipped", "? ", "Email the customers"),
+        ("any orders not shipped?", " ", "Email the customers"),
     ],
 )
 def test_what_is_asked_for_first_is_a_step(first: str, joint: str, second: str) -> None:

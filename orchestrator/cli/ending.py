@@ -14,19 +14,21 @@ async def until_told(body: Coroutine[Any, Any, T]) -> T:
     loop, task, told = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
 
     def stop(number: int, _: object) -> None:
-        told.append(number)
-        if task is not None:
+        if task is not None and not told:  # A second one would cut short what the first one ends.
             loop.call_soon_threadsafe(task.cancel)
+        told.append(number)
 
-    for number in ending_signals():
-        # Not by the loop: that would tell it of a first Ctrl-C, too, when it listens for a second one.
-        signal.signal(number, stop)
+    # Not by the loop: that would tell it of a first Ctrl-C, too, when it listens for a second one.
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
         return await body
     except asyncio.CancelledError:
         if not told:
             raise
         raise SystemExit(128 + told[0]) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def ending_signals() -> list[signal.Signals]:

@@ -70,7 +70,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
 
 def without_asides(text: str) -> str:
     """The text without its conditions and what it has somebody told; all of it where nothing would be left."""
-    return _without(text, asides(text))
+    return without(text, asides(text))
 
 
 def asides(text: str) -> list[tuple[int, int]]:
@@ -80,16 +80,17 @@ def asides(text: str) -> list[tuple[int, int]]:
 
 def without_conditions(text: str) -> str:
     """The text without its conditions alone."""
-    return _without(text, [(one.start, one.end) for one in conditions(text)])
+    return without(text, [(one.start, one.end) for one in conditions(text)])
 
 
 def without_states(text: str) -> str:
     """The text without what its conditions say of what they are about: of "once 88 is merged" only "88" stays. And
     without its errands."""
-    return _without(text, [*((one.state, one.end) for one in conditions(text)), *errands(text)])
+    return without(text, [*((one.state, one.end) for one in conditions(text)), *errands(text)])
 
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text without these; all of it where nothing would be left."""
     left, past = "", 0
     for start, end in sorted(spans):
         if start >= past:

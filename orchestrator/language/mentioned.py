@@ -26,7 +26,8 @@ _PUT_OFF = re.compile(
 )
 """Before a deed that is not to be done now: "ping Ana about cancelling it", "ask me before sending it"."""
 _STATES = re.compile(
-    r"(?i)\W*(?:(?:so|and|but|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later)\W+)*"
+    r"(?i)\W*(?:(?:so|and|but|as|because|since|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later"
+    r")\W+)*"
     r"(?:i|we|he|she|it|they|my|our|the|this|that|these|those|there|nobody|no one|some(?:one|body)|customers?|users?"
     r"|(?-i:(?!You\b)[A-Z][a-z]+)(?=\s(?:will|may|might|is|has|wants|plans)\b))(?:['’][a-z]+)?\s"
 )

@@ -17,24 +17,11 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = (
-    "alert",
-    "ask",
-    "dm",
-    "email",
-    "inform",
-    "mail",
-    "message",
-    "notify",
-    "ping",
-    "slack",
-    "tell",
-    "text",
-    "update",
-    "warn",
-)
-_SAYS = ("answer", "comment", "post", "reply", "respond", "say", "write")
-_CUES = frozenset((*_CALLS, *_SAYS, *"let send note remind reminder bug card issue ticket todo to-do".split()))
+_CALLS = "alert ask asking dm email inform mail message notify ping slack tell telling text update warn".split()
+_SAYS = "answer comment post reply respond say write".split()
+_CAUSES = "beg expect get need want".split()
+_RECORDS = "bug card epic issue story task ticket todo to-do".split()
+_CUES = frozenset((*_CALLS, *_SAYS, *_CAUSES, *_RECORDS, *"have let send note remind reminder".split()))
 """No task without one of these words has anybody told or asked."""
 _CALLED, _SAID = (f"(?:{'|'.join(verbs)})" for verbs in (_CALLS, _SAYS))
 _SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
@@ -49,10 +36,16 @@ _DEVICE = (
     r"|robot|script|server|service|system|tool|tv|workflow)s?"
 )
 _NOUN = rf"(?!(?:{_LITTLE}|{_DEVICE})\b)[a-z]+"
-_PEOPLE = (
-    r"(?:him|her|them|everybody|everyone|[#@][\w.-]*\w|[\w.+-]+@[\w.-]*\w"
-    rf"|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
+_GROUP = r"(?:accounting|engineering|finance|hr|legal|marketing|ops|payroll|procurement|sales|security|support)"
+_ROLE = (
+    r"(?:admin|boss|client|colleague|customer|department|designer|developer|engineer|guy|intern|lawyer|manager|on-?call"
+    r"|supplier|team|vendor)s?"
 )
+_SOMEBODY = (
+    rf"(?:him|her|them|everybody|everyone|somebody|someone|[#@][\w.-]*\w|[\w.+-]+@[\w.-]*\w|{_GROUP}"
+    rf"|(?:the|my|our)\s(?:[a-z]+\s)?{_ROLE})"
+)
+_PEOPLE = rf"(?:{_SOMEBODY}|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
 """Who is told; "me" and "us" ask for it themselves."""
 _NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?)"
 _THEY = r"(?:i|we|he|she|it|they)(?:['’](?:m|s|re|ve|ll|d))?\s\w"
@@ -75,20 +68,33 @@ _REPORTS = tuple(
             rf"(?P<said>\w+\s{SIGN}+)"
         ),
         rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})\s(?:because|since)\s(?P<said>{SIGN}+)",
+        rf"(?P<here>ask)\s(?:{_SOMEBODY}\s(?:if|whether)|{_NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?(?P<said>{SIGN}+)",
     )
 )
-_ERRANDS = tuple(
+_RECORD = (
+    rf"(?:{'|'.join(_RECORDS[:2] + _RECORDS[3:4] + _RECORDS[6:])}|(?:asana|jira|linear|trello)\s(?:epic|story|task))"
+)
+_LATER = tuple(
     re.compile(rf"(?i)\b{pattern}")
     for pattern in (
         rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)",
         (
-            r"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){0,3}?(?:bug|card|issue|ticket|to-?do)\s"
-            rf"(?:(?:for|in|on)\s{SIGN}{{1,30}}?\s)?to\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
+            rf"(?:(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?)?{_RECORD}"
+            rf"(?:\s(?:for|in|on)\s{SIGN}{{1,30}}?)?(?:\sto|:)\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*?)"
+            rf"(?=\s(?:at|for|in|on)\s|(?!{SIGN}))"
         ),
-        rf"(?P<here>{_CALLED})\s{_PEOPLE}\sto\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)",
+        rf"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?{_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)",
     )
 )
-_HANDED_ON = re.compile(rf"(?i)\b(?P<here>{_CALLED})\s(?P<name>{_NAME})\sto\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
+_NOT_TO = r"(?:\s(?:not|never))?\sto"
+_ERRANDS = tuple(
+    re.compile(rf"(?i)\b{head}\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
+    for head in (
+        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}",
+        rf"(?:{'|'.join(_CAUSES)})\s(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}",
+        rf"(?P<here>have)\s(?:{_SOMEBODY}|(?P<name>{_NAME}))",
+    )
+)
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
 _WORD = re.compile(r"[a-z-]+")
@@ -106,19 +112,20 @@ def reports(text: str) -> tuple[Span, ...]:
 @lru_cache(maxsize=8)
 def errands(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is reminded of or asked to do, in no order."""
-    return tuple(found.span("said") for found in _said(text, _ERRANDS))
+    others = [found for found in _said(text, _ERRANDS) if not found["name"]]
+    return tuple(found.span("said") for found in (*_said(text, _LATER), *others))
 
 
 def handed_on(text: str) -> list[tuple[str, Span]]:
     """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
-    return [(found["name"], found.span("said")) for found in _said(text, (_HANDED_ON,))]
+    return [(found["name"], found.span("said")) for found in _said(text, _ERRANDS) if found["name"]]
 
 
 def reasons(text: str) -> list[Span]:
     """From where to where a text says why: "because order 12 was cancelled"."""
     lowered = text.lower()
     said = "because" in lowered or "since" in lowered
-    return [found.span("said") for found in _REASON.finditer(text)] if said else []
+    return [(found.start("said"), _end_of_report(found)) for found in _REASON.finditer(text)] if said else []
 
 
 def _said(text: str, patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:

@@ -4,7 +4,8 @@
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 
 from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.everyday import ACTIONS
@@ -15,42 +16,81 @@ from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
 
 _WORD = re.compile(r"[A-Za-z]+")
+_MOST = 30
+"""Verbs of a text that are looked at; a text with more is taken to ask for each."""
 
 
-def is_told(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a text has the verb of a tool, and only mentions what it does, or has it in what somebody is told or is
-    to do, or in a reason.
+class Told:
+    """The verbs of changing in a text, and which of them it only tells of. Read once, and asked of many tools.
 
     before: what stands before the text, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
-    verb = verb_of(tool)
-    said = [word for word in _WORD.finditer(text) if verb and stem(word.group().lower()) == verb]
-    if not said:
-        return False
-    own = set(terms(spaced(tool.name))) - {verb}
-    beside = asides(text) if own.isdisjoint(terms(without_asides(text))) else []
-    beside += [*reasons(text), *_of_others(text, tool)]
-    return all(_within(word, beside) or is_mentioned(text, word, before) for word in said)
+
+    def __init__(self, text: str, before: str = "") -> None:
+        self._text = text
+        words = ((stem(word.group().lower()), word) for word in _WORD.finditer(text))
+        deeds = [(verb, word) for verb, word in words if verb in CHANGING_TERMS]
+        self._named: dict[str, list[int]] = {}
+        """Where each verb stands that is more than mentioned."""
+        for verb, word in deeds if len(deeds) <= _MOST else ():
+            places = self._named.setdefault(verb, [])
+            if not is_mentioned(text, word, before):
+                places.append(word.start())
+
+    @cached_property
+    def verbs(self) -> frozenset[str]:
+        """The stems of those that it may only tell of; `covers` knows for which tools."""
+        return frozenset(verb for verb, places in self._named.items() if not places or self._beside(places, self._all))
+
+    def covers(self, tool: Tool) -> bool:
+        """Whether the text has the verb of a tool, and only mentions what it does, or has it in what somebody is told
+        or is to do, or in a reason."""
+        verb = verb_of(tool)
+        if verb not in self.verbs:
+            return False
+        if not (places := self._named[verb]):
+            return True
+        beside = list(self._reasons)
+        if self._asked.isdisjoint(set(terms(spaced(tool.name))) - {verb}):
+            beside += self._asides
+        if self._handed_on and self._said.isdisjoint(terms(spaced(tool.server))):
+            own = set(terms(spaced(tool.name)))
+            beside += [span for name, span in self._handed_on if own.isdisjoint(terms(name))]
+        return self._beside(places, beside)
+
+    @staticmethod
+    def _beside(places: Iterable[int], spans: Iterable[Span]) -> bool:
+        return all(any(start <= place < end for start, end in spans) for place in places)
+
+    @cached_property
+    def _asides(self) -> list[Span]:
+        return asides(self._text)
+
+    @cached_property
+    def _reasons(self) -> list[Span]:
+        return reasons(self._text)
+
+    @cached_property
+    def _handed_on(self) -> list[tuple[str, Span]]:
+        return handed_on(self._text)
+
+    @cached_property
+    def _all(self) -> list[Span]:
+        return [*self._asides, *self._reasons, *(span for _, span in self._handed_on)]
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        return frozenset(terms(without_asides(self._text)))
+
+    @cached_property
+    def _said(self) -> frozenset[str]:
+        return frozenset(terms(self._text))
 
 
-def told_verbs(text: str, before: str = "") -> frozenset[str]:
-    """The stems of the changing verbs that a text has and may only tell of; `is_told` knows for which tools."""
-    deeds = [(verb, word) for word in _WORD.finditer(text) if (verb := stem(word.group().lower())) in CHANGING_TERMS]
-    if not deeds:
-        return frozenset()
-    beside = [*asides(text), *reasons(text), *(span for _, span in handed_on(text))]
-    asked = {verb for verb, word in deeds if not (_within(word, beside) or is_mentioned(text, word, before))}
-    return frozenset(verb for verb, _ in deeds) - asked
-
-
-def _within(word: re.Match[str], spans: Iterable[Span]) -> bool:
-    return any(start <= word.start() < end for start, end in spans)
-
-
-def _of_others(text: str, tool: Tool) -> Iterator[Span]:
-    """From where to where a text says what somebody is asked to do, unless the tool's own server is what it asks."""
-    own = set(terms(spaced(f"{tool.server} {tool.name}")))
-    return (span for name, span in handed_on(text) if own.isdisjoint(terms(name)))
+@lru_cache(maxsize=32)  # A part of a task is asked about for each match of its Decision.
+def told_in(text: str, before: str = "") -> Told:
+    """What the text only tells of."""
+    return Told(text, before)
 
 
 def verb_of(tool: Tool) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.language.asides import without_asides
+from orchestrator.language.clauses import first_word
+from orchestrator.language.everyday import may_act
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
-from orchestrator.language.told import is_told, verb_of
+from orchestrator.language.told import told_in, verb_of
 from orchestrator.models import Match
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
@@ -46,12 +48,13 @@ class Binder:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
 
         Where routing searched for the part by itself, that is the likeliest. Else it is the one that shares the most
-        telling words: rare among the matches, in the name above all. One whose required arguments all stand in the
+        telling words: rare among the matches, in the name above all; where the part begins with no action, of those that
+        are likely enough for the whole task. One whose required arguments all stand in the
         part counts double. None is bound to what the part does not ask for; where it tells of that as done, only one
         whose own verb or server it says; and none that changes something, where it only tells how things are.
         """
         asked = asked_in(text)
-        own, tells = self.searched(text), self.only_tells(text)
+        own, tells, orders = self.searched(text), self.only_tells(text), may_act(first_word(text))
         verbs = set(terms(in_full(text))) if tells else set()
         best: tuple[float, Match, str] | None = None
         for match, table in zip(self._matches, self._tables, strict=True):
@@ -65,7 +68,8 @@ class Binder:
                 fits = worth >= (self.needed if shared else max(self.needed, UNNAMED))
                 why = f"{worth:.0%} likely for this part; {why}"
             else:
-                worth, fits = self._telling(shared, table) * (_LEAST + match.score), bool(shared)
+                worth = self._telling(shared, table) * (_LEAST + match.score)
+                fits = bool(shared) and (orders or match.score >= self.needed)
             if not fits:
                 continue
             if (match.tool.input_schema or {}).get("required") and not lacks(match, text, self._given):
@@ -78,9 +82,8 @@ class Binder:
 
     def only_tells(self, text: str) -> bool:
         """Whether a part tells of what one of the matches does, as done."""
-        return any(
-            self._is_unasked(text, match) and is_told(text, match.tool, self._before(text)) for match in self._matches
-        )
+        told = told_in(text, self._before(text))
+        return any(self._is_unasked(text, match) and told.covers(match.tool) for match in self._matches)
 
     def _is_unasked(self, text: str, match: Match) -> bool:
         return is_unasked(text, match.tool, self._before(text))

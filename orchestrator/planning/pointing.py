@@ -1,6 +1,6 @@
 """What the words around a piece of a text say of the parameter that it is a value of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from orchestrator.language.everyday import may_act
 from orchestrator.planning.parameters import Parameter, words_of
@@ -15,8 +15,10 @@ _SAYS_TO = frozenset(("to", "until", "till", "before", "by", "into"))
 """What stands before such a value."""
 LINKS = frozenset(("at", "for", "is", "of", "on", "to"))
 """What may stand between a parameter's name and a value that is no text: "limit of 5", "due on 2026-03-01"."""
-_ELSE = frozenset("after before but except like not than unlike until without".split())
-"""Before a thing that is only told apart: "cancel the order after order 1001", "every event but event evt_1"."""
+_ELSE = frozenset("after before except not than unlike until without".split())
+"""Before a thing that is only told apart: "cancel the order after order 1001"."""
+_BUT = frozenset("all any anybody anything each every everybody everything nobody none nothing".split())
+"""Before "but" that tells one apart: "every event but event evt_1"."""
 _TIMES = frozenset(("at", "date", "datetime", "day", "on", "time", "timestamp", "when"))
 _IDENTIFYING = frozenset(("code", "id", "ids", "index", "key", "line", "name", "no", "number", "page", "version"))
 _BEFORE_AN_ORDER = frozenset(("and", "please", "then", "you"))
@@ -27,7 +29,7 @@ _LATER = frozenset(("ago", "before", "after", "from", "later"))
 
 def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> bool:
     """Whether the text names this parameter at the piece, by no word that another one is called by, too."""
-    if own.identifies and not _ELSE.isdisjoint(piece.before[:-1]):
+    if own.identifies and _is_told_apart(piece.before[:-1]):
         return False
     shared = words_of(others)
     words = [stemmed(word) for word in piece.before]
@@ -43,6 +45,11 @@ def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> 
     if own.required and own.words[-1] in _IDENTIFYING:
         telling.update(own.stems[-2:-1])  # "customer 'c1'" says a required `customer_id`.
     return (bool(words) and words[-1] in telling - shared) or _counts(own, piece)
+
+
+def _is_told_apart(before: Sequence[str]) -> bool:
+    """Whether these words say that another thing is meant than the one behind them."""
+    return not _ELSE.isdisjoint(before) or ("but" in before and not _BUT.isdisjoint(before))
 
 
 def _counts(own: Parameter, piece: Piece) -> bool:

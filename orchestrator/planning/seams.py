@@ -69,6 +69,7 @@ _UNWANTED = "\0"
 """Stands for each sign of what is forbidden."""
 _STOP = re.compile(r"[.;]\s+")
 _ARROW = re.compile(r"\s*(?:[-=]>|→)\s*")
+_ASKED = frozenset("?？")
 _ORDER = re.compile(_THEN, re.IGNORECASE)
 _POLITE = re.compile(
     rf"^(?:{_THEN}|(?:please|also|first(?!\sname)|firstly|second|kindly|now|so(?!\s(?:that|far)\b))\b)[,\s]*",
@@ -137,7 +138,8 @@ def cut_task(task: str) -> list[Part]:
         if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _goes_on(masked, seam):
             continue
         if not _UNSAID.fullmatch(masked, start, seam.start()):
-            _add(parts, task[start : seam.start()], joint, written)
+            asked = "?" if seam.group().lstrip()[:1] in _ASKED else ""
+            _add(parts, f"{task[start : seam.start()]}{asked}", joint, written)
         start, joint, written = seam.end(), "strong" if seam.group("strong") else "weak", seam.group()
     if not _UNSAID.fullmatch(masked, start):
         _add(parts, task[start:], joint, written)

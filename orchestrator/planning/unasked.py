@@ -6,13 +6,15 @@
 import re
 from functools import lru_cache
 
-from orchestrator.language.asides import without_asides
+from orchestrator.language.asides import without, without_asides
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.mentioned import only_states
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
-from orchestrator.language.told import is_told
+from orchestrator.language.reports import handed_on
+from orchestrator.language.told import told_in
 from orchestrator.language.wanted import wanted
 from orchestrator.models import Tool
+from orchestrator.text import spaced, terms
 
 _QUESTION = re.compile(
     r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
@@ -22,12 +24,16 @@ _QUESTION = re.compile(
     r"|(?:(?:can|could|will|would|may|might|do|does|is|are|what|if|suppose|assuming)\b|can[’']t)[^?]*[?？]\s*\Z)"
 )
 """Asks how a thing is done, whether it may be, and what then; routing reads it as what it is about."""
+_IN_GENERAL = r"(?:after|before|by mistake|if|mid-\w+|once|still|twice|when|without)\b"
+"""In a question whether something may be, says that it is about the rules, and not about doing it."""
 _REQUEST = re.compile(
-    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:(?:can|could|may) (?:i|we) (?!(?:still|even)\b)"
-    r"|(?:can|could) (?!(?:customers|users|people)\b)[^?]{1,60}? be [a-z]+(?:ed|en|nt)\b"
+    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
+    rf"(?:can|could|may) (?:i|we) (?!even\b)(?!.*\b{_IN_GENERAL})"
+    rf"|(?:can|could) (?!(?:an?|any|each|every|most|all|[a-z]+s)\b(?!\s#?[\w-]*\d))(?!.*\b{_IN_GENERAL})"
+    r"[^?]{1,60}? be [a-z]+(?:ed|en|nt)\b"
     r"|(?:will|would|might) (?:we|somebody|someone|anyone)\b|would it be\b|is (?:it possible|there (?:a|any) way|any)\b"
     r"|do you mind\b|are you able\b|if you\b|what (?:about|if (?:we|you))\b)"
-    r"|.*\b(?:please|(?:can|could|will|would|may|might)(?:n?['’]?t)? (?:you|somebody|someone|anyone)"
+    r"|.*\b(?:please|(?:can|could|will|would|may|might)(?:n?['’]?t)? (?:you|(?:somebody|someone|anyone)(?! have\b))"
     r"|you (?:can|could|would|to|mind))\b"
 )
 """A question that asks to do something."""
@@ -39,14 +45,27 @@ def is_only_stated(text: str, tool: Tool, before: str = "") -> bool:
 
 
 def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
-    """Whether a part asks to be told, or tells of what a tool does, where that tool changes something.
+    """Whether a part asks to be told, or tells of what a tool does, where that tool changes something, or asks somebody
+    else for it.
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
     does = done_by(tool)
+    if is_anothers(text, tool):
+        return True
     if does not in (CHANGES, STARTS) or len(text) > MAX_CUT:
         return False
-    return asks_to_be_told(text) or is_told(text, tool, before)
+    return asks_to_be_told(text) or told_in(text, before).covers(tool)
+
+
+def is_anothers(text: str, tool: Tool) -> bool:
+    """Whether only what somebody else is asked to do by name ("ask Bob to restart it") shares words with a tool."""
+    server = terms(spaced(tool.server))
+    given = [span for name, span in handed_on(text) if not {*server, *terms(spaced(tool.name))} & {*terms(name)}]
+    if not given or not {*server}.isdisjoint(terms(text)):
+        return False
+    own = {*server, *terms(spaced(tool.name)), *terms(tool.description)}
+    return own.isdisjoint(terms(without(text, given)))
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.

@@ -218,11 +218,10 @@ class Search:
         said, tools = self._understood, self._index.catalogue.tools
         modes = np.array([said.mode, *(part.mode for part in parts)], np.int64)
         fits = fitting(chosen.own(modes), self._index.keyword.does[chosen.positions])
-        texts = [(said.asked, said.tells_of), *((part.text, part.tells_of) for part in parts)]
-        for own, (text, verbs) in zip(chosen.rows, texts, strict=True):
-            if verbs:
-                told = only_told([tools[position] for position in chosen.positions[own].tolist()], text, verbs)
-                fits[own][told] = DOES_WHAT_IS_ASKED_OF
+        for own, told in zip(chosen.rows, (said.tells_of, *(part.tells_of for part in parts)), strict=True):
+            if told is not None and told.verbs:
+                covered = only_told([tools[position] for position in chosen.positions[own].tolist()], told)
+                fits[own][covered] = DOES_WHAT_IS_ASKED_OF
         return fits
 
     def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from orchestrator.budget import Budget
 from orchestrator.decision import Decision
 from orchestrator.plans import Plan
-from orchestrator.route_requests import RouteRequest
 from orchestrator.run_records import RunRequest
 
 if TYPE_CHECKING:
@@ -15,16 +14,7 @@ if TYPE_CHECKING:
 
 async def route(router: "ToolRouter", request: RunRequest, task: str) -> Decision:
     """The Decision for the task, or for what is left of it, by the run's own settings."""
-    asked = RouteRequest(
-        query=task,
-        tenant=request.tenant or router.tenant,
-        limit=request.limit,
-        conversation=request.conversation,
-        filters=request.filters,
-        route_hint=request.route_hint,
-        coverage=request.coverage,
-    )
-    return await router.route(asked)
+    return await router.route(request.as_routed(task, request.tenant or router.tenant))
 
 
 async def plan(

@@ -107,7 +107,9 @@ _DECLINED = re.compile(
     re.IGNORECASE,
 )
 """What says no to an offer, or not now."""
-_ASKS_TO_CONFIRM = re.compile(r"\b(?:agree|confirm|continue|go ahead|proceed|reply)\b", re.IGNORECASE)
+_ASKS_TO_CONFIRM = re.compile(
+    r"\b(?:agree|confirm|continue|go ahead|proceed|reply|if you (?:approve|like|want|wish))\b", re.IGNORECASE
+)
 """What an assistant says that wants a yes to the request itself."""
 _VALUE = re.compile(r"[\d@#/\\]|\w\.\w")
 _QUESTION = re.compile(r"[^.!?\n。！？]*[?？]")
@@ -119,6 +121,7 @@ _OFFERS = re.compile(
 """How an assistant asks whether it may do something; what follows is the task."""
 _CAN_DO = re.compile(r"\bI(?:['’]m about to|\s(?:can|could|should))\s+(?!not\b)([^.!?\n]+)", re.IGNORECASE)
 """How it says what it may do."""
+_IS_THAT_OK = re.compile(r"\b(?:acceptable|alright|fine|good|ok|okay|right|works?)\b[^?？]{0,20}[?？]", re.IGNORECASE)
 _WILL_DO = re.compile(
     r"\bI(?:['’]ll|\swill|['’]m going to|\sam going to)\s+(?!not\b)([^.!?\n]+?)(?=,?\sif you\b|[.!?\n]|\Z)",
     re.IGNORECASE,
@@ -255,7 +258,7 @@ def _offer(turn: Turn) -> str:
     if says(offer, 2):
         return offer
     stated = _CAN_DO.findall(turn.text)  # "Is that ok?" asks about what stands before.
-    if not stated and (questions or "if you" in turn.text):
+    if not stated and ((questions and _IS_THAT_OK.search(questions[-1])) or _ASKS_TO_CONFIRM.search(turn.text)):
         stated = _WILL_DO.findall(turn.text)
     return stated[-1].strip() if stated else offer
 

@@ -1,12 +1,12 @@
 """Modes: who asks to be told something hardly means a tool that changes something, and the other way round."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.language.modes import CHANGES, STARTS, TELLS_OF_A_DEED, done_by
-from orchestrator.language.told import is_told, verb_of
+from orchestrator.language.told import Told
 from orchestrator.models import Tool
 
 CHANGES_UNASKED, TELLS_ONLY = 0.15, 0.3
@@ -29,7 +29,7 @@ def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.fl
     return np.where(differs, np.where(wanted > 0, unasked, TELLS_ONLY), 1.0)
 
 
-def only_told(tools: Sequence[Tool], text: str, verbs: Container[str]) -> NDArray[np.bool_]:
-    """Which tools [tools] change what a part of a task only tells of; verbs: those that it may only tell of."""
-    told = (done_by(tool) in (CHANGES, STARTS) and verb_of(tool) in verbs and is_told(text, tool) for tool in tools)
-    return np.fromiter(told, np.bool_, len(tools))
+def only_told(tools: Sequence[Tool], told: Told) -> NDArray[np.bool_]:
+    """Which tools [tools] change what a part of a task only tells of."""
+    covered = (done_by(tool) in (CHANGES, STARTS) and told.covers(tool) for tool in tools)
+    return np.fromiter(covered, np.bool_, len(tools))

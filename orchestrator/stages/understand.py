@@ -18,7 +18,7 @@ from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_mess
 from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
-from orchestrator.language.told import told_verbs
+from orchestrator.language.told import Told, told_in
 from orchestrator.language.wanted import asks_for_more, wanted
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
@@ -44,7 +44,7 @@ class Understood:
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
     to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
     texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
-    in place of theirs. `tells_of` has the verbs of changing that no part of it may do more than tell of, as stems.
+    in place of theirs. `tells_of`: what all of it only tells of; None where it is too long to be a task.
     `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it.
     """
 
@@ -58,7 +58,7 @@ class Understood:
     slips: Mapping[str, str] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
-    tells_of: frozenset[str] = frozenset()
+    tells_of: Told | None = None
 
     @property
     def parts(self) -> tuple["Clause", ...]:
@@ -92,15 +92,14 @@ class Understood:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action; `mode`:
-    whether it wants to be told something or to have something changed; `tells_of`: the verbs of changing that it may
-    only tell of, as stems."""
+    whether it wants to be told something or to have something changed; `tells_of`: what it only tells of."""
 
     text: str
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
     acts: bool = True
     mode: int = UNSAID
-    tells_of: frozenset[str] = frozenset()
+    tells_of: Told | None = None
 
 
 def understand(
@@ -134,7 +133,7 @@ def understand(
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong, asked) for part in parts) if len(parts) > 1 else ()
     mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
-    tells_of = told_verbs(asked) if is_task else frozenset[str]()
+    tells_of = told_in(asked) if is_task else None
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of),)
     shown = dict(reversed(words))
     return Understood(
@@ -167,7 +166,7 @@ def _clause(text: str, wrong: Mapping[str, str], asked: str) -> Clause:
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
-    tells_of = told_verbs(text, asked.partition(text)[0])
+    tells_of = told_in(text, asked[: max(0, asked.find(text))])
     return Clause(
         text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant), tells_of=tells_of
     )
