@@ -20,8 +20,8 @@ STATE = (
 _CALLS = "alert ask asking dm email inform mail message notify ping slack tell telling text update warn".split()
 _SAYS = "answer comment post reply respond say write".split()
 _CAUSES = "beg expect get need want".split()
-_RECORDS = "bug card epic issue story task ticket todo to-do".split()
-_CUES = frozenset((*_CALLS, *_SAYS, *_CAUSES, *_RECORDS, *"have let send note remind reminder".split()))
+_OTHER_CUES = "bug card epic issue story task ticket todo to-do have let send note remind reminder"
+_CUES = frozenset((*_CALLS, *_SAYS, *_CAUSES, *_OTHER_CUES.split()))
 """No task without one of these words has anybody told or asked."""
 _CALLED, _SAID = (f"(?:{'|'.join(verbs)})" for verbs in (_CALLS, _SAYS))
 _SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
@@ -71,19 +71,17 @@ _REPORTS = tuple(
         rf"(?P<here>ask)\s(?:{_SOMEBODY}\s(?:if|whether)|{_NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?(?P<said>{SIGN}+)",
     )
 )
-_RECORD = (
-    rf"(?:{'|'.join(_RECORDS[:2] + _RECORDS[3:4] + _RECORDS[6:])}|(?:asana|jira|linear|trello)\s(?:epic|story|task))"
-)
+_RECORD = r"(?:bug|card|issue|ticket|to-?do|(?:asana|jira|linear|trello)\s(?:epic|story|task))"
+_MAKES_RECORD = rf"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?{_RECORD}"
+_FOR_IT = rf"(?:\s(?:for|in|on)\s{SIGN}{{1,30}}?)?"
+_TO_ITS_PLACE = rf"(?P<said>(?P<deed>[a-z]+)\s{SIGN}*?)(?=\s(?:at|for|in|on)\s|(?!{SIGN}))"
 _LATER = tuple(
     re.compile(rf"(?i)\b{pattern}")
     for pattern in (
         rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)",
-        (
-            rf"(?:(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?)?{_RECORD}"
-            rf"(?:\s(?:for|in|on)\s{SIGN}{{1,30}}?)?(?:\sto|:)\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*?)"
-            rf"(?=\s(?:at|for|in|on)\s|(?!{SIGN}))"
-        ),
-        rf"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?{_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)",
+        rf"{_MAKES_RECORD}{_FOR_IT}\sto\s{_TO_ITS_PLACE}",
+        rf"{_RECORD}{_FOR_IT}:\s{_TO_ITS_PLACE}",
+        rf"{_MAKES_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)",
     )
 )
 _NOT_TO = r"(?:\s(?:not|never))?\sto"
@@ -91,8 +89,8 @@ _ERRANDS = tuple(
     re.compile(rf"(?i)\b{head}\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
     for head in (
         rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}",
-        rf"(?:{'|'.join(_CAUSES)})\s(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}",
-        rf"(?P<here>have)\s(?:{_SOMEBODY}|(?P<name>{_NAME}))",
+        rf"(?:{'|'.join(_CAUSES)})\s(?!someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}",
+        rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME}))",
     )
 )
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")

@@ -48,10 +48,10 @@ class Binder:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
 
         Where routing searched for the part by itself, that is the likeliest. Else it is the one that shares the most
-        telling words: rare among the matches, in the name above all; where the part begins with no action, of those that
-        are likely enough for the whole task. One whose required arguments all stand in the
-        part counts double. None is bound to what the part does not ask for; where it tells of that as done, only one
-        whose own verb or server it says; and none that changes something, where it only tells how things are.
+        telling words: rare among the matches, in the name above all; where the part begins with no action, of those
+        that are likely enough for the whole task. One whose required arguments all stand in the part counts double.
+        None is bound to what the part does not ask for; where it tells of that as done, only one whose own verb or
+        server it says; and none that changes something, where it only tells how things are.
         """
         asked = asked_in(text)
         own, tells, orders = self.searched(text), self.only_tells(text), may_act(first_word(text))
