@@ -1,5 +1,7 @@
 """What somebody is told, asked to do or given as a reason asks for nothing, and brings no tool that would do it."""
 
+from time import perf_counter
+
 import pytest
 
 from orchestrator.catalogue import Catalogue
@@ -45,6 +47,11 @@ DESK = Catalogue(
         ("email Bo because order 12 was cancelled", "order 12 was cancelled"),
         ("leave a note under ISS-418 that we've reproduced it", "we've reproduced it"),
         ("write down that we picked Postgres", "we picked Postgres"),
+        ("ask Bo if he can restart it", "he can restart it"),
+        ("ask finance whether they can refund ch_12", "they can refund ch_12"),
+        ("Tell the customer we are sorry and refund charge ch_3", "we are sorry"),
+        ("Reply to ticket 12 saying we refunded it, then close it", "we refunded it"),
+        ("tell Ana that I merged 212 and closed the ticket", "I merged 212 and closed the ticket"),
     ],
 )
 def test_what_somebody_is_told_is_a_report(task: str, said: str) -> None:
@@ -79,6 +86,12 @@ def test_what_is_asked_for_is_no_report(task: str) -> None:
         ("remind me to cancel order 12", "cancel order 12"),
         ("create a Jira ticket to restart the api", "restart the api"),
         ("open an issue for ops to delete the old logs", "delete the old logs"),
+        ("create an issue to delete the old logs in repo acme/web", "delete the old logs"),
+        ("tell the team not to delete the bucket", "delete the bucket"),
+        ("have the on-call restart it", "restart it"),
+        ("email HR asking them to offboard Kim", "offboard Kim"),
+        ("create a jira task to pause the campaign", "pause the campaign"),
+        ("linear issue for Tim: mute noisy monitors", "mute noisy monitors"),
     ],
 )
 def test_what_is_to_be_done_later_or_by_others_is_an_errand(task: str, deed: str) -> None:
@@ -94,6 +107,10 @@ def test_what_is_to_be_done_later_or_by_others_is_an_errand(task: str, deed: str
         "add a fresh ticket called Fix printer to list 61aa7",
         "create a task to retrieve the results",
         "the text to translate is below",
+        "use this card to purchase the insurance",
+        "I need someone to fix this",
+        "have them use 10.4.0.27 instead",
+        "have the api restarted",
     ],
 )
 def test_what_a_tool_is_told_to_do_is_none(task: str) -> None:
@@ -103,8 +120,10 @@ def test_what_a_tool_is_told_to_do_is_none(task: str) -> None:
 def test_whose_errand_it_is_depends_on_what_a_name_names() -> None:
     task = "Ask Ana to merge pull request 88"
     assert [name for name, _ in handed_on(task)] == ["Ana"]
+    assert [name for name, _ in handed_on("I need Tom to restart it")] == ["Tom"]
     assert told_in(task).covers(MERGE)
     assert not told_in("Ask Hub to merge pull request 88").covers(MERGE)
+    assert not told_in("Ask Claude to merge pull request 88 on hub").covers(MERGE)
 
 
 def test_a_reason_asks_for_nothing() -> None:
@@ -144,6 +163,31 @@ async def test_nothing_is_called_for_what_somebody_else_is_to_do() -> None:
     assert asked.confidence < 0.5 < ordered.confidence
     assert not plan(PlanRequest(decision=asked)).steps
     assert plan(PlanRequest(decision=ordered)).steps
+
+
+@pytest.mark.parametrize(
+    ("task", "called"),
+    [
+        ("Tell the customer we are sorry and refund charge ch_3", ["pay:refund_charge"]),
+        ("Cancel order 1001 because it is late and refund charge ch_3", ["shop:cancel_order", "pay:refund_charge"]),
+        ("Because the deploy failed, restart the deployment", ["ops:restart_deployment"]),
+        ("send an email to HR, then ask Bo to merge 88 and restart the deployment", ["mail:send_email"]),
+    ],
+)
+async def test_an_order_beside_it_is_carried_out(task: str, called: list[str]) -> None:
+    async with Router(DESK) as router:
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.tool for step in made.steps if step.tool] == called
+
+
+async def test_a_text_full_of_told_verbs_takes_no_time() -> None:
+    tools = [tool(f"s{number}:merge_{number}", "Merge it.") for number in range(50)]
+    async with Router(Catalogue(tools)) as router:
+        await router.route("merge it")
+        task = ("the branch was merged, we will not merge " * 100)[:3_990]
+        began = perf_counter()
+        await router.route(RouteRequest(query=task, tenant="local", limit=50))
+    assert perf_counter() - began < 1
 
 
 @pytest.mark.parametrize("text", ["tell Ana we " * 300, "email a " * 500, "ask the to " * 350, "note that the " * 280])

@@ -66,6 +66,10 @@ def test_what_was_done_or_must_not_be_is_told(text: str) -> None:
         "please have it cancelled",
         "the order needs to be cancelled",
         "make sure it is cancelled",
+        "could you have order 12 cancelled",
+        "would be great if order 12 was cancelled",
+        "It's time it was cancelled",
+        "please see that order 1.2 is cancelled",
         "refund it",
     ],
 )
@@ -94,6 +98,9 @@ def test_what_only_tells_may_be_called_for_a_question() -> None:
         "can customers cancel orders?",
         "what if I cancel the order, do I get my money back?",
         "help me understand how orders are cancelled",
+        "can order 12 still be cancelled?",
+        "can I cancel order 12 after it has shipped?",
+        "could somebody have cancelled the order?",
     ],
 )
 def test_who_asks_whether_or_how_wants_to_be_told(text: str) -> None:
@@ -114,6 +121,7 @@ def test_who_asks_whether_or_how_wants_to_be_told(text: str) -> None:
         "if possible, can you cancel the order?",
         "could the order be cancelled?",
         "can I cancel the order?",
+        "can order 12 be cancelled?",
         "check if the order has shipped and if not cancel it",
     ],
 )

@@ -11,13 +11,14 @@ from orchestrator.language.everyday import may_act
 _SENTENCE_END = re.compile(r"[.?!;](?!\S)|\n")
 _WISHED = re.compile(
     r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z"
-    r"|(?:make sure|ensure|get|see (?:to it )?(?:that|to)|if you)\b[^.?!;]*\Z"
-    r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b[^.?!;]*\Z"
-    r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b[^.?!;]*\Z"
-    r"|(?:can|could|may) (?:i|we) have\b[^.?!;]*\Z)"
+    r"|(?:make sure|ensure|get|see (?:to it )?(?:that|to)|if you)\b.*\Z"
+    r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b.*\Z"
+    r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b.*\Z"
+    r"|(?:can|could|may|would|will) (?:i|we|you) (?:please )?have\b.*\Z"
+    r"|(?:great|good|nice|lovely|glad|happy|grateful)\s(?:if|to)\b.*\Z|appreciate\b.*\Z|time (?:it|that|for)\b.*\Z)"
 )
 """Before what was done that asks for it: "I want it cancelled"; but not "we have cancelled it"."""
-_DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b)[^.?!;]*\Z")
+_DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b).*\Z")
 _PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")
 """Behind what was done, a wish: "order 12 cancelled please"."""
 _PUT_OFF = re.compile(
@@ -56,7 +57,8 @@ _FINITE = (
     r"|went|quit|said|says|wants|plans|claims|thinks|starts|ends|leaks|eats|fires|hangs|crashes|fails)\b"
 )
 """A verb by which a statement is known from a thing ("the time in Rome")."""
-_HAS_FINITE = re.compile(rf"(?i)\b(?:{_FINITE}|[a-z]{{3,}}ed\b)|['’](?:s|m|re|ve)\b")
+_PAST = r"(?:began|bought|broke|built|came|forgot|found|gave|lost|made|paid|ran|saw|sent|sold|told|took|wrote)\b"
+_HAS_FINITE = re.compile(rf"(?i)\b(?:{_FINITE}|{_PAST}|[a-z]{{3,}}ed\b)|['’](?:s|m|re|ve)\b")
 _NAMED = re.compile(
     r"(?i)(?:(?:yesterday|today|just fyi|fyi|last \w+)[,:]?\s)?"
     r"(?:(?!(?:who|which|that|whether|if|how|what|when|where|why|i|we|you|he|she|it|they)\b)[\w'’#./-]+\s){1,4}?"

@@ -17,10 +17,10 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = "alert ask asking dm email inform mail message notify ping slack tell telling text update warn".split()
+_CALLS = "alert ask dm email inform mail message notify ping slack tell text update warn".split()
 _SAYS = "answer comment post reply respond say write".split()
 _CAUSES = "beg expect get need want".split()
-_OTHER_CUES = "bug card epic issue story task ticket todo to-do have let send note remind reminder"
+_OTHER_CUES = "asking bug card epic issue story task ticket todo to-do have let send note remind reminder"
 _CUES = frozenset((*_CALLS, *_SAYS, *_CAUSES, *_OTHER_CUES.split()))
 """No task without one of these words has anybody told or asked."""
 _CALLED, _SAID = (f"(?:{'|'.join(verbs)})" for verbs in (_CALLS, _SAYS))
@@ -88,7 +88,7 @@ _NOT_TO = r"(?:\s(?:not|never))?\sto"
 _ERRANDS = tuple(
     re.compile(rf"(?i)\b{head}\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
     for head in (
-        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}",
+        rf"(?:(?P<here>{_CALLED})|asking)\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}",
         rf"(?:{'|'.join(_CAUSES)})\s(?!someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}",
         rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME}))",
     )
