@@ -60,6 +60,8 @@ async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> Non
     servers = await asyncio.to_thread(_children, process.pid)
     assert servers
     os.killpg(process.pid, signal.SIGHUP)
+    await asyncio.sleep(0.2)
+    os.killpg(process.pid, signal.SIGTERM)  # A second one cuts nothing short.
     _, err = await asyncio.wait_for(process.communicate(), 40)
     assert process.returncode == 128 + signal.SIGHUP, err
     assert not [pid for pid in servers if alive(pid)]

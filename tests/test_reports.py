@@ -13,6 +13,7 @@ from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
 from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
+from orchestrator.stages.understand import understand
 from tests.catalogues import tool
 from tests.timing import seconds
 
@@ -111,6 +112,7 @@ def test_what_is_to_be_done_later_or_by_others_is_an_errand(task: str, deed: str
         "I need someone to fix this",
         "have them use 10.4.0.27 instead",
         "have the api restarted",
+        "have John's order cancelled",
     ],
 )
 def test_what_a_tool_is_told_to_do_is_none(task: str) -> None:
@@ -130,6 +132,13 @@ def test_a_reason_asks_for_nothing() -> None:
     assert reasons("restart the api because the deploy failed") == [(24, 41)]
     assert told_in("email Bo because order 12 was cancelled").covers(CANCEL)
     assert not told_in("cancel order 12 because it was cancelled twice before").covers(CANCEL)
+
+
+def test_each_part_tells_of_its_own() -> None:
+    order, report = understand("refund charge ch_3, and email Bo that order 12 was cancelled").parts
+    assert (order.tells_of.verbs, report.tells_of.verbs) == (set(), {"cancel", "order"})
+    wish = understand("I want order 12 cancelled, and then charge ch_3 refunded and the parcel sent")
+    assert not wish.tells_of.verbs
 
 
 def test_only_what_nothing_else_asks_for_is_told() -> None:

@@ -199,6 +199,7 @@ async def test_an_approval_that_never_comes_ends_the_step(runner: Runner) -> Non
         (RunRequest(task="read a.txt", tenant="acme"), "UnknownTenant", "'acme'"),
         (RunRequest(task=" ", tenant=TENANT), "InvalidInput", "task is empty"),
         (RunRequest(task="read a.txt", tenant=TENANT, limit=99), "InvalidInput", "limit=99"),
+        (RunRequest(task="read a.txt", tenant=TENANT, coverage=2.0), "InvalidInput", "coverage=2.0"),
     ],
 )
 async def test_what_no_run_can_be_made_of_fails_before_any_activity(

@@ -47,7 +47,7 @@ _SOMEBODY = (
 )
 _PEOPLE = rf"(?:{_SOMEBODY}|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
 """Who is told; "me" and "us" ask for it themselves."""
-_NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?)"
+_NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?(?<!['’]s))"
 _THEY = r"(?:i|we|he|she|it|they)(?:['’](?:m|s|re|ve|ll|d))?\s\w"
 _THING = rf"(?:the|my|our|his|her|their)\s(?:(?!that\b|which\b|who\b)[\w#-]+\s){{1,4}}?(?:{STATE}|[a-z]{{3,}}ed)\b"
 _WHAT = rf"(?:{_THEY}|{_THING}){SIGN}*"

@@ -87,6 +87,9 @@ class Told:
         return frozenset(terms(self._text))
 
 
+NOTHING_TOLD = Told("")
+
+
 @lru_cache(maxsize=32)  # A part of a task is asked about for each match of its Decision.
 def told_in(text: str, before: str = "") -> Told:
     """What the text only tells of."""

@@ -219,7 +219,7 @@ class Search:
         modes = np.array([said.mode, *(part.mode for part in parts)], np.int64)
         fits = fitting(chosen.own(modes), self._index.keyword.does[chosen.positions])
         for own, told in zip(chosen.rows, (said.tells_of, *(part.tells_of for part in parts)), strict=True):
-            if told is not None and told.verbs:
+            if told.verbs:
                 covered = only_told([tools[position] for position in chosen.positions[own].tolist()], told)
                 fits[own][covered] = DOES_WHAT_IS_ASKED_OF
         return fits

@@ -18,7 +18,7 @@ from orchestrator.language.quoted import LEAST_OF_PART, LEAST_SAID, without_mess
 from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
-from orchestrator.language.told import Told, told_in
+from orchestrator.language.told import NOTHING_TOLD, Told, told_in
 from orchestrator.language.wanted import asks_for_more, wanted
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
@@ -44,8 +44,8 @@ class Understood:
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
     to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
     texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
-    in place of theirs. `tells_of`: what all of it only tells of; None where it is too long to be a task.
-    `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it.
+    in place of theirs. `tells_of`: what all of it only tells of; nothing where it is too long to be a
+    task. `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Understood:
     slips: Mapping[str, str] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
-    tells_of: Told | None = None
+    tells_of: Told = NOTHING_TOLD
 
     @property
     def parts(self) -> tuple["Clause", ...]:
@@ -99,7 +99,7 @@ class Clause:
     pairs: Mapping[Pair, float]
     acts: bool = True
     mode: int = UNSAID
-    tells_of: Told | None = None
+    tells_of: Told = NOTHING_TOLD
 
 
 def understand(
@@ -133,7 +133,7 @@ def understand(
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong, asked) for part in parts) if len(parts) > 1 else ()
     mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
-    tells_of = told_in(asked) if is_task else None
+    tells_of = told_in(asked) if is_task else NOTHING_TOLD
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of),)
     shown = dict(reversed(words))
     return Understood(
