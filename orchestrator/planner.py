@@ -36,6 +36,8 @@ CLOSE = 0.4
 """The share of the first match's score that a second one needs to take its place."""
 
 
+_DO_IT = re.compile(r"(?i)\W*(?:please )?(?:do|go ahead|handle|sort)(?: so| that| it| this| them)?(?: please)?\W*")
+"""An order whose deed was told before: "they asked us to cancel it, so please do"."""
 _POINTS = re.compile(r"(?i)\b(?:it|its|they|them|that|this|these|those|him|his|her)\b")
 
 
@@ -129,7 +131,9 @@ def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:
     orders = [part.text for part in parts if not (only_states(part.text) or asks_to_be_told(part.text))]
     if len(orders) == len(parts) or done_by(match.tool) >= UNSAID:
         return True
-    return bool(shared_terms(asked_in(" ".join(orders)), term_weights(match)))
+    if any(_DO_IT.fullmatch(text) for text in orders):
+        return True
+    return not term_weights(match).keys().isdisjoint(asked_in(" ".join(orders)))
 
 
 def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[Bound]:

@@ -182,7 +182,17 @@ async def test_what_tells_how_things_are_is_one_step_with_its_order(task: str, c
 
 
 @pytest.mark.parametrize(
-    "text", ["the api is stuck", "Jane resigned", "That was quick", "our checkout is down, and has been since noon"]
+    "text",
+    [
+        "the api is stuck",
+        "Jane resigned",
+        "That was quick",
+        "our checkout is down, and has been since noon",
+        "Order 8812 was shipped on Monday and got lost",
+        "Northwind keeps asking for their bill",
+        "A customer wants to know",
+        "I'm about to restart checkout",
+    ],
 )
 def test_what_tells_how_things_are(text: str) -> None:
     assert only_states(text)
@@ -197,6 +207,12 @@ def test_what_tells_how_things_are(text: str) -> None:
         "Restart failed jobs",
         "can you restart it",
         "the time in Rome",
+        "our new engineer starting May 2",
+        "Page whoever is on duty",
+        "I don't want campaign 4411 running any longer",
+        "The customer requested that we cancel order 12",
+        "WEB-3 works, so it can go to Done",
+        "charge ch_9 refunded",
     ],
 )
 def test_what_orders_or_wishes_tells_more(text: str) -> None:

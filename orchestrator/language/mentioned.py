@@ -13,6 +13,7 @@ _WISHED = re.compile(
     r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z"
     r"|(?:make sure|ensure|get|see (?:to it )?(?:that|to)|if you)\b.*\Z"
     r"|(?:i|we|you|they)(?:['’]d|\swould)?\s(?:want|need|like|love)\b.*\Z"
+    r"|would\s(?:like|love|prefer)\b.*\Z"
     r"|(?<!i\s)(?<!we\s)(?<!you\s)(?<!they\s)(?:wants?|needs?|have)\b.*\Z"
     r"|(?:can|could|may|would|will) (?:i|we|you) (?:please )?have\b.*\Z"
     r"|(?:great|good|nice|lovely|glad|happy|grateful)\s(?:if|to)\b.*\Z|appreciate\b.*\Z|time (?:it|that|for)\b.*\Z)"
@@ -22,8 +23,8 @@ _DENIED = re.compile(r"(?i)(?:\b(?:not|never|nobody|no one)\b|n['’]t\b).*\Z")
 _PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")
 """Behind what was done, a wish: "order 12 cancelled please"."""
 _PUT_OFF = re.compile(
-    r"(?i)\b(?:stop|quit|cease|before|postpone|delay|defer|avoid|from|instead of|consider\w*|planning on|thanks for"
-    r"|(?<!how\s)(?<!what\s)about|(?:think|thought)\sof)\s(?:\w+ly\s)?\Z"
+    r"(?i)\b(?:stop|quit|cease|before|postpone|delay|defer|avoid|hold(?:ing)? off on|wait(?:ing)? with|from|instead of"
+    r"|consider\w*|planning on|thanks for|(?<!how\s)(?<!what\s)about|(?:think|thought)\sof)\s(?:\w+ly\s)?\Z"
 )
 """Before a deed that is not to be done now: "ping Ana about cancelling it", "ask me before sending it"."""
 _STATES = re.compile(
@@ -48,12 +49,13 @@ _ASKED = re.compile(
 )
 """Asks for it all the same."""
 _WISHES = re.compile(
-    r"(?i)\b(?:wants?|needs?)\s(?:\w+\s)?(?:to\b|[a-z]+(?:ed|ing|en)\b)|\b(?:i|we)(?:['’]d|\s\w+)?\s(?:want|need|like|love|wish|hope)\b"
+    r"(?i)\b(?:wants?|needs?)\s(?:\w+\s)?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)|\b(?:i|we)(?:['’]d|\s[\w'’]+)?\s(?:want|need|like|love|wish|hope)\b"
     r"|\b(?:need|like|love|looking (?:for|to)|trying to|hoping (?:for|to)|should|must|ought|(?:have|has) to|had better"
+    r"|(?:asked|asks|requested|requests)\s(?:that\s)?(?:me|us|we)\b|so (?:it|they|he|she) can|ready to be"
     r"|let(?:['’]s| us)|(?:it['’]s|it is|about|high) time|would be|be (?:glad|great|nice|good|happy)|appreciate)\b"
 )
 _FINITE = (
-    r"(?:is|are|was|were|am|has|have|had|does|did|do|will|would|may|might|cannot|can['’]t|[a-z]{2,}n['’]t|keeps?|got|left"
+    r"(?:is|are|was|were|am|has|have|had|does|did|do|will|would|(?-i:may)|might|cannot|can['’]t|[a-z]{2,}n['’]t|keeps?|got|left"
     r"|went|quit|said|says|wants|plans|claims|thinks|starts|ends|leaks|eats|fires|hangs|crashes|fails)\b"
 )
 """A verb by which a statement is known from a thing ("the time in Rome")."""
@@ -61,8 +63,8 @@ _PAST = r"(?:began|bought|broke|built|came|forgot|found|gave|lost|made|paid|ran|
 _HAS_FINITE = re.compile(rf"(?i)\b(?:{_FINITE}|{_PAST}|[a-z]{{3,}}ed\b)|['’](?:s|m|re|ve)\b")
 _NAMED = re.compile(
     r"(?i)(?:(?:yesterday|today|just fyi|fyi|last \w+)[,:]?\s)?"
-    r"(?:(?!(?:who|which|that|whether|if|how|what|when|where|why|i|we|you|he|she|it|they)\b)[\w'’#./-]+\s){1,4}?"
-    rf"(?:(?:just|already|also|never|all)\s)?{_FINITE}|(?-i:[A-Z][a-z]+\s(?:just\s)?[a-z]{{3,}}ed\b)"
+    r"(?:(?!(?:who(?:ever)?|which(?:ever)?|that|whether|if|how|what(?:ever)?|when|where|why|i|we|you|he|she|it|they)\b)[\w'’#./-]+\s){1,4}?"
+    rf"(?:(?:just|already|also|never|all)\s)?(?:{_FINITE}|{_PAST})|(?-i:[A-Z][a-z]+\s(?:just\s)?[a-z]{{3,}}ed\b)"
 )
 """A subject without a pronoun or an article, and what it does: "Jane resigned", "Order 12 was shipped"."""
 _NO_SUBJECT = re.compile(

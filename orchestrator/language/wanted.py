@@ -94,7 +94,7 @@ _PLACE = r"(?:onto|into|out of|off|rid|ready|up|down|back|over|going|running|don
 _GETS_DONE = re.compile(
     r"(?i)get\s+(?:an?|another|it|them|this|that|these|those|my|our|your|him|her|on|in|\d+|one|two|three)\b"
     rf"|get\s(?:[^,.;!?\n]*\s)?{_PLACE}"
-    r"|get\s[^,.;!?\n]*(?:ed|\s(?:built|bought|made|paid|sent|set up|sold|written))"
+    r"|get\s(?:[^,.;!?\n]|[.](?=\w))*(?:ed|\s(?:built|bought|made|paid|sent|set up|sold|written))"
     r"(?:\s+(?:by|at|on|to|from|for|with|before|today|tomorrow|now|again|soon)\b|[,.;!?\n]|\Z)"
     r"|check\s(?:[^,.;!?\n]{1,40}\s)?(?:in|off|out)\b|read\s+(?:in|out)\b|look\s+(?:out|after)\b|google\s+(?-i:[A-Z])"
 )
