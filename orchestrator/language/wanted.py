@@ -94,14 +94,16 @@ _PLACE = r"(?:onto|into|out of|off|rid|ready|up|down|back|over|going|running|don
 _GETS_DONE = re.compile(
     r"(?i)get\s+(?:an?|another|it|them|this|that|these|those|my|our|your|him|her|on|in|\d+|one|two|three)\b"
     rf"|get\s(?:[^,.;!?\n]*\s)?{_PLACE}"
-    r"|get\s(?:[^,.;!?\n]|[.](?=\w))*(?:ed|\s(?:built|bought|made|paid|sent|set up|sold|written))"
+    r"|get\s[^,.;!?\n]*(?:ed|\s(?:built|bought|made|paid|sent|set up|sold|written))"
     r"(?:\s+(?:by|at|on|to|from|for|with|before|today|tomorrow|now|again|soon)\b|[,.;!?\n]|\Z)"
     r"|check\s(?:[^,.;!?\n]{1,40}\s)?(?:in|off|out)\b|read\s+(?:in|out)\b|look\s+(?:out|after)\b|google\s+(?-i:[A-Z])"
 )
 """Brings something somewhere, has it done, or acquires it: "get it deployed", "check me in"."""
 _NOTHING_MADE = re.compile(r"(?i)make\s+(?:certain|sense|sure|use|up|out)\b|turn\s[^,.;!?\n]*\sinto\b")
 _NEW = re.compile(r"(?i)(?:make\s+(?:an?|the|new|another|\w+s)|open\s+(?:an?|new|another))\b")
-_SURE = re.compile(r"(?i)(?:(?:make|be) sure (?:to|(?:that )?you)|see (?:to it )?that)\s+")
+_SURE = re.compile(
+    r"(?i)(?:(?:make|be) sure (?:to|(?:that )?you)|see to it that|see that(?=.*\s(?:is|are|gets?)\s))\s+"
+)
 _THING = re.compile(r"(?i)[a-z]+(?:\s+(?:of|and|or)\b|\s*[,+&]|\s+(?-i:[a-z]+)\s+(?:of|for|with|since|between)\b)")
 """A word that may be an action and is a thing here: "share of", "press coverage of"."""
 _TERSE = re.compile(
