@@ -14,9 +14,9 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
-from orchestrator.language.mentioned import only_states
 from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.quoted import unquoted
+from orchestrator.language.statements import only_states
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue import Catalogue
-from orchestrator.language.mentioned import only_states
+from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
 from orchestrator.models import Kind
 from orchestrator.planner import plan

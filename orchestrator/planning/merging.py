@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.language.mentioned import only_states
 from orchestrator.language.modes import UNSAID, done_by
+from orchestrator.language.statements import only_states
 from orchestrator.models import Match
 from orchestrator.planning.binding import lacks
 from orchestrator.planning.going_on import gives_value, lists_on

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from orchestrator.language.asides import without, without_asides
 from orchestrator.language.clauses import MAX_CUT
-from orchestrator.language.mentioned import only_states
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
 from orchestrator.language.reports import handed_on
+from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
 from orchestrator.language.wanted import wanted
 from orchestrator.models import Tool
@@ -50,22 +50,23 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
 
     before: what stands before the part, of whose sentence a wish may be ("I want 12 cancelled" and "13 refunded").
     """
-    does = done_by(tool)
+    if len(text) > MAX_CUT:
+        return False
     if is_anothers(text, tool):
         return True
-    if does not in (CHANGES, STARTS) or len(text) > MAX_CUT:
-        return False
-    return asks_to_be_told(text) or told_in(text, before).covers(tool)
+    return done_by(tool) in (CHANGES, STARTS) and (asks_to_be_told(text) or told_in(text, before).covers(tool))
 
 
 def is_anothers(text: str, tool: Tool) -> bool:
     """Whether only what somebody else is asked to do by name ("ask Bob to restart it") shares words with a tool."""
-    server = terms(spaced(tool.server))
-    given = [span for name, span in handed_on(text) if not {*server, *terms(spaced(tool.name))} & {*terms(name)}]
-    if not given or not {*server}.isdisjoint(terms(text)):
+    given = handed_on(text)
+    if not given:
         return False
-    own = {*server, *terms(spaced(tool.name)), *terms(tool.description)}
-    return own.isdisjoint(terms(without(text, given)))
+    server, name = ({*terms(spaced(part))} for part in (tool.server, tool.name))
+    spans = [span for whom, span in given if (server | name).isdisjoint(terms(whom))]
+    if not spans or not server.isdisjoint(terms(text)):
+        return False
+    return (server | name | {*terms(tool.description)}).isdisjoint(terms(without(text, spans)))
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.
