@@ -139,7 +139,7 @@ def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:
 def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[Bound]:
     """The task as one step, or none where no match does what it asks for."""
     best = _best_of_all(decision, part, given)
-    if best.match is not None and is_unasked(part.text, best.match.tool):
+    if best.match is not None and (binder.leaves(best.match.tool) or is_unasked(part.text, best.match.tool)):
         other = binder.best(part.text)
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.

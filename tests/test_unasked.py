@@ -235,3 +235,21 @@ async def test_a_lookup_takes_no_place_of_an_order_though_all_that_it_requires_i
 async def _planned(task: str) -> Plan:
     async with Router(DESK) as router:
         return plan(PlanRequest(decision=await router.route(task)))
+
+
+@pytest.mark.parametrize(
+    ("task", "cancels"),
+    [
+        ("update order 12", False),
+        ("update the order for the customer", False),
+        ("cancle order 12", True),
+        ("scrap order 12", True),
+        ("I no longer want order 12", True),
+        ("pedido cancel_order 12", True),
+    ],
+)
+async def test_nothing_is_taken_away_that_nobody_speaks_of(task: str, cancels: bool) -> None:
+    shop = Catalogue([CANCEL, tool("shop:get_order", "Get an order: track it, and see its state.")])
+    async with Router(shop) as router:
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert ("shop:cancel_order" in [step.tool for step in made.steps]) == cancels

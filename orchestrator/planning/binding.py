@@ -11,8 +11,9 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
+from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
 from orchestrator.language.told import told_in, verb_of
-from orchestrator.models import Match
+from orchestrator.models import Match, Tool
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.unasked import is_only_stated, is_unasked
@@ -43,6 +44,7 @@ class Binder:
         self.needed = _LIKELY * request.min_confidence
         """The chance that a part's tool needs."""
         self._task = decision.query
+        self._leaves_all = not request.conversation and not speaks_of_taking_away(decision.query)
 
     def best(self, text: str) -> tuple[Match, str] | None:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
@@ -86,7 +88,11 @@ class Binder:
         return any(self._is_unasked(text, match) and told.covers(match.tool) for match in self._matches)
 
     def _is_unasked(self, text: str, match: Match) -> bool:
-        return is_unasked(text, match.tool, self._before(text))
+        return self.leaves(match.tool) or is_unasked(text, match.tool, self._before(text))
+
+    def leaves(self, tool: Tool) -> bool:
+        """Whether the tool takes something away, and nothing in the task speaks of that."""
+        return self._leaves_all and takes_away(tool)
 
     def _before(self, text: str) -> str:
         """What of the task stands before a part."""
