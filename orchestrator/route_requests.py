@@ -70,8 +70,7 @@ class RouteRequest:
 
     def validate(self) -> None:
         """Raises InvalidInput or UnknownTenant for what cannot be routed."""
-        check_forms(self, _FORMS)
-        _check_records(self)
+        self.check_settings()
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
@@ -80,6 +79,11 @@ class RouteRequest:
         if said > MAX_CONVERSATION_CHARS:
             most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
             raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
+
+    def check_settings(self) -> None:
+        """The same for all but what the texts say and how long they are."""
+        check_forms(self, _FORMS)
+        _check_records(self)
         if not 1 <= self.limit <= MAX_LIMIT:
             raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
         if self.token_cap is not None and self.token_cap < 1:

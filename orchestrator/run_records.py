@@ -94,11 +94,12 @@ class RunRequest:
     coverage: float | None = None
 
     def validate(self) -> None:
-        """Raises InvalidInput or UnknownTenant for what no run can be made of."""
+        """Raises InvalidInput or UnknownTenant for what no run can be made of; how long its texts may be is checked
+        where they enter a history."""
         check_forms(self, _FORMS)
         if not self.task.strip():
             raise InvalidInput("task is empty: say in words what is to be done")
-        self.as_routed(self.task, self.tenant or "local").validate()  # A ToolRouter has a tenant of its own.
+        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
         self.limits.validate()
         check_confidence(self)
         if self.parallel_steps < 1:
