@@ -6,6 +6,7 @@ what it names.
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from orchestrator.language.clauses import MAX_CUT, first_word
 from orchestrator.language.everyday import may_act
@@ -17,13 +18,10 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = "alert ask dm email inform mail message notify ping slack tell text update warn".split()
-_SAYS = "answer comment post reply respond say write".split()
-_CAUSES = "beg expect get need want".split()
-_OTHER_CUES = "asking bug card epic issue story task ticket todo to-do have let send note remind reminder"
-_CUES = frozenset((*_CALLS, *_SAYS, *_CAUSES, *_OTHER_CUES.split()))
-"""No task without one of these words has anybody told or asked."""
-_CALLED, _SAID = (f"(?:{'|'.join(verbs)})" for verbs in (_CALLS, _SAYS))
+_CALLS = "alert ask dm email inform mail message notify ping slack tell text update warn"
+_SAYS = "answer comment post reply respond say write"
+_CAUSES = "beg expect get need want"
+_CALLED, _SAID, _CAUSED = (f"(?:{verbs.replace(' ', '|')})" for verbs in (_CALLS, _SAYS, _CAUSES))
 _SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
 _HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|you|just|so|or|should))\s*\Z")
 """Before what is a verb: "the text that I sent" tells nobody anything."""
@@ -53,49 +51,80 @@ _THING = rf"(?:the|my|our|his|her|their)\s(?:(?!that\b|which\b|who\b)[\w#-]+\s){
 _WHAT = rf"(?:{_THEY}|{_THING}){SIGN}*"
 _KNOW = rf"let\s(?!me\b|us\b){SIGN}{{1,40}}?\sknow"
 _WITH_NOTE = r"(?:add|leave|make|put|send|with|write)\s(?:\w+\s){0,3}?an?\s(?:e?mail|message|note|text)"
-_REPORTS = tuple(
-    re.compile(rf"(?i)\b{pattern}")
-    for pattern in (
+
+
+class _Form(NamedTuple):
+    """One way to say it, and words of which a text has one of each, where it says it so."""
+
+    pattern: re.Pattern[str]
+    needed: tuple[frozenset[str], ...]
+
+
+def _form(pattern: str, *needed: str) -> _Form:
+    return _Form(re.compile(rf"(?i)\b{pattern}"), tuple(frozenset(words.split()) for words in needed))
+
+
+_REPORTS = (
+    _form(
         rf"{_SENT}\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\sthat\s(?P<said>{SIGN}{{1,80}}?\s{STATE}\s{SIGN}*)",
-        (
-            rf"(?:(?P<here>{_CALLED}(?:\s(?:{_PEOPLE}|{_NAME}))?|note|{_SAID}(?:\s(?:back|down))?)|{_WITH_NOTE})"
-            rf"(?:\s(?:about|at|below|beneath|in|on|there|to|under)\s{SIGN}{{1,50}}?)?\sthat\s(?P<said>{_WHAT})"
-        ),
+        "that",
+        f"{_CALLS} {_SAYS} let send",
+    ),
+    _form(
+        rf"(?:(?P<here>{_CALLED}(?:\s(?:{_PEOPLE}|{_NAME}))?|note|{_SAID}(?:\s(?:back|down))?)|{_WITH_NOTE})"
+        rf"(?:\s(?:about|at|below|beneath|in|on|there|to|under)\s{SIGN}{{1,50}}?)?\sthat\s(?P<said>{_WHAT})",
+        "that",
+        f"{_CALLS} {_SAYS} note",
+    ),
+    _form(
         rf"(?:(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THEY}{SIGN}*)",
+        "i we he she it they",
+        f"{_CALLS} know",
+    ),
+    _form(
         rf"(?:(?P<here>inform|notify|tell|warn)\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THING}{SIGN}*)",
-        (
-            rf"(?P<here>{_SENT})\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\s(?:saying|to say|stating|announcing)\s"
-            rf"(?P<said>\w+\s{SIGN}+)"
-        ),
-        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})\s(?:because|since)\s(?P<said>{SIGN}+)",
-        rf"(?P<here>ask)\s(?:{_SOMEBODY}\s(?:if|whether)|{_NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?(?P<said>{SIGN}+)",
-    )
+        "inform notify tell warn know",
+    ),
+    _form(
+        rf"(?P<here>{_SENT})\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\s(?:saying|to say|stating|announcing)\s"
+        rf"(?P<said>\w+\s{SIGN}+)",
+        "saying say stating announcing",
+        f"{_CALLS} {_SAYS} let send",
+    ),
+    _form(
+        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})\s(?:because|since)\s(?P<said>{SIGN}+)", "because since", _CALLS
+    ),
+    _form(
+        rf"(?P<here>ask)\s(?:{_SOMEBODY}\s(?:if|whether)|{_NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?"
+        rf"(?P<said>{SIGN}+)",
+        "ask",
+    ),
 )
 _RECORD = r"(?:bug|card|issue|ticket|to-?do|(?:asana|jira|linear|trello)\s(?:epic|story|task))"
+_RECORDS = "bug card issue ticket todo do epic story task"
 _MAKES_RECORD = rf"(?:add|create|file|log|make|open|raise)\s(?:an?|another)\s(?:[\w-]+\s){{0,3}}?{_RECORD}"
 _FOR_IT = rf"(?:\s(?:for|in|on)\s{SIGN}{{1,30}}?)?"
 _TO_ITS_PLACE = rf"(?P<said>(?P<deed>[a-z]+)\s{SIGN}*?)(?=\s(?:at|for|in|on)\s|(?!{SIGN}))"
-_LATER = tuple(
-    re.compile(rf"(?i)\b{pattern}")
-    for pattern in (
-        rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)",
-        rf"{_MAKES_RECORD}{_FOR_IT}\sto\s{_TO_ITS_PLACE}",
-        rf"{_RECORD}{_FOR_IT}:\s{_TO_ITS_PLACE}",
-        rf"{_MAKES_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)",
-    )
+_LATER = (
+    _form(
+        rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)", "remind reminder"
+    ),
+    _form(rf"{_MAKES_RECORD}{_FOR_IT}\sto\s{_TO_ITS_PLACE}", _RECORDS),
+    _form(rf"{_RECORD}{_FOR_IT}:\s{_TO_ITS_PLACE}", _RECORDS),
+    _form(rf"{_MAKES_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)", _RECORDS),
 )
 _NOT_TO = r"(?:\s(?:not|never))?\sto"
-_ERRANDS = tuple(
-    re.compile(rf"(?i)\b{head}\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)")
-    for head in (
-        rf"(?:(?P<here>{_CALLED})|asking)\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}",
-        rf"(?:{'|'.join(_CAUSES)})\s(?!someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}",
-        rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME}))",
-    )
+_DEED = rf"\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
+_ERRANDS = (
+    _form(
+        rf"(?:(?P<here>{_CALLED})|asking)\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}{_DEED}", "to", f"{_CALLS} asking"
+    ),
+    _form(rf"{_CAUSED}\s(?!someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}{_DEED}", "to", _CAUSES),
+    _form(rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_DEED}", "have"),
 )
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
-_WORD = re.compile(r"[a-z-]+")
+_WORD = re.compile(r"[a-z]+")
 _JOINT = re.compile(r"(?i)\s(?:and|then|but)\s(?:then\s|please\s|also\s)*")
 
 Span = tuple[int, int]
@@ -126,10 +155,14 @@ def reasons(text: str) -> list[Span]:
     return [(found.start("said"), _end_of_report(found)) for found in _REASON.finditer(text)] if said else []
 
 
-def _said(text: str, patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:
-    """Where the patterns fit, and what is written as a verb is one."""
-    read = _as_read(text)
-    return [found for pattern in patterns for found in pattern.finditer(read) if _has_verbs(found)] if read else []
+def _said(text: str, forms: Iterable[_Form]) -> list[re.Match[str]]:
+    """Where the forms fit, and what is written as a verb is one."""
+    words = _words(text)
+    may_fit = [form.pattern for form in forms if not any(map(words.isdisjoint, form.needed))]
+    if not may_fit or len(text) > MAX_CUT:
+        return []
+    read = masked(text)
+    return [found for pattern in may_fit for found in pattern.finditer(read) if _has_verbs(found)]
 
 
 def _end_of_report(found: re.Match[str]) -> int:
@@ -150,6 +183,5 @@ def _has_verbs(found: re.Match[str]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _as_read(text: str) -> str:
-    """The text without what it quotes; "" where nothing in it says that anybody is told or asked."""
-    return "" if len(text) > MAX_CUT or _CUES.isdisjoint(_WORD.findall(text.lower())) else masked(text)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
