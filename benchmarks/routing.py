@@ -111,7 +111,7 @@ def keyword_leg(index: Index) -> peers.Ranker:
 
     def rank(query: str) -> list[str]:
         if query not in known:
-            known[query] = understand(query, (), index.keyword.terms)
+            known[query] = understand(query, (), index.keyword.terms, index.keyword.terms_of_names)
         scores = index.keyword.score(known[query].terms, pairs=[known[query].pairs]).parts[0]
         best = best_positions(scores, (), peers.TOP)
         return [index.catalogue.tools[position].key for position in best[np.argsort(-scores[best])].tolist()]

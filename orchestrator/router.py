@@ -142,7 +142,7 @@ class Router:
         clock.book("load")
 
         said = meant(request.query, request.conversation, index.keyword.terms)
-        understood = understand(said.text, said.earlier, index.keyword.terms)
+        understood = understand(said.text, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
         warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         clock.book("understand")
         outcome = Outcome(index, request, understood, self.options, warnings=warnings, timings_ms=clock.timings_ms)

@@ -166,18 +166,24 @@ async def test_the_tool_that_would_do_what_is_told_does_not_match(task: str, tol
     assert [step.tool for step in made.steps] == [called]
 
 
-async def test_nothing_is_called_for_what_somebody_else_is_to_do() -> None:
+async def test_what_somebody_else_is_to_do_is_sent_to_them_and_not_done() -> None:
     async with Router(DESK) as router:
         asked, ordered = [await router.route(f"{task} pull request 88") for task in ("Ask Ana to merge", "Merge")]
-    assert asked.confidence < 0.5 < ordered.confidence
+    assert [step.tool for step in plan(PlanRequest(decision=asked)).steps] == ["chat:post_message"]
+    assert [step.tool for step in plan(PlanRequest(decision=ordered)).steps] == ["hub:merge_pull_request"]
+
+
+async def test_nothing_is_called_for_what_somebody_else_is_to_do_where_no_tool_tells_them() -> None:
+    async with Router(Catalogue([MERGE, RESTART])) as router:
+        asked = await router.route("Ask Ana to merge pull request 88")
+    assert asked.confidence < 0.5
     assert not plan(PlanRequest(decision=asked)).steps
-    assert plan(PlanRequest(decision=ordered)).steps
 
 
 @pytest.mark.parametrize(
     ("task", "called"),
     [
-        ("Tell the customer we are sorry and refund charge ch_3", ["pay:refund_charge"]),
+        ("Tell the customer we are sorry and refund charge ch_3", ["chat:post_message", "pay:refund_charge"]),
         ("Cancel order 1001 because it is late and refund charge ch_3", ["shop:cancel_order", "pay:refund_charge"]),
         ("Because the deploy failed, restart the deployment", ["ops:restart_deployment"]),
         ("send an email to HR, then ask Bo to merge 88 and restart the deployment", ["mail:send_email"]),

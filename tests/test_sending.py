@@ -4,6 +4,8 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.sending import in_full
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest
 from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.stages.understand import understand
 
@@ -46,6 +48,59 @@ async def test_a_call_is_made_by_the_tool_that_calls_and_not_by_the_one_that_sen
 )
 def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
     assert in_full(said) == full
+
+
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ("ask the team to restart it", "send message: ask the team to restart it"),
+        ("Refund ch_3 and tell her when", "Refund ch_3 and send message: tell her when"),
+        ("warn #ops that it is full", "send message: warn #ops that it is full"),
+        ("let everyone know", "send message: let everyone know"),
+        ("Please ask Maria to refund it", "Please send message: ask Maria to refund it"),
+        ("tell my wife I'll be late", "send message: tell my wife I'll be late"),
+        ("let Bob know that I'm late", "send message: let Bob know that I'm late"),
+    ],
+)
+def test_what_somebody_is_told_or_asked_is_a_message(said: str, full: str) -> None:
+    assert in_full(said, names={"stripe", "calendar"}) == full
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ask Stripe to refund ch_3",
+        "tell my calendar to move it",
+        "tell me the balance",
+        "let me know when it is done",
+        "ask AWS for the bill",
+        "ask the user which region",
+        "what did you tell Maria about it",
+        "Ask Questions",
+        "post 'tell Maria to refund it' on the board",
+    ],
+)
+def test_what_the_assistant_or_a_server_is_told_or_asked_is_none(said: str) -> None:
+    assert in_full(said, names={"stripe", "calendar"}) == said
+
+
+def test_without_a_catalogue_no_name_is_taken_for_a_person() -> None:
+    assert in_full("ask Maria to refund it") == "ask Maria to refund it"
+
+
+@pytest.mark.parametrize(
+    ("task", "tools"),
+    [
+        ("Ask Bob to restart the api deployment", {"gmail:send_email", "twilio:send_sms"}),
+        ("tell my wife I'll be late", {"gmail:send_email", "twilio:send_sms"}),
+        ("Refund charge ch_3 and let Maria know it is done", {"gmail:send_email", "twilio:send_sms"}),
+    ],
+)
+async def test_a_message_to_somebody_is_planned_and_not_what_they_are_asked_to_do(
+    router: Router, task: str, tools: set[str]
+) -> None:
+    made = plan(PlanRequest(decision=await router.route(task)))
+    assert made.steps[-1].tool in tools
 
 
 @pytest.mark.parametrize(

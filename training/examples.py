@@ -146,7 +146,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
     examples: list[Example] = []
     for record in records:
-        understood = understand(record["query"], known=index.keyword.terms)
+        understood = understand(record["query"], known=index.keyword.terms, names=index.keyword.terms_of_names)
         vectors = embedder.embed(understood.texts)
         right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
         others = np.ones(len(index.catalogue), np.bool_)

@@ -90,7 +90,8 @@ class Outcome:
         """Servers that the query names, the tools that it forbids, and which tools are left."""
         self.explicit = self.index.servers.find(self.understood.text)
         if self.explicit.unwanted and (asked := self.explicit.asked(self.understood.text)).strip(" .,;!?"):
-            self.understood = understand(asked, self.understood.earlier, self.index.keyword.terms)
+            words = self.index.keyword
+            self.understood = understand(asked, self.understood.earlier, words.terms, words.terms_of_names)
         keyword, understood = self.index.keyword, self.understood
         forbidden = forbidden_tools(understood.forbidden, understood.asked, keyword.tools, keyword.named)
         self.forbidden = {**forbidden, **self._undone()}

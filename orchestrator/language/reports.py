@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from orchestrator.language.clauses import MAX_CUT, first_word
 from orchestrator.language.everyday import may_act
+from orchestrator.language.people import NAME, PEOPLE, SOMEBODY
 from orchestrator.language.quoted import masked
+from orchestrator.language.sending import SENDS_MESSAGE
 
 SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
 """Of a part of a sentence; "notes.txt" and "9:30" are within one."""
@@ -23,29 +25,8 @@ _SAYS = "answer comment post reply respond say write"
 _CAUSES = "beg expect get need want"
 _CALLED, _SAID, _CAUSED = (f"(?:{verbs.replace(' ', '|')})" for verbs in (_CALLS, _SAYS, _CAUSES))
 _SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
-_HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|you|just|so|or|should))\s*\Z")
+_HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|you|just|so|or|send|should))\s*\Z")
 """Before what is a verb: "the text that I sent" tells nobody anything."""
-_LITTLE = (
-    r"about|and|as|at|because|by|for|from|how|if|in|now|of|on|or|since|so|that|then|there|to|today|what|when|whether|which"
-    r"|who|why|with"
-)
-_DEVICE = (
-    r"(?:agent|api|app|assistant|bot|browser|build|chatbot|cluster|engine|file|job|lamp|light|machine|model|phone|printer"
-    r"|robot|script|server|service|system|tool|tv|workflow)s?"
-)
-_NOUN = rf"(?!(?:{_LITTLE}|{_DEVICE})\b)[a-z]+"
-_GROUP = r"(?:accounting|engineering|finance|hr|legal|marketing|ops|payroll|procurement|sales|security|support)"
-_ROLE = (
-    r"(?:admin|boss|client|colleague|customer|department|designer|developer|engineer|guy|intern|lawyer|manager|on-?call"
-    r"|supplier|team|vendor)s?"
-)
-_SOMEBODY = (
-    rf"(?:him|her|them|everybody|everyone|somebody|someone|[#@][\w.-]*\w|[\w.+-]+@[\w.-]*\w|{_GROUP}"
-    rf"|(?:the|my|our)\s(?:[a-z]+\s)?{_ROLE})"
-)
-_PEOPLE = rf"(?:{_SOMEBODY}|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
-"""Who is told; "me" and "us" ask for it themselves."""
-_NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?(?<!['’]s))"
 _THEY = r"(?:i|we|he|she|it|they)(?:['’](?:m|s|re|ve|ll|d))?\s\w"
 _THING = rf"(?:the|my|our|his|her|their)\s(?:(?!that\b|which\b|who\b)[\w#-]+\s){{1,4}}?(?:{STATE}|[a-z]{{3,}}ed)\b"
 _WHAT = rf"(?:{_THEY}|{_THING}){SIGN}*"
@@ -71,18 +52,18 @@ _REPORTS = (
         f"{_CALLS} {_SAYS} let send",
     ),
     _form(
-        rf"(?:(?P<here>{_CALLED}(?:\s(?:{_PEOPLE}|{_NAME}))?|note|{_SAID}(?:\s(?:back|down))?)|{_WITH_NOTE})"
+        rf"(?:(?P<here>{_CALLED}(?:\s(?:{PEOPLE}|{NAME}))?|note|{_SAID}(?:\s(?:back|down))?)|{_WITH_NOTE})"
         rf"(?:\s(?:about|at|below|beneath|in|on|there|to|under)\s{SIGN}{{1,50}}?)?\sthat\s(?P<said>{_WHAT})",
         "that",
         f"{_CALLS} {_SAYS} note",
     ),
     _form(
-        rf"(?:(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THEY}{SIGN}*)",
+        rf"(?:(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})|{_KNOW})\s(?P<said>{_THEY}{SIGN}*)",
         "i we he she it they",
         f"{_CALLS} know",
     ),
     _form(
-        rf"(?:(?P<here>inform|notify|tell|warn)\s(?:{_PEOPLE}|{_NAME})|{_KNOW})\s(?P<said>{_THING}{SIGN}*)",
+        rf"(?:(?P<here>inform|notify|tell|warn)\s(?:{PEOPLE}|{NAME})|{_KNOW})\s(?P<said>{_THING}{SIGN}*)",
         "inform notify tell warn know",
     ),
     _form(
@@ -91,11 +72,9 @@ _REPORTS = (
         "saying say stating announcing",
         f"{_CALLS} {_SAYS} let send",
     ),
+    _form(rf"(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})\s(?:because|since)\s(?P<said>{SIGN}+)", "because since", _CALLS),
     _form(
-        rf"(?P<here>{_CALLED})\s(?:{_PEOPLE}|{_NAME})\s(?:because|since)\s(?P<said>{SIGN}+)", "because since", _CALLS
-    ),
-    _form(
-        rf"(?P<here>ask)\s(?:{_SOMEBODY}\s(?:if|whether)|{_NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?"
+        rf"(?P<here>ask)\s(?:{SOMEBODY}\s(?:if|whether)|{NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?"
         rf"(?P<said>{SIGN}+)",
         "ask",
     ),
@@ -116,11 +95,9 @@ _LATER = (
 _NOT_TO = r"(?:\s(?:not|never))?\sto"
 _DEED = rf"\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
 _ERRANDS = (
-    _form(
-        rf"(?:(?P<here>{_CALLED})|asking)\s(?:{_PEOPLE}|(?P<name>{_NAME})){_NOT_TO}{_DEED}", "to", f"{_CALLS} asking"
-    ),
-    _form(rf"{_CAUSED}\s(?!someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_NOT_TO}{_DEED}", "to", _CAUSES),
-    _form(rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{_SOMEBODY}|(?P<name>{_NAME})){_DEED}", "have"),
+    _form(rf"(?:(?P<here>{_CALLED})|asking)\s(?:{PEOPLE}|(?P<name>{NAME})){_NOT_TO}{_DEED}", "to", f"{_CALLS} asking"),
+    _form(rf"{_CAUSED}\s(?!someb|someo)(?:{SOMEBODY}|(?P<name>{NAME})){_NOT_TO}{_DEED}", "to", _CAUSES),
+    _form(rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{SOMEBODY}|(?P<name>{NAME})){_DEED}", "have"),
 )
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
@@ -139,7 +116,7 @@ def reports(text: str) -> tuple[Span, ...]:
 @lru_cache(maxsize=8)
 def errands(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is reminded of or asked to do, in no order."""
-    others = [found for found in _said(text, _ERRANDS) if not found["name"]]
+    others = [found for found in _said(text, _ERRANDS) if not found["name"] or _is_sent(found)]
     return tuple(found.span("said") for found in (*_said(text, _LATER), *others))
 
 
@@ -163,6 +140,11 @@ def _said(text: str, forms: Iterable[_Form]) -> list[re.Match[str]]:
         return []
     read = masked(text)
     return [found for pattern in may_fit for found in pattern.finditer(read) if _has_verbs(found)]
+
+
+def _is_sent(found: re.Match[str]) -> bool:
+    """Whether it is known that somebody is asked, and no server."""
+    return found.string.endswith(SENDS_MESSAGE, 0, found.start())
 
 
 def _end_of_report(found: re.Match[str]) -> int:

@@ -1,9 +1,13 @@
-"""Verbs that name what they send: "text him" sends a text, "phone her" makes a call. Tools say it in full."""
+"""Verbs that send without saying so: "text him" sends a text, "phone her" makes a call, and what is to be told or asked
+of somebody is a message. Tools say it in full."""
 
 import re
+from collections.abc import Callable, Container
 
 from orchestrator.language.clauses import MAX_CUT
+from orchestrator.language.people import NAME, SOMEBODY
 from orchestrator.language.quoted import masked
+from orchestrator.text import terms
 
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"
 _NUMBER = r"\+?\(?\d[\d ()-]{6,}"
@@ -11,6 +15,16 @@ _VERB = re.compile(
     rf"(?i)\b(?:(?:e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w"
     rf"|(?P<name>(?-i:[A-Z][a-z])))|(?:phone|ring) (?={_PERSON})|(?:text|dial) (?={_NUMBER}))"
 )
+_SAID = (
+    r"\s(?:[\"'“‘\d]|(?:a|about|an|for|he|how|i|if|it|my|our|saying|she|that|the|they|to|we|what|when|whether|which|why|you)"
+    r"\b)"
+)
+_TELLS = re.compile(
+    r"(?i)\b(?:(?P<let>let)|alert|ask|inform|message|notify|ping|tell|warn)\s"
+    rf"(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))(?(let)\sknow\b|(?={_SAID}))"
+)
+SENDS_MESSAGE = "send message: "
+"""Behind it stands who is told or asked: somebody, and no server."""
 _CALLS = frozenset({"phone", "ring", "dial"})
 _BEGINS = re.compile(
     r"(?i)(?:\A|[.;!?:,](?=\s)|[\n()→•*]|(?<!\w)[-–]|[-=]>|&|\b(?:and|then|(?:can|could|would|will) you"
@@ -23,22 +37,42 @@ _TO_SOMEBODY = re.compile(r"[\w'’-]+ (?:[\"'“‘\d]|(?:that|about|the|an?|my
 """A name and what is sent: "Email Bo the invoice" is no title, "Email Marketing" may be one."""
 
 
-def in_full(text: str) -> str:
-    """The text with what is done before each such verb: "send text him". Quotes and pasted documents stay."""
-    if len(text) > MAX_CUT or not _VERB.search(text):
+def in_full(text: str, names: Container[str] | None = None) -> str:
+    """The text with what is done before each such verb: "send text him". Quotes and pasted documents stay.
+
+    names: the stemmed terms of a catalogue's names, which are nobody's; without them none is told from a thing's.
+    """
+    if len(text) > MAX_CUT:
+        return text
+    full = _put_before(_VERB, text, lambda found: "" if _may_be_title(found) else _sent_by(found))
+    return _put_before(_TELLS, full, lambda found: SENDS_MESSAGE if _is_person(found["named"], names) else "")
+
+
+def _put_before(verb: re.Pattern[str], text: str, done: Callable[[re.Match[str]], str]) -> str:
+    """The text with this before each of the verbs that begins an action outside quotes."""
+    if not verb.search(text):
         return text
     said = masked(text)
-    return _VERB.sub(lambda found: found.group() if _is_other(found, said) else _in_full(found), text)
+    return verb.sub(lambda found: f"{done(found) if _acts(found, said) else ''}{found.group()}", text)
 
 
-def _in_full(found: re.Match[str]) -> str:
-    return f"{'make phone call' if found.group().strip().lower() in _CALLS else 'send'} {found.group()}"
-
-
-def _is_other(found: re.Match[str], said: str) -> bool:
-    """Whether it stands where no action begins, in a quote, or may be a title."""
+def _acts(found: re.Match[str], said: str) -> bool:
+    """Whether an action begins with it, and no quote has it."""
     before = said[max(0, found.start() - _LONGEST_BEFORE) : found.start()]
-    if not said.startswith(found.group(), found.start()) or not _BEGINS.search(before):
-        return True
+    return said.startswith(found.group(), found.start()) and bool(_BEGINS.search(before))
+
+
+def _sent_by(found: re.Match[str]) -> str:
+    return "make phone call " if found.group().strip().lower() in _CALLS else "send "
+
+
+def _may_be_title(found: re.Match[str]) -> bool:
     capitals = found["name"] is not None and found.group()[0].isupper()
     return capitals and not _TO_SOMEBODY.match(found.string, found.end())
+
+
+def _is_person(named: str | None, names: Container[str] | None) -> bool:
+    """Whether who is told has a name that is no acronym and that no tool or server has, or none."""
+    if named is None:
+        return True
+    return names is not None and not named.isupper() and all(term not in names for term in terms(named))

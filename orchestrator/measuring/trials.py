@@ -67,7 +67,7 @@ def tried(
 
     `deep`: the orders are those of a coverage set, which looks at more candidates.
     """
-    understood = understand(query, known=index.keyword.terms)
+    understood = understand(query, known=index.keyword.terms, names=index.keyword.terms_of_names)
     vectors = embedder.embed(understood.texts)
     others = np.ones(len(index.catalogue), np.bool_)
     others[list(right)] = False

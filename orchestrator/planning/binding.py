@@ -112,7 +112,7 @@ class Binder:
 
 def asked_in(text: str) -> list[str]:
     """The terms of what a part asks for, each once; of what it quotes or waits for only where it says nothing else."""
-    wanted = without_asides(split_negated(text)[0])
+    wanted = without_asides(in_full(split_negated(text)[0], names=()))
     return list(dict.fromkeys(terms(masked(wanted)) or terms(wanted)))
 
 

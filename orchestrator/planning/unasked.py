@@ -10,6 +10,7 @@ from orchestrator.language.asides import without, without_asides
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
 from orchestrator.language.reports import handed_on
+from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
 from orchestrator.language.wanted import wanted
@@ -66,7 +67,9 @@ def is_anothers(text: str, tool: Tool) -> bool:
     spans = [span for whom, span in given if (server | name).isdisjoint(terms(whom))]
     if not spans or not server.isdisjoint(terms(text)):
         return False
-    return (server | name | {*terms(tool.description)}).isdisjoint(terms(without(text, spans)))
+    asked = without(text, spans)
+    own = server | name
+    return own.isdisjoint(terms(in_full(asked, names=()))) and {*terms(tool.description)}.isdisjoint(terms(asked))
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.

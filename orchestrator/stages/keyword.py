@@ -98,6 +98,11 @@ class KeywordIndex:
         """All terms of the catalogue, stemmed."""
         return self.postings.counts.ids
 
+    @property
+    def terms_of_names(self) -> Container[str]:
+        """Those of them that the name of a tool or a server holds."""
+        return _TermsOfNames(self)
+
     def named(self, term: str) -> list[int]:
         """The tools whose name or server holds the term."""
         columns = self.postings.columns([term])
@@ -222,3 +227,13 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         fields=np.ones(len(first), np.uint8),
         size=servers,
     )
+
+
+class _TermsOfNames(Container[str]):
+    """Looked up one by one: few tasks ask."""
+
+    def __init__(self, index: KeywordIndex) -> None:
+        self._index = index
+
+    def __contains__(self, term: object) -> bool:
+        return bool(self._index.named(str(term)))

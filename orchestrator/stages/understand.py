@@ -44,8 +44,9 @@ class Understood:
     long to be a task; all but `text` is read from that. `terms` maps each stemmed term to its weight, `words` maps it
     to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
     texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
-    in place of theirs. `tells_of`: what all of it only tells of; nothing where it is too long to be a
-    task. `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it.
+    in place of theirs. `tells_of`: what all of it only tells of; nothing where it is too long to be a task.
+    `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it. `names`:
+    the terms of the catalogue's names, where they are known.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Understood:
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
     tells_of: Told = NOTHING_TOLD
+    names: Container[str] | None = field(default=None, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple["Clause", ...]:
@@ -78,15 +80,18 @@ class Understood:
         """The sentences beside the parts, which ask for nothing and tell what the task is about; of a task without
         parts all sentences, if there are several."""
         said = told_beside(self.asked, [part.text for part in self.parts])
-        return tuple(_clause(text, self.slips, self.asked) for text in said)
+        return tuple(_clause(text, self.slips, self.asked, self.names) for text in said)
 
     @property
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
         meant, and without quoted messages and asides; acronyms and shapes with their words."""
-        parts = [_asked_itself(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
-        read = (_asked_itself(self.asked), *parts, *(_asked_itself(text) for text, _ in self.earlier))
-        return [spelt_out(with_shapes(in_full(respelt(text, self.slips)))) for text in read]
+        parts = [self._embedded(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
+        return [self._embedded(self.asked), *parts, *(self._embedded(text) for text, _ in self.earlier)]
+
+    def _embedded(self, text: str, least: int = LEAST_SAID) -> str:
+        meant = in_full(respelt(text, self.slips), self.names)
+        return spelt_out(with_shapes(_asked_itself(meant, least)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +108,16 @@ class Clause:
 
 
 def understand(
-    query: str, earlier: Sequence[tuple[str, float]] = (), known: Container[str] | None = None
+    query: str,
+    earlier: Sequence[tuple[str, float]] = (),
+    known: Container[str] | None = None,
+    names: Container[str] | None = None,
 ) -> Understood:
     """The query cleaned and cut; one clause, the whole, where there is no seam worth cutting at.
 
     Terms and pairs of `earlier` texts count with those texts' weights, where the query does not have them itself.
-    `known`: the catalogue's stemmed terms, by which misspelt words are read.
+    `known`: the catalogue's stemmed terms, by which misspelt words are read; `names`: those in names of its tools and
+    servers, which are nobody's.
     """
     text = clean(query)
     is_task = len(text) <= MAX_CUT
@@ -117,21 +126,21 @@ def understand(
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
-    meant = with_shapes(in_full(respelt(asked, wrong)))
+    meant = with_shapes(in_full(respelt(asked, wrong), names))
     if meant != asked:
         words = _words(meant)
     weighted = _weights(meant, words)
     pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
-        meant_before = with_shapes(in_full(said))
+        meant_before = with_shapes(in_full(said, names))
         before = _words(meant_before)
         own = {term: weight * count for term, count in _weights(meant_before, before).items()}
         words = [*words, *before]
         weighted = {**own, **weighted}
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
-    cut = tuple(_clause(part, wrong, asked) for part in parts) if len(parts) > 1 else ()
+    cut = tuple(_clause(part, wrong, asked, names) for part in parts) if len(parts) > 1 else ()
     mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
     tells_of = told_in(asked) if is_task else NOTHING_TOLD
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of),)
@@ -144,6 +153,7 @@ def understand(
         pairs=pairs,
         clauses=clauses,
         tells_of=tells_of,
+        names=names,
         earlier=earlier,
         slips=wrong,
         forbidden=forbidden,
@@ -160,9 +170,9 @@ def clean(query: str) -> str:
     return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
-def _clause(text: str, wrong: Mapping[str, str], asked: str) -> Clause:
+def _clause(text: str, wrong: Mapping[str, str], asked: str, names: Container[str] | None) -> Clause:
     """One part of all that is asked."""
-    meant = with_shapes(in_full(respelt(text, wrong)))
+    meant = with_shapes(in_full(respelt(text, wrong), names))
     words = _words(meant)
     weighted = _weights(meant, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
