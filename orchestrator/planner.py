@@ -14,6 +14,7 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
+from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.quoted import unquoted
 from orchestrator.language.statements import only_states
@@ -46,7 +47,8 @@ def plan(request: PlanRequest) -> Plan:
     if request.first is not None:
         return _plan_again(request, request.first)
     decision = request.decision
-    parts = cut_task(decision.query)
+    task = corrected(decision.query)
+    parts = cut_task(task)
     if not parts:
         return finish(request, (), ("the task says only what is not to be done; nothing is called",))
     if decision.stage is Stage.NONE or not decision.matches:
@@ -68,7 +70,7 @@ def plan(request: PlanRequest) -> Plan:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
         bound = bound[:MAX_STEPS]
     made = finish(request, _steps(bound, request.arguments), tuple(reasons))
-    left = (*reasons[1:], *_unchecked(decision.query))  # What is left out is no mere reason.
+    left = (*reasons[1:], *_unchecked(task))  # What is left out is no mere reason.
     return replace(made, warnings=(*left, *made.warnings))
 
 
@@ -121,7 +123,7 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     if told or len(bound) < len(apart):
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
-        whole = _whole(binder, decision, Part(unquoted(decision.query)), given)
+        whole = _whole(binder, decision, Part(unquoted(corrected(decision.query))), given)
         return whole if all(item.match is None or _is_ordered(item.match, parts) for item in whole) else []
     return bound
 

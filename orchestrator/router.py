@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ from orchestrator.embed import (
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.features import Positions
 from orchestrator.fit import Fit
+from orchestrator.language.corrections import corrected
 from orchestrator.options import Options
 from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.index import Index
@@ -46,6 +48,8 @@ KEYWORD_ALONE = "keyword leg alone: "
 """How a warning begins that says why the semantic leg did not run; the reason follows."""
 NO_KNOWN_WORD = "the embedder knows no word of the query"
 """The one reason that is no failure."""
+MOST_SHOWN = 120
+"""Characters that a warning shows of a task that corrects itself."""
 _EMBEDDING_AT_A_TIME = 32
 
 
@@ -142,7 +146,10 @@ class Router:
         clock.book("load")
 
         said = meant(request.query, request.conversation, index.keyword.terms)
-        understood = understand(said.text, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
+        task = corrected(said.text)
+        if task != said.text:
+            warnings.append(f'it corrects itself: read as "{shorten(task, MOST_SHOWN)}"')
+        understood = understand(task, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
         warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         clock.book("understand")
         outcome = Outcome(index, request, understood, self.options, warnings=warnings, timings_ms=clock.timings_ms)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from orchestrator.coverage import Coverage, CoverageSet
 from orchestrator.coverage import shipped as shipped_coverage
 from orchestrator.features import Positions
+from orchestrator.language.corrections import corrected
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.route_requests import MAX_LIMIT, RouteRequest
@@ -54,7 +55,7 @@ class Outcome:
     """Whether earlier turns tell what the query means."""
 
     def __post_init__(self) -> None:
-        self.leans = bool(self.understood.earlier) or self.understood.text != clean(self.request.query)
+        self.leans = bool(self.understood.earlier) or self.understood.text != clean(corrected(self.request.query))
 
     @property
     def asks_nothing(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrator.language.asides import without_asides
 from orchestrator.language.clauses import first_word
+from orchestrator.language.corrections import corrected
 from orchestrator.language.everyday import may_act
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
@@ -43,8 +44,8 @@ class Binder:
         self._given = request.arguments
         self.needed = _LIKELY * request.min_confidence
         """The chance that a part's tool needs."""
-        self._task = decision.query
-        self._leaves_all = not request.conversation and not speaks_of_taking_away(decision.query)
+        self._task = corrected(decision.query)
+        self._leaves_all = not request.conversation and not speaks_of_taking_away(self._task)
 
     def best(self, text: str) -> tuple[Match, str] | None:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
