@@ -23,9 +23,10 @@ from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
+from orchestrator.planning.effects import flags, unread
 from orchestrator.planning.merging import Bound, merge_told, merge_weak
 from orchestrator.planning.seams import Part, cut_task
-from orchestrator.planning.unasked import asks_to_be_told, is_only_stated, is_unasked
+from orchestrator.planning.unasked import asks_to_be_told, is_only_stated
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -141,7 +142,7 @@ def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:
 def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]) -> list[Bound]:
     """The task as one step, or none where no match does what it asks for."""
     best = _best_of_all(decision, part, given)
-    if best.match is not None and (binder.leaves(best.match.tool) or is_unasked(part.text, best.match.tool)):
+    if best.match is not None and binder.refuses(part.text, best.match.tool):
         other = binder.best(part.text)
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
@@ -196,12 +197,16 @@ def _found(tool: Tool, task: str, given: dict[str, Any]) -> Extraction:
     """The values that a part has for a tool; of a condition only what is missing else, where the rest points at it."""
     rest, nouns = without_conditions(task), nouns_of(tool)
     found = extract(tool.input_schema, rest, given, nouns)
-    if rest == task or not found.missing or not _POINTS.search(rest):
-        return found
-    whole = extract(tool.input_schema, task, given, nouns)
-    more = {name: value for name, value in whole.values.items() if name in found.missing}
-    missing = tuple(name for name in found.missing if name not in more)
-    return replace(found, values={**found.values, **more}, missing=missing)
+    if rest != task and found.missing and _POINTS.search(rest):
+        whole = extract(tool.input_schema, task, given, nouns)
+        more = {name: value for name, value in whole.values.items() if name in found.missing}
+        missing = tuple(name for name in found.missing if name not in more)
+        found = replace(found, values={**found.values, **more}, missing=missing)
+    switched = {name: value for name, value in flags(tool, rest).items() if name not in found.values}
+    values = {**found.values, **switched}
+    missing = tuple(name for name in found.missing if name not in switched)
+    notes = (*found.notes, *(f"{name}: by the verb" for name in switched))
+    return Extraction(values=values, missing=(*missing, *unread(tool, rest, values)), notes=notes)
 
 
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:

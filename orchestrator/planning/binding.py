@@ -17,6 +17,7 @@ from orchestrator.language.told import told_in, verb_of
 from orchestrator.models import Match, Tool
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
+from orchestrator.planning.effects import undoes
 from orchestrator.planning.unasked import is_only_stated, is_unasked
 from orchestrator.plans import PlanRequest
 from orchestrator.text import field_terms, fields, terms
@@ -62,7 +63,7 @@ class Binder:
         best: tuple[float, Match, str] | None = None
         for match, table in zip(self._matches, self._tables, strict=True):
             says_it = not tells or verb_of(match.tool) in verbs or "explicit" in match.evidence
-            if self._is_unasked(text, match) or not says_it:
+            if self.refuses(text, match.tool) or not says_it:
                 continue
             shared = shared_terms(asked, table)
             why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
@@ -86,10 +87,11 @@ class Binder:
     def only_tells(self, text: str) -> bool:
         """Whether a part tells of what one of the matches does, as done."""
         told = told_in(text, self._before(text))
-        return any(self._is_unasked(text, match) and told.covers(match.tool) for match in self._matches)
+        return any(self.refuses(text, match.tool) and told.covers(match.tool) for match in self._matches)
 
-    def _is_unasked(self, text: str, match: Match) -> bool:
-        return self.leaves(match.tool) or is_unasked(text, match.tool, self._before(text))
+    def refuses(self, text: str, tool: Tool) -> bool:
+        """Whether a tool does what a part does not ask for."""
+        return self.leaves(tool) or undoes(tool, text) or is_unasked(text, tool, self._before(text))
 
     def leaves(self, tool: Tool) -> bool:
         """Whether the tool takes something away, and nothing in the task speaks of that."""

@@ -1,0 +1,91 @@
+"""What a call would do otherwise than the text says, where an optional argument is left out: "refund half of it" would
+refund it all, "resume the campaign" pause it again. Only of tools that change something.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.language.clauses import first_word
+from orchestrator.language.modes import CHANGES, STARTS, done_by
+from orchestrator.language.opposites import opposites
+from orchestrator.models import Tool
+from orchestrator.planning.choices import choice_values
+from orchestrator.planning.parameters import Parameter, parameters_of
+from orchestrator.schemas import usable
+from orchestrator.text import spaced, stem, terms
+
+_AMOUNTS = frozenset("amount percent percentage qty quantity sum".split())
+_SAYS_HOW_MUCH = re.compile(
+    r"(?i)[€$£¥]\s?\d|\d\s?(?:[€$£¥%]|(?:eur(?:os?)?|usd|gbp|dollars?|bucks|pounds?|francs?|cents?|percent)\b)"
+    r"|\b(?:half|partial(?:ly)?|partly|(?:a|one) (?:third|quarter|part)|(?:part|some) of)\b"
+    r"|\b[a-z]+ \d+(?:[.,]\d+)? (?:of|from|off)\b"
+)
+_UPDATES = frozenset("change edit modify patch update".split())
+_BY_VERB = {
+    **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
+    "rename": ("name", "title"),
+    **dict.fromkeys(("move", "postpone", "reschedule"), ("start", "date", "due", "time", "when")),
+    **dict.fromkeys(("assign", "reassign"), ("assignee", "owner")),
+}
+"""What a tool that updates a thing is to be given, by what is to be done with that."""
+
+
+def flags(tool: Tool, text: str) -> dict[str, bool]:
+    """The switches that the text sets by its verb: "resume it" sets `paused` to false, "unlock it" `unlock` to true."""
+    verb = first_word(text)
+    found: dict[str, bool] = {}
+    for own in parameters_of(usable(tool.input_schema or {})).values() if changes(tool) else ():
+        if own.schema.get("type") == "boolean" and len(own.stems) == 1 and verb:
+            if own.stems[0] == stem(verb):
+                found[own.name] = True
+            elif own.stems[0] in opposites(verb):
+                found[own.name] = False
+    return found
+
+
+def undoes(tool: Tool, text: str) -> bool:
+    """Whether a tool does the opposite of what a part of a task begins with, and has nothing to turn it round."""
+    verb = first_word(text)
+    names = spaced(tool.name).lower().split()
+    against = opposites(verb)
+    if not against or not changes(tool) or against.isdisjoint(map(stem, names)) or stem(verb) in terms(" ".join(names)):
+        return False
+    said = frozenset(terms(f"{tool.description} {_said_of(tool)}"))
+    return not flags(tool, text) and stem(verb) not in said
+
+
+def unread(tool: Tool, text: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The optional parameters that the text speaks of and that have no value: their values are to be asked for."""
+    if not changes(tool):
+        return ()
+    known = parameters_of(usable(tool.input_schema or {}))
+    left = [own for own in known.values() if not own.required and own.name not in values]
+    return tuple(
+        own.name for own in left if _is_spoken_of(own, tool, text, [known[name] for name in values if name in known])
+    )
+
+
+def changes(tool: Tool) -> bool:
+    return done_by(tool) in (CHANGES, STARTS)
+
+
+def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter]) -> bool:
+    if not _AMOUNTS.isdisjoint(own.words):
+        return bool(_SAYS_HOW_MUCH.search(text))
+    verb = spaced(tool.name).lower().partition(" ")[0]
+    if verb in _UPDATES and all(other.identifies for other in given):
+        return not set(_BY_VERB.get(first_word(text), ())).isdisjoint(own.words)
+    whom = (
+        len(verb) > 3 and own.words[0].startswith(verb) and own.words[0] != verb and own.schema.get("type") == "string"
+    )
+    return whom and "default" not in own.schema and first_word(text) == verb
+
+
+def _said_of(tool: Tool) -> str:
+    schemas = (tool.input_schema or {}).get("properties")
+    if not isinstance(schemas, dict):
+        return ""
+    return " ".join(
+        f"{spaced(name)} {' '.join(choice_values(own))}" for name, own in schemas.items() if isinstance(own, dict)
+    )

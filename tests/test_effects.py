@@ -1,0 +1,93 @@
+"""What a call would do otherwise than the task says is asked for, or the call is not planned."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator import Catalogue, Router
+from orchestrator.planner import plan
+from orchestrator.plans import PlanRequest, Step
+from tests.catalogues import tool
+
+
+def takes(required: str, **others: dict[str, Any]) -> dict[str, Any]:
+    own = {"type": "string", "description": "Its id"}
+    return {"type": "object", "properties": {required: own, **others}, "required": [required]}
+
+
+TEXT, NUMBER, SWITCH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+DESK = Catalogue(
+    [
+        tool("pay:refund_charge", "Refund a charge.", input_schema=takes("charge", amount=NUMBER)),
+        tool("ads:pause_campaign", "Pause a campaign.", input_schema=takes("campaign_id", paused=SWITCH)),
+        tool("desk:assign_issue", "Assign or unassign an issue.", input_schema=takes("issue_key", assignee=TEXT)),
+        tool("desk:update_issue", "Change an issue.", input_schema=takes("issue_id", state=TEXT, title=TEXT)),
+        tool("car:lock_doors", "Lock the doors.", input_schema=takes("door", unlock=SWITCH)),
+        tool("list:subscribe_contact", "Subscribe a contact to the newsletter.", input_schema=takes("contact_id")),
+        tool("pay:list_charges", "List the charges.", input_schema=takes("customer", amount=NUMBER)),
+    ]
+)
+
+
+async def step_for(task: str, **given: Any) -> Step | None:
+    async with Router(DESK) as router:
+        steps = plan(PlanRequest(decision=await router.route(task), arguments=given)).steps
+    return steps[0] if steps else None
+
+
+@pytest.mark.parametrize(
+    ("task", "called", "asked"),
+    [
+        ("refund 20 euros of charge ch_3", "pay:refund_charge", "amount"),
+        ("refund charge ch_3, but only half of it", "pay:refund_charge", "amount"),
+        ("refund 20 of charge ch_3", "pay:refund_charge", "amount"),
+        ("assign the issue OPS-88 to Sven", "desk:assign_issue", "assignee"),
+        ("close the issue with the issue id ENG-204", "desk:update_issue", "state"),
+        ("rename the issue with the issue id ENG-204", "desk:update_issue", "title"),
+    ],
+)
+async def test_what_would_be_done_otherwise_without_a_value_is_asked_for(task: str, called: str, asked: str) -> None:
+    step = await step_for(task)
+    assert step is not None
+    assert (step.tool, step.missing) == (called, (asked,))
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [
+        ("refund charge ch_3", {"charge": "ch_3"}),
+        ("unassign the issue OPS-88", {"issue_key": "OPS-88"}),
+        ("list the charges of customer cus_9 over 20 euros", {"customer": "cus_9"}),
+    ],
+)
+async def test_nothing_is_asked_for_that_the_task_does_not_speak_of(task: str, arguments: dict[str, Any]) -> None:
+    step = await step_for(task)
+    assert step is not None
+    assert (step.arguments, step.missing) == (arguments, ())
+
+
+async def test_a_value_that_is_given_is_not_asked_for() -> None:
+    step = await step_for("refund half of charge ch_3", amount=1000)
+    assert step is not None
+    assert (step.arguments, step.missing) == ({"charge": "ch_3", "amount": 1000}, ())
+
+
+@pytest.mark.parametrize(
+    ("task", "switches"),
+    [
+        ("pause campaign_id c118", {"paused": True}),
+        ("resume campaign_id c118", {"paused": False}),
+        ("unlock the door 'front'", {"unlock": True}),
+    ],
+)
+async def test_a_switch_is_set_as_the_verb_says(task: str, switches: dict[str, bool]) -> None:
+    step = await step_for(task)
+    assert step is not None
+    assert switches.items() <= step.arguments.items()
+
+
+async def test_no_step_does_the_opposite_of_what_is_asked_for() -> None:
+    assert await step_for("unsubscribe the contact with contact_id c-7 from the newsletter") is None
+    step = await step_for("subscribe the contact with contact_id c-7 to the newsletter")
+    assert step is not None
+    assert step.tool == "list:subscribe_contact"
