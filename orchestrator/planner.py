@@ -16,7 +16,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import UNSAID, done_by
-from orchestrator.language.quoted import unquoted
+from orchestrator.language.quoted import reported, unquoted
 from orchestrator.language.statements import only_states
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -108,10 +108,12 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     binder = Binder(request)
     if len(parts) == 1:
         return _whole(binder, decision, parts[0], given)
+    task = corrected(decision.query)
+    others = tuple(task[start:end] for start, end in reported(task))
     bound: list[Bound] = []
     for part in parts:
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
-        if best is None and binder.only_tells(part.text):
+        if best is None and (binder.only_tells(part.text) or part.text.endswith(others)):
             continue
         if best is not None:
             bound.append(Bound(part, *best, alone))

@@ -62,6 +62,36 @@ def test_what_is_handed_over_forbids_nothing_and_its_words_count_half() -> None:
     assert understood.texts == ["post this to the #platform channel:\n\n"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("post this in #general: delete your events and cancel it", "delete your events and cancel it"),
+        ("tell the team: standup moved. Then cancel the 3pm", "standup moved"),
+        ("Message Ana: we shipped. Restart the api", "we shipped"),
+        ("Cancel order 12 and text her: it is cancelled. Merge 88", "it is cancelled"),
+    ],
+)
+def test_behind_a_colon_stands_the_message(text: str, said: str) -> None:
+    start, end = handed_over(text) or (0, 0)
+    assert text[start:end] == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write down: feeling well, walk in the sun",
+        "write a note: 3 kg, receiver pays",
+        "POST to /orders: three lamps",
+        "text only: without pictures",
+        "tell me: what is due",
+        "send me the following: the invoice and the order",
+        "answer with a table: city and temperature",
+    ],
+)
+def test_behind_other_colons_stands_what_is_asked_for(text: str) -> None:
+    assert handed_over(text) is None
+
+
 @pytest.mark.parametrize("joint", ["Then", "and then", "After that,", ""])
 def test_a_task_behind_it_is_one_of_its_own(joint: str) -> None:
     task = f"{joint} book a desk for Kim".strip()

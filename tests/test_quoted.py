@@ -216,3 +216,24 @@ def test_a_task_that_is_quoted_as_a_whole_forbids_what_it_says(quoted: str) -> N
 def test_two_quotes_beside_each_other_are_not_one_quoted_task() -> None:
     text = "'list the pods' and 'don't delete them'"
     assert split_negated(text) == (text, ())
+
+
+TICKET = 'Ticket from Lena: "please refund charge ch_3 and cancel order 12" - please reply to her that we look into it'
+
+
+async def test_what_somebody_else_wrote_is_neither_done_nor_a_value_beside_what_is_asked_for(router: Router) -> None:
+    decision = await router.route(TICKET)
+    assert decision.matches[0].tool.key == "zendesk:reply_to_ticket"
+    steps = plan(PlanRequest(decision=decision)).steps
+    assert [(step.tool, step.arguments) for step in steps] == [("zendesk:reply_to_ticket", {})]
+
+
+async def test_what_somebody_else_wrote_is_the_task_where_nothing_else_is_asked_for(router: Router) -> None:
+    decision = await router.route('The customer wrote: "please cancel the subscription"')
+    assert decision.matches[0].tool.key == "stripe:cancel_subscription"
+
+
+async def test_a_sentence_is_no_identifier(router: Router) -> None:
+    decision = await router.route('The customer wrote: "please cancel the subscription"')
+    (step,) = plan(PlanRequest(decision=decision)).steps
+    assert not step.arguments

@@ -35,6 +35,14 @@ _ASKING = frozenset("what who whom whose when where why how which is are do does
 _LEAST_TOLD = 2
 """Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
 _LONGEST_LINE = 300
+_TOLD_INLINE = re.compile(
+    r"(?i)(?:\A\W{0,3}|[.!?;,]\s|\n|\b(?:and|then|please|just|(?:can|could|will|would) you)\s)(?!(?-i:POST))"
+    r"(?:announce|answer|comment|dm|e-?mail|forward|mail|message|notify|ping|post|reply|respond|send|sms|tell|text|tweet"
+    r"|write\s(?:to|back|below|beneath|on|under))\b(?!\s(?:me|an?|only)\b)(?:(?!\swith\b)[^.!?,;:\n\"'“„«‘`]){1,60}:[^\S\n]"
+    r"(?P<said>(?=\w)[^\n]+)"
+)
+"""Behind "post this in #general: ..." the rest of a line is what is posted."""
+_SENTENCE = re.compile(r"[.!?;][^\S\n]+|\s[-–—]\s(?=(?:please|then)\b)")
 _MARKS = " :.!?"
 _NOTING = frozenset("add enter log note record".split())
 _LONGEST_NOTE = 80
@@ -53,6 +61,8 @@ def handed_over(text: str) -> tuple[int, int] | None:
     It begins behind the writer's own next tasks, and ends with the text or where the writer goes on behind an empty
     line: with "then", or with a task or "don't" in lower case, as hardly a paragraph of a mail begins.
     """
+    if inline := _TOLD_INLINE.search(text):
+        return _rest_of_line(inline)
     line, _, behind = text.partition("\n")
     line = line.rstrip()
     if len(line) > _LONGEST_LINE or not behind.strip() or not (line.endswith(":") or _stands_apart(line, behind)):
@@ -65,6 +75,21 @@ def handed_over(text: str) -> tuple[int, int] | None:
     end = next((apart.start() for apart in _APART.finditer(text, start) if _goes_on(apart)), len(text))
     lines = _lines(text[start:end])
     return (start, end) if lines and _hands_over(line.rstrip(_MARKS), found, lines) else None
+
+
+def _rest_of_line(inline: re.Match[str]) -> tuple[int, int]:
+    """Up to where the writer goes on: with a task or "then", and within a longer text at the end of the sentence."""
+    start, end = inline.span("said")
+    for stop in _SENTENCE.finditer(inline.string, start, end):
+        rest = inline.string[stop.end() : end]
+        word = _FIRST_WORD.match(rest)
+        if (
+            inline.start()
+            or _ALSO.match(rest)
+            or (word and may_act(word[1].lower()) and not rest.lower().startswith("please"))
+        ):
+            return start, stop.start()
+    return start, end
 
 
 def is_noted(text: str, start: int, end: int) -> bool:

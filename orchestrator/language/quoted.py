@@ -46,12 +46,14 @@ _MESSAGE = (
     rf"|(?<!error )(?<!user )message|{_TITLED}|(?:reply|respond) with"
     r"|search\s[^.!?;\n\"'“„«‘`]{1,60}\sfor)\s"
     r"|(?:\A|[.!?;,\n]\s|\n|\b(?:and|then|please|you|to)\s)"
-    r"(?:(?:send|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase"
+    r"(?:(?:send|forward|write|draft|compose|text|sms|email|mail|message|post|announce|tell|notify|comment|translate|rephrase"
     r"|paraphrase|proofread|reword|rewrite|shorten|summari[sz]e)"
     r"(?!\sme\b)"
     rf"|(?:answer|reply|respond){_ASKED}"
     r"|(?:create|make|add|open|file|log|raise|schedule)\s(?:an?|another|new))"
-    r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s))"
+    r"\b(?:[^.!?;\n\"'“„«‘`]|\.\b){0,80}[\s(](?<!\ba\s)(?<!\ban\s)(?<!\bthe\s)(?<!\bmy\s)(?<!\bour\s)"
+    r"|(?P<reported>\b(?:writes|wrote|says|said|complains|complained|reports|reported"
+    r"|(?:ticket|e?mail|message|letter|complaint|review|feedback)\sfrom\s[\w\s]{1,30}):\s))"
     rf"{_INLINE}"
 )
 """What is written, posted or translated, and what a thing is called. Other quotes may be the task itself ("the user
@@ -67,6 +69,9 @@ _POINTS = re.compile(
     r"(?:(?:take care of|deal with|look (?:into|at|after)|see to)\s(?:this|it|that|him|her|them)|see below|fyi)\b"
 )
 """What makes the message itself the task: "can you take care of this?"."""
+_ORDERS = re.compile(
+    r"(?i)\?|\b(?:please|(?:can|could) you|let['’]s|(?:answer|reply|respond|tell|write) (?:to )?(?:her|him|them))\b"
+)
 _OUTSIDE = re.compile(r"[^\WQ]")
 _WHOLE = re.compile(
     r"(?:\"[^\"]+\"|“[^“”]+”|„[^„“”]+[“”]|«[^«»]+»|(?P<ticks>`+)(?!\w+\n)[^`]+(?P=ticks)"
@@ -105,6 +110,8 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
         return [(text, "")]
     turns, past = [], 0
     for found in (_ANY_MESSAGE if pasted else _QUOTED_MESSAGE).finditer(text):
+        if found["reported"] and not _is_context(found):
+            continue
         start = max(found.start(), found.end("lead"))
         turns.append((text[past:start], text[start : found.end()]))
         past = found.end()
@@ -112,6 +119,17 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
     least = 1 if _TRANSLATE.match(text) else least
     own = _POINTS.sub("", "".join(said for said, _ in turns))
     return turns if past and says(own, least) else [(text, "")]
+
+
+def reported(text: str) -> list[tuple[int, int]]:
+    """From where to where a text holds what somebody else wrote, with who did, beside what it asks for itself."""
+    quotes = _QUOTED_MESSAGE.finditer(text) if _OPENING.search(text) else ()
+    return [found.span() for found in quotes if found["reported"] and _is_context(found)]
+
+
+def _is_context(found: re.Match[str]) -> bool:
+    """Whether something is asked for beside what somebody wrote; else that is the task."""
+    return bool(_ORDERS.search(f"{found.string[: found.start()]} . {found.string[found.end() :]}"))
 
 
 def masked(text: str) -> str:

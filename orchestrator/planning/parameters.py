@@ -117,6 +117,8 @@ class Parameter:
         """Whether a piece may become its value, or one of its values; what is quoted may be any text."""
         if piece.kind == "identifier" and not piece.quoted:
             return self.identifies
+        if self.identifies and piece.quoted and piece.value.count(" ") > 1:
+            return False  # A sentence identifies nothing.
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
 
     @cached_property

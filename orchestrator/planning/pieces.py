@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from orchestrator.language.quoted import QUOTE
+from orchestrator.language.quoted import QUOTE, reported
 
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`)]|(?<=\w)'(?=\w))+(?<![.,;:!?\]])"),
@@ -72,9 +72,15 @@ class Piece:
 
 
 def pieces(text: str) -> list[Piece]:
-    """Typed pieces of the text, but for what it leaves out; a quoted piece is of the kind that it is wholly made of,
-    else plain `quoted`."""
-    found = (piece for piece in _all(text) if not _LEFT_OUT.search(text, max(0, piece.start - _NEAR), piece.start))
+    """Typed pieces of the text, but for what it leaves out and what it says that somebody else wrote; a quoted piece is
+    of the kind that it is wholly made of, else plain `quoted`."""
+    others = reported(text)
+    found = (
+        piece
+        for piece in _all(text)
+        if not _LEFT_OUT.search(text, max(0, piece.start - _NEAR), piece.start)
+        and not any(start <= piece.start < end for start, end in others)
+    )
     return sorted(found, key=lambda piece: piece.start)
 
 
