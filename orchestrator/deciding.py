@@ -47,9 +47,9 @@ async def choose(
     give_up: GiveUp = lambda _: True,
 ) -> Choice:
     """Answer directly, one tool, or a plan; without a model (or when it fails) what the deterministic plan would do."""
-    if models is None:
-        return _without_model(decision, arguments or {}, None)
     request = PlanRequest(decision=decision, arguments=dict(arguments or {}), conversation=tuple(conversation))
+    if models is None:
+        return _without_model(request, None)
     try:
         return await _chosen(models, request)
     except ModelRefused as error:
@@ -57,7 +57,7 @@ async def choose(
     except ToolrouteError as error:
         if not give_up(error):
             raise
-        return _without_model(decision, arguments or {}, error)
+        return _without_model(request, error)
 
 
 async def make_plan(
@@ -192,8 +192,8 @@ def _late(step: Step) -> Step:
     return replace(step, late=step.missing, missing=(), expected_tokens=step.expected_tokens + FILLING_TOKENS)
 
 
-def _without_model(decision: Decision, given: Mapping[str, Any], error: ToolrouteError | None) -> Choice:
-    made = plan(PlanRequest(decision=decision, arguments=dict(given)))
+def _without_model(request: PlanRequest, error: ToolrouteError | None) -> Choice:
+    made, decision = plan(request), request.decision
     actions = {0: Action.NONE, 1: Action.TOOL}
     only = made.steps[0] if len(made.steps) == 1 else None
     return Choice(

@@ -15,7 +15,7 @@ from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
 from orchestrator.language.corrections import corrected
-from orchestrator.language.modes import UNSAID, done_by
+from orchestrator.language.modes import TELLS, UNSAID, done_by
 from orchestrator.language.quoted import reported, unquoted
 from orchestrator.language.statements import only_states
 from orchestrator.models import Match, Stage, Tool
@@ -41,6 +41,8 @@ CLOSE = 0.4
 _DO_IT = re.compile(r"(?i)\W*(?:please )?(?:do|go ahead|handle|sort)(?: so| that| it| this| them)?(?: please)?\W*")
 """An order whose deed was told before: "they asked us to cancel it, so please do"."""
 _POINTS = re.compile(r"(?i)\b(?:it|its|they|them|that|this|these|those|him|his|her)\b")
+_THE = re.compile(r"(?i)\bthe\b")
+"""Behind what is told it points, too: "Order 12 is late. Cancel the order"."""
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -61,11 +63,7 @@ def plan(request: PlanRequest) -> Plan:
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     bound = _bind(request, parts)
     if not bound:
-        return finish(
-            request,
-            (),
-            ("the task tells of what was done, or asks about it, and asks for nothing else; nothing is called",),
-        )
+        return finish(request, (), (f"{_why_nothing(request, task)}; nothing is called",))
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -73,6 +71,16 @@ def plan(request: PlanRequest) -> Plan:
     made = finish(request, _steps(bound, request.arguments), tuple(reasons))
     left = (*reasons[1:], *_unchecked(task))  # What is left out is no mere reason.
     return replace(made, warnings=(*left, *made.warnings))
+
+
+def _why_nothing(request: PlanRequest, task: str) -> str:
+    """Why a task has no step though a tool was found for it."""
+    best, binder = request.decision.matches[0].tool, Binder(request)
+    if binder.leaves(best):
+        return f"{best.key} takes something away, and the task says nothing of the kind"
+    if binder.holds_back(task, best):
+        return f"{best.key} does the opposite of what the task begins with"
+    return "the task tells of what was done, or asks about it, and asks for nothing else"
 
 
 def _unchecked(task: str) -> tuple[str, ...]:
@@ -148,6 +156,8 @@ def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]
         other = binder.best(part.text)
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
+        if other and binder.holds_back(part.text, best.match.tool) and done_by(other[0].tool) != TELLS:
+            other = None
         return [Bound(part, *other)] if other else []
     return [] if best.match is not None and is_only_stated(part.text, best.match.tool) else [best]
 
@@ -176,13 +186,14 @@ def _steps(bound: Sequence[Bound], given: dict[str, Any]) -> tuple[Step, ...]:
         if item.part.sequential and beside:
             before, beside = tuple(beside), []
         blank = Step(id=f"s{number}", task=item.part.text, tool="", depends_on=before, why=item.why)
-        steps.append(_fill(blank, item.match, given) if item.match else blank)
+        steps.append(_fill(blank, item.match, given, item.order) if item.match else blank)
         beside.append(blank.id)
     return tuple(steps)
 
 
-def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
-    found = _found(match.tool, step.task, given_for(step.id, match.tool, given))
+def _fill(step: Step, match: Match, given: dict[str, Any], order: str = "") -> Step:
+    """order: the text in the step's task that orders; what is told beside it gives only what that points at."""
+    found = _found(match.tool, step.task, order, given_for(step.id, match.tool, given))
     tokens = count_tokens(compact(found.values))
     return replace(
         step,
@@ -195,11 +206,13 @@ def _fill(step: Step, match: Match, given: dict[str, Any]) -> Step:
     )
 
 
-def _found(tool: Tool, task: str, given: dict[str, Any]) -> Extraction:
-    """The values that a part has for a tool; of a condition only what is missing else, where the rest points at it."""
-    rest, nouns = without_conditions(task), nouns_of(tool)
+def _found(tool: Tool, task: str, order: str, given: dict[str, Any]) -> Extraction:
+    """The values that a part has for a tool; of a condition, and of what is told beside an order, only what is missing
+    else, where the rest points at it."""
+    rest, nouns = without_conditions(order or task), nouns_of(tool)
     found = extract(tool.input_schema, rest, given, nouns)
-    if rest != task and found.missing and _POINTS.search(rest):
+    points = _POINTS.search(rest) or (task.endswith(order) and _THE.search(order))
+    if rest != task and found.missing and points:
         whole = extract(tool.input_schema, task, given, nouns)
         more = {name: value for name, value in whole.values.items() if name in found.missing}
         missing = tuple(name for name in found.missing if name not in more)

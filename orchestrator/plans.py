@@ -40,7 +40,8 @@ class PlanRequest:
     """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
-    that plan's steps without a tool. A model reads the `conversation` before the task; `without_model` says why none
+    that plan's steps without a tool. A model reads the `conversation` before the task, and without one
+    nothing is taken away that the task does not speak of; `without_model` says why none
     is asked, where that is so. Under `min_confidence` nothing is planned, and under two thirds of it a part stays
     without a tool: calling asks for more than suggesting.
     """

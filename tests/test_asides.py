@@ -128,7 +128,14 @@ def test_a_document_tells_no_condition_and_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["if a " * 800, "if a is b " * 400, "once " + "x " * 1900 + ", cut it", "do x if " * 500]
+    "text",
+    [
+        "if a " * 800,
+        "if a is b " * 400,
+        "once " + "x " * 1900 + ", cut it",
+        "do x if " * 500,
+        "can once a is and ？not " * 200,
+    ],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     assert seconds(lambda: [list(conditions(text[:4000]))]) < 0.5

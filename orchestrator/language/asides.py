@@ -18,12 +18,12 @@ from orchestrator.language.wanted import wanted
 from orchestrator.text import says
 
 _DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
-_SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){SIGN}{{1,80}}?"
+_SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){SIGN}{{1,120}}?"
 _SURELY = r"(?:if|once|as soon as)"
 _WHEN = rf"(?:{_SURELY}|as long as|when|whenever|the moment|after|in case|provided(?:\sthat)?)"
 _CONDITION = (
-    rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:{_SUBJECT}\s)?(?:(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{STATE}))"
-    rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{SIGN}*?"
+    rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:(?:{_SUBJECT}\s)?(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{STATE}))"
+    rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{SIGN}{{0,160}}?"
 )
 _CUE = re.compile(rf"(?i)\b{_WHEN}\s")
 _BEGINS = (

@@ -61,14 +61,21 @@ def done_by(tool: Tool) -> int:
         return UNSAID
     said = _said_of(tool.name, tool.server, tool.description[:40])
     if said == UNSAID and tool.annotations.read_only is False:
-        return CHANGES if spaced(tool.name).lower().strip().partition(" ")[0] in CHANGING else UNSAID
+        return CHANGES if own_words(tool.name, tool.server)[0] in CHANGING else UNSAID
     return said
 
 
 @lru_cache(maxsize=100_000)
+def own_words(name: str, server: str) -> tuple[str, ...]:
+    """The words of a tool's name without those of its server, in lower case: "stripe_cancel_order" says cancel, order.
+    At least one, which may be empty."""
+    others = set(spaced(server).lower().split())
+    return tuple(word for word in spaced(name).lower().split() if word not in others) or ("",)
+
+
+@lru_cache(maxsize=100_000)
 def _said_of(name: str, server: str, description: str) -> int:
-    own = set(spaced(server).lower().split())
-    words = [word for word in spaced(name).lower().split() if word not in own] or [""]
+    words = own_words(name, server)
     if _joins_both(words):
         return UNSAID
     if words[0] in TELLING - _HARDLY:

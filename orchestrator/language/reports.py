@@ -102,6 +102,11 @@ _ERRANDS = (
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
 _WORD = re.compile(r"[a-z]+")
+_PLANNED = re.compile(
+    r"(?i)(?:\b(?:will|shall|can|could|should|would|must|may|might|to)|['’](?:ll|d))\s(?:not\s|also\s|have to\s)?"
+    r"(?P<deed>[a-z]+)"
+)
+"""What is told that somebody is to do: another verb behind "and" is theirs, too."""
 _JOINT = re.compile(r"(?i)\s(?:and|then|but)\s(?:then\s|please\s|also\s)*")
 
 Span = tuple[int, int]
@@ -120,9 +125,10 @@ def errands(text: str) -> tuple[Span, ...]:
     return tuple(found.span("said") for found in (*_said(text, _LATER), *others))
 
 
-def handed_on(text: str) -> list[tuple[str, Span]]:
+@lru_cache(maxsize=32)  # Asked of each match of a Decision.
+def handed_on(text: str) -> tuple[tuple[str, Span], ...]:
     """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
-    return [(found["name"], found.span("said")) for found in _said(text, _ERRANDS) if found["name"]]
+    return tuple((found["name"], found.span("said")) for found in _said(text, _ERRANDS) if found["name"])
 
 
 def reasons(text: str) -> list[Span]:
@@ -148,7 +154,11 @@ def _is_sent(found: re.Match[str]) -> bool:
 
 
 def _end_of_report(found: re.Match[str]) -> int:
-    """Where a report ends: before another order ("tell Ana I'm late and cancel the 3pm")."""
+    """Where a report ends: before another order ("tell Ana I'm late and cancel the 3pm"), which is none where what is
+    told goes on ("that we will cancel it and refund her")."""
+    planned = _PLANNED.search(found.string, found.start("said"), found.end("said"))
+    if planned and may_act(planned["deed"].lower()):
+        return found.end("said")
     for joint in _JOINT.finditer(found.string, found.start("said"), found.end("said")):
         behind = found.string[joint.end() : found.end("said")]
         if may_act(first_word(behind)) and len(behind.split()) > 1:

@@ -3,7 +3,7 @@
 import re
 
 from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
+from orchestrator.language.everyday import ACTIONS, may_act
 from orchestrator.language.wishes import SENTENCE_END, is_wished, wishes
 
 STATES = re.compile(
@@ -14,7 +14,7 @@ STATES = re.compile(
 )
 """Tells how things are: its subject is not the one who is asked."""
 _WORDS = re.compile(r"\w")
-_SEGMENT = re.compile(r"[,;:–—]\s+|\s(?:so|and|then|but)\s")
+_SEGMENT = re.compile(r"[,;:–—…]\s+|\s(?:so|and|then|but)\s|\s\(|\s(?:--?|/)\s")
 """Where a part of a sentence begins that may be an order."""
 _FINITE = (
     r"(?:is|are|was|were|am|has|have|had|does|did|do|will|would|(?-i:may)|might|cannot|can['’]t|[a-z]{2,}n['’]t|keeps?"
@@ -35,8 +35,8 @@ _NO_SUBJECT = re.compile(
     r"|will|you|all|see|go|and|then|so|but|not|say|mention|thank|any|anything|everything|every|each|once|after|before)\b"
 )
 """Begins an order, a question, or what belongs to one."""
-_NUMBERED = re.compile(r"(?i)\w+\s#?[\w-]*\d")
-"""What may be an action, and is a thing with a number: "order 12"."""
+_NUMBERED = re.compile(r"(?i)\w+\s(?:[a-z]+\s){0,2}?#?[\w-]*\d")
+"""What may be an action, and is a thing with a number: "order 12", "pull request 90"."""
 
 
 def only_states(text: str, before: str = "") -> bool:
@@ -65,4 +65,5 @@ def _has_subject(said: str) -> bool:
 
 
 def _begins_order(said: str) -> bool:
-    return may_act(first_word(said)) and len(said.split()) > 1
+    word = first_word(said.rstrip(" .!)"))
+    return word in ACTIONS or (may_act(word) and len(said.split()) > 1)

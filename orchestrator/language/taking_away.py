@@ -5,20 +5,21 @@ from difflib import get_close_matches
 
 from orchestrator.language.clauses import first_word
 from orchestrator.language.everyday import may_act
+from orchestrator.language.modes import TELLS, done_by, own_words
 from orchestrator.models import Tool
-from orchestrator.text import spaced
 
 _TAKES_AWAY = frozenset(
     """cancel close deactivate delete destroy disable drop erase purge remove revoke suspend terminate trash uninstall
     unsubscribe void wipe""".split()
 )
+_SURELY = frozenset("cancel deactivate delete destroy erase purge remove revoke terminate uninstall wipe".split())
 _SPEAKS_OF_IT = re.compile(
-    r"(?i)\b(?:abort|away|axe|ban|bin|block|burn|cancel|clean|clear|clos|cut|deactivat|decommission|delet|destroy"
-    r"|disabl|discard|discontinu|dismiss|dispos|ditch|done with|down|drop|dump|eliminat|empt|end|eras|evict|expel"
-    r"|expire|finish|fire|forget|free|gone|halt|kick|kill|leav|lift|lose|no longer|not need|nuke|off\b|opt|out\b"
-    r"|over\b|phase|prune|pull|purg|quit|reject|releas|remov|replac|reset|resolv|retir|retract|revers|revok|rid\b|rip"
-    r"|scrap|scratch|shut|stop|strike|strip|suspend|swap|tear|terminat|throw|toss|trash|turn|un[a-z]{4}|void|wind|wip|withdraw|wrong"
-    r"|zap)"
+    r"(?i)\b(?:abort|away|axe|ban|bin|block|burn|cancel|clean|clear|clos|complet|cut|deactivat|decommission|delet"
+    r"|destroy|disabl|discard|discontinu|dismiss|dispos|ditch|done\b|down|drop|dump|eliminat|empt|end|eras|evict|exclu"
+    r"|expel|expire|finish|fire|forget|free|gone|halt|kick|kill|leav|lift|lose|no longer|not need|nuke|off(?:line)?\b"
+    r"|opt|out\b|over\b|phase|prune|pull|purg|quit|reject|releas|remov|replac|rescind|reset|resolv|retir|retract"
+    r"|revers|revok|rid\b|rip|roll\w* back|scrap|scratch|shut|stop|strike|strip|suspend|swap|take\b.*\bfrom\b|tear"
+    r"|terminat|throw|toss|trash|turn|undo|un[a-z]{4}|void|wind|wip|withdraw|wrong|zap)"
 )
 """In English; a task in another language may well say it, too."""
 _LONG_WORD = re.compile(r"[a-z]{5,}")
@@ -26,13 +27,16 @@ _MOST = 60
 """Words that are compared."""
 _NEARLY = 0.8
 """How alike a slip and what is meant are: "cancle" and "cancel" are .83."""
-_ENGLISH = re.compile(r"(?i)\b(?:the|a|an|my|our|me|to|of|for|in|on|and|this|that|is|it)\b")
+_ENGLISH = re.compile(r"(?i)\b(?:the|my|our|your|to|of|for|and|this|that|it|with)\b")
+"""Words of no other language that is written alike."""
 
 
 def takes_away(tool: Tool) -> bool:
-    """Whether a tool's name begins or ends with an action that leaves less than there was."""
-    words = spaced(tool.name).lower().split() or [""]
-    return words[0] in _TAKES_AWAY or words[-1] in _TAKES_AWAY
+    """Whether a tool's name begins or ends with an action that leaves less than there was, or holds one that is no
+    thing ("bulk_delete_users")."""
+    words = own_words(tool.name, tool.server)
+    ends = words[0] in _TAKES_AWAY or words[-1] in _TAKES_AWAY
+    return done_by(tool) != TELLS and (ends or not _SURELY.isdisjoint(words))
 
 
 def speaks_of_taking_away(text: str) -> bool:

@@ -4,20 +4,21 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.mentioned import is_mentioned
-from orchestrator.language.modes import CHANGING, CHANGING_TERMS
+from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, reasons
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
 
 _WORD = re.compile(r"[A-Za-z]+")
-_MOST = 30
-"""Verbs of a text that are looked at; a text with more is taken to ask for each."""
+_MOST = 8
+"""Places of a verb that are looked at; a verb with more is taken to be asked for."""
 
 
 class Told:
@@ -32,7 +33,10 @@ class Told:
         deeds = [(verb, word) for verb, word in words if verb in CHANGING_TERMS]
         self._named: dict[str, list[int]] = {}
         """Where each verb stands that is more than mentioned."""
-        for verb, word in deeds if len(deeds) <= _MOST else ():
+        often = Counter(verb for verb, _ in deeds)
+        for verb, word in deeds:
+            if often[verb] > _MOST:
+                continue
             places = self._named.setdefault(verb, [])
             if not is_mentioned(text, word, before):
                 places.append(word.start())
@@ -71,7 +75,7 @@ class Told:
         return reasons(self._text)
 
     @cached_property
-    def _handed_on(self) -> list[tuple[str, Span]]:
+    def _handed_on(self) -> tuple[tuple[str, Span], ...]:
         return handed_on(self._text)
 
     @cached_property
@@ -98,8 +102,7 @@ def told_in(text: str, before: str = "") -> Told:
 
 def verb_of(tool: Tool) -> str:
     """The stem of the verb that a tool's name begins or ends with; "" where neither changes anything."""
-    own = set(spaced(tool.server).lower().split())
-    words = [word for word in spaced(tool.name).lower().split() if word not in own] or [""]
+    words = own_words(tool.name, tool.server)
     if words[0] in CHANGING:
         return stem(words[0])
     return stem(words[-1]) if words[-1] in CHANGING & ACTIONS else ""

@@ -2,7 +2,7 @@
 
 import re
 
-SENTENCE_END = re.compile(r"[.?!;](?!\S)|\n")
+SENTENCE_END = re.compile(r"[.?!;…](?!\S)|[。！？；\n]")
 """A dot within a name or a number ends nothing."""
 _WISHED = re.compile(
     r"(?i)\b(?:(?:be|being|get|getting)\s+(?:\w+\s+)?\Z"
@@ -21,7 +21,10 @@ _ASKED = re.compile(
 )
 """Asks for it all the same."""
 _WISHES = re.compile(
-    r"(?i)\b(?:wants?|needs?)\s(?:\w+\s)?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)"
+    r"(?i)\b(?:wants?|needs?)\s(?:[\w#'’-]+\s){0,5}?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)"
+    r"|\b(?:aim|ask|goal|job|objective|request|task)\sis\s(?:to|that|for)\b"
+    r"|\b(?:is|are) (?:asking|requesting) (?:for|to)\b"
+    r"|\b(?:to be|be) [a-z]+(?:ed|en)\b|\b(?:said|says|told (?:me|us)|wrote|this is) to\b"
     r"|\b(?:i|we)(?:['’]d|\s[\w'’]+)?\s(?:want|need|like|love|wish|hope)\b"
     r"|\b(?:need|like|love|looking (?:for|to)|trying to|hoping (?:for|to)|should|must|ought|(?:have|has) to|had better"
     r"|(?:asked|asks|requested|requests)\s(?:that\s)?(?:me|us|we)\b|so (?:it|they|he|she) can|ready to be"

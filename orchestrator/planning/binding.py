@@ -9,6 +9,7 @@ from orchestrator.language.asides import without_asides
 from orchestrator.language.clauses import first_word
 from orchestrator.language.corrections import corrected
 from orchestrator.language.everyday import may_act
+from orchestrator.language.modes import TELLS, done_by
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
@@ -46,7 +47,8 @@ class Binder:
         self.needed = _LIKELY * request.min_confidence
         """The chance that a part's tool needs."""
         self._task = corrected(decision.query)
-        self._leaves_all = not request.conversation and not speaks_of_taking_away(self._task)
+        said = [self._task, *([request.first.task] if request.first else [])]
+        self._leaves_all = not request.conversation and not any(map(speaks_of_taking_away, said))
 
     def best(self, text: str) -> tuple[Match, str] | None:
         """The match for a part with this text, and why; None where none shares its words or is likely enough.
@@ -61,9 +63,10 @@ class Binder:
         own, tells, orders = self.searched(text), self.only_tells(text), may_act(first_word(text))
         verbs = set(terms(in_full(text))) if tells else set()
         best: tuple[float, Match, str] | None = None
+        held_back = 0.0
         for match, table in zip(self._matches, self._tables, strict=True):
             says_it = not tells or verb_of(match.tool) in verbs or "explicit" in match.evidence
-            if self.refuses(text, match.tool) or not says_it:
+            if not says_it or is_unasked(text, match.tool, self._before(text)):
                 continue
             shared = shared_terms(asked, table)
             why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
@@ -78,10 +81,14 @@ class Binder:
                 continue
             if (match.tool.input_schema or {}).get("required") and not lacks(match, text, self._given):
                 worth *= 2
-            if best is None or worth > best[0]:
+            if self.holds_back(text, match.tool):
+                held_back = max(held_back, worth)
+            elif best is None or worth > best[0]:
                 best = (worth, match, why)
         if best is None or is_only_stated(text, best[1].tool, self._before(text)):
             return None
+        if held_back > best[0] and done_by(best[1].tool) != TELLS:
+            return None  # Nothing else is changed in place of what is held back.
         return best[1:]
 
     def only_tells(self, text: str) -> bool:
@@ -91,7 +98,11 @@ class Binder:
 
     def refuses(self, text: str, tool: Tool) -> bool:
         """Whether a tool does what a part does not ask for."""
-        return self.leaves(tool) or undoes(tool, text) or is_unasked(text, tool, self._before(text))
+        return self.holds_back(text, tool) or is_unasked(text, tool, self._before(text))
+
+    def holds_back(self, text: str, tool: Tool) -> bool:
+        """Whether a tool takes something away, or does the opposite of what the part begins with."""
+        return self.leaves(tool) or undoes(tool, text)
 
     def leaves(self, tool: Tool) -> bool:
         """Whether the tool takes something away, and nothing in the task speaks of that."""

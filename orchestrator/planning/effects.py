@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.language.clauses import first_word
-from orchestrator.language.modes import CHANGES, STARTS, done_by
+from orchestrator.language.modes import CHANGES, STARTS, done_by, own_words
 from orchestrator.language.opposites import opposites
 from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
@@ -47,7 +47,7 @@ def flags(tool: Tool, text: str) -> dict[str, bool]:
 def undoes(tool: Tool, text: str) -> bool:
     """Whether a tool does the opposite of what a part of a task begins with, and has nothing to turn it round."""
     verb = first_word(text)
-    names = spaced(tool.name).lower().split()
+    names = own_words(tool.name, tool.server)
     against = opposites(verb)
     if not against or not changes(tool) or against.isdisjoint(map(stem, names)) or stem(verb) in terms(" ".join(names)):
         return False
@@ -73,7 +73,7 @@ def changes(tool: Tool) -> bool:
 def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter]) -> bool:
     if not _AMOUNTS.isdisjoint(own.words):
         return bool(_SAYS_HOW_MUCH.search(text))
-    verb = spaced(tool.name).lower().partition(" ")[0]
+    verb = own_words(tool.name, tool.server)[0]
     if verb in _UPDATES and all(other.identifies for other in given):
         return not set(_BY_VERB.get(first_word(text), ())).isdisjoint(own.words)
     whom = (

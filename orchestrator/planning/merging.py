@@ -14,12 +14,13 @@ from orchestrator.planning.seams import Part
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A part of the task and the match that it is bound to, None when none fits. `alone`: routing, too, took it for a
-    task of its own."""
+    task of its own. `order`: the text in it that orders, where others only tell how things are."""
 
     part: Part
     match: Match | None
     why: str
     alone: bool = False
+    order: str = ""
 
 
 def merge_weak(bound: Sequence[Bound]) -> list[Bound]:
@@ -57,10 +58,11 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
         elif item.match is None:
             merged, waiting = [*merged, *waiting, item], []
         else:
-            merged.append(replace(item, part=_in_one([*waiting, item])))
+            merged.append(replace(item, part=_in_one([*waiting, item]), order=item.part.text if waiting else ""))
             waiting = []
     if waiting and merged and merged[-1].match is not None:
-        merged[-1] = replace(merged[-1], part=_in_one([merged[-1], *waiting]))
+        last = merged[-1]
+        merged[-1] = replace(last, part=_in_one([last, *waiting]), order=last.order or last.part.text)
         return merged
     return [*merged, *waiting]
 

@@ -59,7 +59,7 @@ class Understood:
     slips: Mapping[str, str] = field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
-    tells_of: Told = NOTHING_TOLD
+    tells_of: Told = field(default=NOTHING_TOLD, compare=False)
     names: Container[str] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -104,7 +104,7 @@ class Clause:
     pairs: Mapping[Pair, float]
     acts: bool = True
     mode: int = UNSAID
-    tells_of: Told = NOTHING_TOLD
+    tells_of: Told = field(default=NOTHING_TOLD, compare=False)
 
 
 def understand(
