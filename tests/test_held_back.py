@@ -1,4 +1,4 @@
-"""A tool that takes something away is held back where the task says nothing of the kind, and nothing is changed instead."""
+"""A tool that takes something away is held back where the task says nothing of the kind; nothing is changed instead."""
 
 import pytest
 

@@ -21,14 +21,18 @@ async def until_told(body: Coroutine[Any, Any, T]) -> T:
     # Not by the loop: that would tell it of a first Ctrl-C, too, when it listens for a second one.
     before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
-        return await body
+        given = await body
+        if told:  # The body took the cancellation for its own.
+            raise SystemExit(128 + told[0])
+        return given
     except asyncio.CancelledError:
         if not told:
             raise
         raise SystemExit(128 + told[0]) from None
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # One that is not Python's own cannot be put back.
+                signal.signal(number, handler)
 
 
 def ending_signals() -> list[signal.Signals]:
