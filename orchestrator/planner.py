@@ -34,6 +34,10 @@ from orchestrator.tokens import compact, count_tokens
 RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 
+UNNAMED_HARMLESS = 0.4
+"""The confidence that is enough where no word led to a tool that only tells something, or whose call waits for what the
+task does not give. Chosen by `benchmarks.plans` (docs/decisions-reading.md)."""
+
 CLOSE = 0.4
 """The share of the first match's score that a second one needs to take its place."""
 
@@ -89,9 +93,13 @@ def _unchecked(task: str) -> tuple[str, ...]:
 
 
 def _needed(request: PlanRequest) -> float:
-    """How sure routing must be before anything is called: surer where no word of the task led to the best match."""
-    words = any(request.decision.matches[0].words.values())
-    return request.min_confidence if words else max(request.min_confidence, UNNAMED)
+    """How sure routing must be before anything is called: surer where no word of the task led to the best match, above
+    all where a mistake would change something at once."""
+    best, task = request.decision.matches[0], request.decision.query
+    if any(best.words.values()):
+        return request.min_confidence
+    harmless = done_by(best.tool) == TELLS or lacks(best, task, request.arguments)
+    return max(request.min_confidence, UNNAMED_HARMLESS if harmless else UNNAMED)
 
 
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:

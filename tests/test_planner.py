@@ -10,6 +10,8 @@ from orchestrator.router import Router
 from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, decision, schema
 from tests.timing import seconds
 
+SORT = Tool(server="files", name="move_all", description="Move each into its folder")
+
 
 def planned(task: str, **arguments: object) -> Plan:
     return plan(PlanRequest(decision=decision(task), arguments=dict(arguments)))
@@ -100,10 +102,21 @@ def test_a_weak_decision_plans_nothing_and_says_how_sure_it_is() -> None:
     assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
 
 
-def test_a_tool_that_no_word_of_the_task_names_is_called_only_when_routing_is_sure() -> None:
-    by_meaning = replace(decision("hum a tune"), confidence=0.6)
-    assert "(needed: 70%)" in plan(PlanRequest(decision=by_meaning)).reasons[0]
-    assert plan(PlanRequest(decision=replace(by_meaning, confidence=0.8))).steps
+@pytest.mark.parametrize(
+    ("task", "tools", "needed"),
+    [
+        ("hum a tune", [NOW], 0.4),
+        ("tidy up", [ADD_NOTE], 0.4),  # The title is asked for first, so nothing is done yet.
+        ("tidy up", [SORT], 0.7),
+    ],
+)
+def test_a_tool_that_no_word_of_the_task_names_is_called_only_when_routing_is_sure(
+    task: str, tools: list[Tool], needed: float
+) -> None:
+    by_meaning = decision(task, tools)
+    unsure = plan(PlanRequest(decision=replace(by_meaning, confidence=needed - 0.01)))
+    assert f"(needed: {needed:.0%})" in unsure.reasons[0]
+    assert "is the best match" not in plan(PlanRequest(decision=replace(by_meaning, confidence=needed))).reasons[0]
 
 
 def test_a_close_second_whose_arguments_are_all_there_goes_first() -> None:
