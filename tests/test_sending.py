@@ -55,7 +55,7 @@ def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
     [
         ("ask the team to restart it", "send message: ask the team to restart it"),
         ("Refund ch_3 and tell her when", "Refund ch_3 and send message: tell her when"),
-        ("warn #ops that it is full", "send message: warn #ops that it is full"),
+        ("warn #ops that it is full", "send channel message: warn #ops that it is full"),
         ("let everyone know", "send message: let everyone know"),
         ("Please ask Maria to refund it", "Please send message: ask Maria to refund it"),
         ("tell my wife I'll be late", "send message: tell my wife I'll be late"),

@@ -61,8 +61,8 @@ def handed_over(text: str) -> tuple[int, int] | None:
     It begins behind the writer's own next tasks, and ends with the text or where the writer goes on behind an empty
     line: with "then", or with a task or "don't" in lower case, as hardly a paragraph of a mail begins.
     """
-    if inline := _TOLD_INLINE.search(text):
-        return _rest_of_line(inline)
+    if inline := told_inline(text):
+        return inline
     line, _, behind = text.partition("\n")
     line = line.rstrip()
     if len(line) > _LONGEST_LINE or not behind.strip() or not (line.endswith(":") or _stands_apart(line, behind)):
@@ -77,8 +77,12 @@ def handed_over(text: str) -> tuple[int, int] | None:
     return (start, end) if lines and _hands_over(line.rstrip(_MARKS), found, lines) else None
 
 
-def _rest_of_line(inline: re.Match[str]) -> tuple[int, int]:
-    """Up to where the writer goes on: with a task or "then", and within a longer text at the end of the sentence."""
+def told_inline(text: str) -> tuple[int, int] | None:
+    """From where to where a text holds a message behind a colon: up to where the writer goes on, with a task or "then",
+    and within a longer text at the end of the sentence."""
+    inline = _TOLD_INLINE.search(text)
+    if inline is None:
+        return None
     start, end = inline.span("said")
     for stop in _SENTENCE.finditer(inline.string, start, end):
         rest = inline.string[stop.end() : end]

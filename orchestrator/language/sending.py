@@ -45,7 +45,7 @@ def in_full(text: str, names: Container[str] | None = None) -> str:
     if len(text) > MAX_CUT:
         return text
     full = _put_before(_VERB, text, lambda found: "" if _may_be_title(found) else _sent_by(found))
-    return _put_before(_TELLS, full, lambda found: SENDS_MESSAGE if _is_person(found["named"], names) else "")
+    return _put_before(_TELLS, full, lambda found: _told_by(found) if _is_person(found["named"], names) else "")
 
 
 def _put_before(verb: re.Pattern[str], text: str, done: Callable[[re.Match[str]], str]) -> str:
@@ -64,6 +64,10 @@ def _acts(found: re.Match[str], said: str) -> bool:
 
 def _sent_by(found: re.Match[str]) -> str:
     return "make phone call " if found.group().strip().lower() in _CALLS else "send "
+
+
+def _told_by(found: re.Match[str]) -> str:
+    return "send channel message: " if "#" in found.group() else SENDS_MESSAGE
 
 
 def _may_be_title(found: re.Match[str]) -> bool:

@@ -47,7 +47,7 @@ def extract(
     reader = _Reader(text, mended, nouns)
     for name, value in (given or {}).items():
         reader.take(name, coerce(value, plain(mended.get("properties", {}).get(name))), "given")
-    for rule in (reader.by_name, reader.by_kind, reader.by_choice, reader.by_being_the_only_one):
+    for rule in (reader.by_name, reader.by_kind, reader.by_shape, reader.by_choice, reader.by_being_the_only_one):
         for name, parameter in reader.parameters.items():
             if name not in reader.values:
                 rule(parameter)
@@ -109,7 +109,9 @@ class _Reader:
         found = [piece for piece in named if stands_beside(own, piece, self._others(own))]
         if own.is_list and found:
             self._take_all(own, self._run(found[0]), "named in the text")
-        elif len({piece.value for piece in found}) == 1 and not (own.identifies and self._has_like(found[0])):
+        elif len({piece.value for piece in found}) == 1 and not (
+            _is_one_thing(own, found[0]) and self._has_like(found[0])
+        ):
             self._take(own, found[0], "named in the text")
 
     def by_kind(self, own: Parameter) -> None:
@@ -126,6 +128,14 @@ class _Reader:
         meant = found if len(found) == 1 and alone else [piece for piece in found if points_to(own, piece)]
         if len(meant) == 1 and (own.required or alone) and may_be(own, meant[0], alone=len(found) == 1):
             self._take(own, meant[0], f"the only {own.kind} in the text")
+
+    def by_shape(self, own: Parameter) -> None:
+        """The one piece whose shape says that it is such a thing: "#general" a channel, "acme/web" a repository."""
+        rivals = [other for other in self._left(own) if other.shape == own.shape]
+        apart = own.shape == "repository" and any("owner" in other.words for other in self._others(own))
+        found = [piece for piece in self._pieces if own.shape and piece.kind == own.shape]
+        if len(found) == 1 and not rivals and not apart:
+            self._take(own, found[0], f"the only {own.shape} in the text")
 
     def by_choice(self, own: Parameter) -> None:
         """The listed value that the text states; for a required parameter else the only one that is in it at all."""
@@ -149,7 +159,9 @@ class _Reader:
             return
         named = self._nouns | words_of(self._others(own))
         found = [p for p in self._readable(own) if may_be(own, p) and not is_labelled(own, p, named)]
-        if any(piece.kind == "identifier" and (not is_acted_on(piece) or self._has_like(piece)) for piece in found):
+        found = [piece for piece in found if piece.kind != "slug" or is_acted_on(piece)]
+        bare = (piece for piece in found if piece.kind in ("identifier", "slug") and not piece.quoted)
+        if any(not is_acted_on(piece) or self._has_like(piece) for piece in bare):
             return
         if own.is_list and found:
             self._take_all(own, found, "all of its kind in the text")
@@ -208,12 +220,21 @@ class _Reader:
             return False
 
     def _take(self, own: Parameter, piece: Piece, note: str) -> None:
-        if self.take(own.name, _typed(piece.value, own.schema), note):
+        value = _digits(piece.value) if piece.kind == "phone" and "number" in own.reads else piece.value
+        if self.take(own.name, _typed(value, own.schema), note):
             self._pieces.remove(piece)
 
     def _take_all(self, own: Parameter, found: list[Piece], note: str) -> None:
         if self.take(own.name, [_typed(piece.value, own.item) for piece in found], note):
             self._pieces = [piece for piece in self._pieces if piece not in found]
+
+
+def _is_one_thing(own: Parameter, piece: Piece) -> bool:
+    return own.identifies or piece.kind == own.shape
+
+
+def _digits(value: str) -> str:
+    return "".join(filter(str.isdigit, value))
 
 
 def _typed(value: str, schema: Mapping[str, Any]) -> Any:

@@ -1,12 +1,13 @@
 """What a tool's parameter takes, by its schema and by the words of its name."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from orchestrator.planning.pieces import Piece
-from orchestrator.text import spaced, split_words, stemmed
+from orchestrator.text import STOP_WORDS, spaced, split_words, stemmed
 
 _BY_FORMAT = {
     "uri": "url",
@@ -28,6 +29,21 @@ _BY_NAME = {
     "time": {"time", "hour"},
     "path": {"path", "file", "filename", "filepath", "folder", "dir", "directory"},
 }
+_SHAPES = {
+    **dict.fromkeys(("body", "comment", "content", "message", "text"), "message"),
+    "channel": "channel",
+    **dict.fromkeys(("handle", "username"), "handle"),
+    **dict.fromkeys(("repo", "repository"), "repository"),
+    **dict.fromkeys(("release", "tag", "version"), "version"),
+    **dict.fromkeys(("mobile", "phone", "telephone"), "phone"),
+}
+"""What a text is known by that such a parameter takes, by the last word of its name but "name" and "number"."""
+_SAYS_PHONE = re.compile(r"(?i)\bphone\b|E\.164|\+\d\d")
+_TEXTS = frozenset(
+    """body caption comment content description details instruction message name note notes prompt purpose query
+    question reason search subject summary task text title topic""".split()
+)
+"""Parameters that take words, and no name of a thing."""
 _TAILS = frozenset(
     """address addresses after at before begin end from iso list local max min name on path start string to until utc
     value""".split()
@@ -113,8 +129,23 @@ class Parameter:
             return ()
         return (self.kind, "quoted") if self.kind in ("", "path") else (self.kind,)
 
+    @cached_property
+    def shape(self) -> str:
+        """The kind of piece that it takes whose shape says what it is ("#general"); "" for none."""
+        if "enum" in self.item or self.is_list:
+            return ""
+        words = [word for word in self.words if word not in ("name", "number")] or self.words
+        said = str(self.schema.get("description") or "")
+        shape = _SHAPES.get(words[-1], "phone" if _SAYS_PHONE.search(said) else "")
+        return shape if self.item.get("type") == "string" or (shape == "phone" and "number" in self.reads) else ""
+
     def may_read(self, piece: Piece) -> bool:
         """Whether a piece may become its value, or one of its values; what is quoted may be any text."""
+        if piece.kind == "slug":
+            whole = not piece.behind or piece.behind[0] in STOP_WORDS  # No "location-based app".
+            return whole and self.required and self.is_free and not self.shape and _TEXTS.isdisjoint(self.words)
+        if self.shape and piece.kind == self.shape:
+            return True
         if piece.kind == "identifier" and not piece.quoted:
             return self.identifies
         if self.identifies and piece.quoted and piece.value.count(" ") > 1:

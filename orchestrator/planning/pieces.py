@@ -1,11 +1,13 @@
 """The pieces of a text that may be a value: quoted texts, addresses, dates, times, time zones, paths, identifiers
-("ch_3PqX", "PROJ-12"), numbers."""
+("ch_3PqX", "PROJ-12"), numbers, and by their shape channels, handles, versions, repositories, phone numbers; and a
+message that stands behind a colon."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from orchestrator.language.handed import told_inline
 from orchestrator.language.quoted import QUOTE, reported
 
 _KINDS: dict[str, re.Pattern[str]] = {
@@ -28,11 +30,23 @@ _KINDS: dict[str, re.Pattern[str]] = {
         r"|(?!(?:[EeIi]\.[EeGg]|[AaPp]\.[Mm])\b|[\w.-]+\.(?:com|edu|gov|net|org)\b)"
         r"(?:[\w\-]+/)*[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]\w{0,11}\b)(?<![.])"
     ),
+    "phone": re.compile(r"(?<![\w.])(?:\+\d|0\d)[\d ()/-]{5,}\d(?![\w-])"),
+    "channel": re.compile(r"(?<![\w#/&])#[A-Za-z][\w-]*"),
+    "handle": re.compile(r"(?<![\w.@])@[A-Za-z]\w*(?![\w.-]*@)"),
+    "version": re.compile(r"(?<![\w./@:=-])v?\d+\.\d+\.\d+(?:-[\w.]*\w)?(?![\w/-]|\.\d)"),
+    "repository": re.compile(
+        r"(?:(?<=\bin )|(?<=\bof )|(?<=\bto )|(?<=\bon )|(?<=\bfor )|(?<=\brepo )|(?<=\bfrom )|(?<=\brepository ))"
+        r"(?![A-Z]+/[A-Z]+\b)[A-Za-z][\w-]+/[A-Za-z][\w.-]*\w(?![\w/])"
+    ),
     "identifier": re.compile(
         r"(?<![\w./@:=-])(?:[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}"
-        r"|(?=[\w-]{1,80}(?<=\d))[A-Za-z][A-Za-z\d]*(?:[_-][A-Za-z\d]+)+)(?![\w/@:-]|\.\w)"
+        r"|(?=[\w-]{1,80}(?<=\d))[A-Za-z][A-Za-z\d]*(?:[_-][A-Za-z\d]+)+"
+        r"|(?=[\w-]{0,80}[A-Za-z])\d[A-Za-z\d]*(?:-[A-Za-z\d]+)+|\d{2,}-\d{3,}|[A-Z]{2,}(?:-[A-Z\d]+)+"
+        r"|(?!\d+[A-Za-z]{1,3}\b)(?=[A-Za-z\d]{4,40}\b)(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]+"
+        r")(?![\w/@:-]|\.\w)"
     ),
-    "number": re.compile(r"(?<![\w.,/:–—-])(?!(?<=\d\s)\d{3}\b)[-−]?\d+(?:\.\d+)?(?![\w/:–—-]|[.,]\d|\s\d{3}\b)"),
+    "slug": re.compile(r"(?<![\w./@:=-])[a-z]{2,}(?:-[a-z\d]{2,})+(?![\w/@:-]|\.\w)"),
+    "number": re.compile(r"(?<![\w.,/:–—-])(?!(?<=\d\s)\d{3}\b)[-−]?\d+(?:\.\d+)?(?![\w/–—-]|:\S|[.,]\d|\s\d{3}\b)"),
 }
 """In the order in which they claim their part of the text: a path inside a URL is no path."""
 _MONTH = (
@@ -74,14 +88,17 @@ class Piece:
 def pieces(text: str) -> list[Piece]:
     """Typed pieces of the text, but for what it leaves out and what it says that somebody else wrote; a quoted piece is
     of the kind that it is wholly made of, else plain `quoted`."""
-    others = reported(text)
+    others, message = reported(text), told_inline(text)
+    if message:
+        others = [*others, message]
     found = (
         piece
         for piece in _all(text)
         if not _LEFT_OUT.search(text, max(0, piece.start - _NEAR), piece.start)
         and not any(start <= piece.start < end for start, end in others)
     )
-    return sorted(found, key=lambda piece: piece.start)
+    own = [_piece("message", text[slice(*message)].rstrip(), text, message)] if message else []
+    return sorted([*found, *own], key=lambda piece: piece.start)
 
 
 def _all(text: str) -> Iterator[Piece]:
@@ -94,7 +111,7 @@ def _all(text: str) -> Iterator[Piece]:
     for kind, pattern in _KINDS.items():
         for match in islice(pattern.finditer(rest), MOST_OF_A_KIND):
             if kind != "number" or _is_whole(rest, match):
-                yield _piece(kind, match.group().replace("−", "-"), text, match.span())
+                yield _piece(kind, match.group().replace("−", "-").removeprefix("@"), text, match.span())
             rest = _without(rest, match)
 
 

@@ -42,8 +42,8 @@ def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> 
     if whole and (len(own.stems) > 1 or own.stems[-1] not in shared or words[-2:-1] == [] or words[-2] not in shared):
         return True
     telling = set(own.stems) if typed else set(own.called)
-    if own.required and own.words[-1] in _IDENTIFYING:
-        telling.update(own.stems[-2:-1])  # "customer 'c1'" says a required `customer_id`.
+    if own.words[-1] in _IDENTIFYING:
+        telling.update(own.stems[-2:-1])  # "customer 'c1'" says a `customer_id`.
     return (bool(words) and words[-1] in telling - shared) or _counts(own, piece)
 
 

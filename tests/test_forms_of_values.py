@@ -1,0 +1,95 @@
+"""Values that are known by their form, and identifiers without quotes."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.planning.arguments import extract
+from tests.decisions import TEXT, schema
+
+ID = {"type": "string", "description": "Its id"}
+
+
+def taken(said: str, /, **parameters: Any) -> dict[str, Any]:
+    """What required parameters get."""
+    return extract(schema(*parameters, **parameters), said).values
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("tell them in #legal that we are late", "channel", "#legal"),
+        ("follow @nasa", "username_to_follow", None),
+        ("follow @nasa", "username", "nasa"),
+        ("merge 482 in acme/web", "repo", "acme/web"),
+        ("cut a release of v2.3.0-rc.1 today", "tag", "v2.3.0-rc.1"),
+        ("ship search 4.2.0 to production", "version", "4.2.0"),
+        ("text +44 7700 900123: running late", "phone_number", "+44 7700 900123"),
+        ("post this in #general: we ship today", "text", "we ship today"),
+        ("reply to ticket 4471: we ship tomorrow", "body", "we ship tomorrow"),
+        ("restart checkout-api in prod", "deployment", "checkout-api"),
+    ],
+)
+def test_a_value_is_known_by_its_form(text: str, name: str, value: str | None) -> None:
+    assert taken(text, **{name: TEXT}).get(name) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("post in #legal and #ops", "channel"),
+        ("fix issue #88", "channel"),
+        ("write to bo@nasa.gov", "username"),
+        ("set up CI/CD for it", "repo"),
+        ("read and/or write", "repo"),
+        ("work on a location-based app", "place"),
+        ("follow up on the read-only users", "service"),
+        ("say good-bye", "message"),
+    ],
+)
+def test_what_only_looks_like_one_is_none(text: str, name: str) -> None:
+    assert not taken(text, **{name: TEXT})
+
+
+def test_a_repository_is_not_the_name_alone_where_its_owner_is_a_value_of_its_own() -> None:
+    assert not taken("merge 482 in acme/web", repo=TEXT, owner=TEXT)
+
+
+def test_a_phone_number_that_is_to_be_a_number_has_digits_alone() -> None:
+    assert taken("verify the phone number +44 7700 900123", phone={"type": "integer"}) == {"phone": 447700900123}
+
+
+def test_a_parameter_takes_a_phone_number_by_its_description() -> None:
+    number = {"type": "string", "description": "Number in international form, +49..."}
+    assert taken("text +44 7700 900123: running late", to=number, body=TEXT) == {
+        "to": "+44 7700 900123",
+        "body": "running late",
+    }
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    ["7f3a-21", "44-1209", "9ab1", "1Z44", "USR002", "JJD0003939", "TS-RED-M", "B08N5WG761", "6lggWd5q9Rh66OkDE1eNDr"],
+)
+def test_an_identifier_beside_its_name_needs_no_quotes(identifier: str) -> None:
+    assert taken(f"show envelope {identifier} to me", envelope_id=ID) == {"envelope_id": identifier}
+
+
+@pytest.mark.parametrize("text", ["show envelope 10pm", "an envelope of 30min", "the envelope 100USD", "envelope 3rd"])
+def test_a_number_with_its_unit_is_none(text: str) -> None:
+    assert not taken(text, envelope_id=ID)
+
+
+def test_an_optional_identifier_is_known_by_the_word_before_it() -> None:
+    given = schema("order_id", order_id=ID, trackingNumber={"type": "string", "description": "Parcel number"})
+    assert extract(given, "mark order 9922 as shipped, tracking JJD0003939").values == {
+        "order_id": "9922",
+        "trackingNumber": "JJD0003939",
+    }
+
+
+def test_what_a_message_says_is_no_value_of_another_parameter() -> None:
+    assert taken("post this in #general: order 12 is late", channel=TEXT, text=TEXT, order_id=ID) == {
+        "channel": "#general",
+        "text": "order 12 is late",
+    }
