@@ -26,6 +26,11 @@ from tests.timing import seconds
         ("If there's an open PR, please close it", "If there's an open PR"),
         ("List the pods. If nobody has answered, then ping Ana", "If nobody has answered"),
         ("Check the PR and once it's merged, cut a release", "once it's merged"),
+        ("merge 88 unless the build is red", "unless the build is red"),
+        ("Unless he objects, deactivate the account", "Unless he objects"),
+        ("Comment on it where it is bad, otherwise merge it", "otherwise"),
+        ("Is it up? If not, restart it", "If not"),
+        ("See whether the build is green. If so merge 88", "If so"),
         (
             "If the deal is won and the contract is signed, create an invoice",
             "If the deal is won and the contract is signed",

@@ -19,13 +19,14 @@ from orchestrator.text import says
 
 _DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
 _SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){SIGN}{{1,120}}?"
-_SURELY = r"(?:if|once|as soon as)"
+_SURELY = r"(?:if|unless|once|as soon as)"
 _WHEN = rf"(?:{_SURELY}|as long as|when|whenever|the moment|after|in case|provided(?:\sthat)?)"
 _CONDITION = (
     rf"(?:only\s)?(?<!\beven\s)(?:{_WHEN}\s(?:(?:{_SUBJECT}\s)?(?:there|it|s?he|that)['’]s|{_SUBJECT}\s(?P<state>{STATE}))"
     rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{SIGN}{{0,160}}?"
 )
-_CUE = re.compile(rf"(?i)\b{_WHEN}\s")
+_ELSE = r"(?:otherwise|or else|if (?:not|so))"
+_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|{_ELSE})[\s,]")
 _BEGINS = (
     r"(?:\A(?:(?:hi|hey|hello|please|ok|okay)\b[^,.;:!?\n]{0,20})?\W{0,9}|[.!?;:\n]\W{0,9}|,?\s(?:and|but|then|so)\s)"
 )
@@ -37,6 +38,8 @@ _BEHIND = re.compile(
     rf"(?i){_BEGINS}(?P<task>(?:[^.;:!?\n]|[.:](?=\w)){{3,120}}?),?\s"
     rf"(?=(?:only\s)?{_WHEN}\s)(?P<said>{_CONDITION})(?=[.;!](?!\w)|[,\n]|\Z)"
 )
+_INSTEAD = re.compile(rf"(?i)(?:\A|[,.;:!?\n]\s*(?:and\s|but\s)?)(?P<said>{_ELSE})(?=,?\s(?P<task>[^,.;:!?\n]+))")
+"""A condition that was told before."""
 _TOLD_THEN = frozenset("alert ask confirm ensure inform let notify remind tell update verify wait warn".split())
 _TELLS_ME = re.compile(r"(?i)(?:alert|inform|notify|remind|update|warn)\s(?:me|us)\b")
 _WATCHED = re.compile(r"(?i)\b(?:alarm|alert|automation|filter|monitor|notification|reminder|rule|trigger|webhook)s?\b")
@@ -61,6 +64,7 @@ def conditions(text: str) -> tuple[Condition, ...]:
     said = masked(text)
     found = [_condition(one) for one in _AHEAD.finditer(said) if _does(one["task"])]
     found += [_condition(one) for one in _BEHIND.finditer(said) if _does_alone(one["task"])]
+    found += [Condition(*one.span("said"), one.end("said")) for one in _INSTEAD.finditer(said) if _does(one["task"])]
     apart: list[Condition] = []
     for one in sorted(found, key=lambda one: one.start):
         if not apart or one.start >= apart[-1].end:
