@@ -79,7 +79,7 @@ def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter])
     whom = (
         len(verb) > 3 and own.words[0].startswith(verb) and own.words[0] != verb and own.schema.get("type") == "string"
     )
-    return whom and "default" not in own.schema and first_word(text) == verb
+    return whom and "default" not in own.schema and stem(verb) in terms(text)
 
 
 def _said_of(tool: Tool) -> str:

@@ -14,6 +14,7 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
+from orchestrator.language.pleasantries import is_pleasantry, is_thanks, without_closing
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.language.reports import errands, handed_on, reports
 from orchestrator.language.sentences import NO_END
@@ -114,8 +115,9 @@ def cut_task(task: str) -> list[Part]:
     """
     task = unquoted(task.replace("\r\n", "\n").strip())
     whole = Part(text=task)
-    if len(task) > MAX_CUT:
+    if len(task) > MAX_CUT or is_pleasantry(task):
         return [whole]
+    task = without_closing(task)
     masked = task
     if given := handed_over(task):
         begin, end = len(task[: given[0]].rstrip()), given[1]
@@ -137,13 +139,21 @@ def cut_task(task: str) -> list[Part]:
         begins = written.strip() in ".!?;"
         if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _goes_on(masked, seam):
             continue
-        if not _UNSAID.fullmatch(masked, start, seam.start()):
+        if not _says_nothing(masked, start, seam.start(), joint):
             asked = "?" if seam.group().lstrip()[:1] in _ASKED else ""
             _add(parts, f"{task[start : seam.start()]}{asked}", joint, written)
         start, joint, written = seam.end(), "strong" if seam.group("strong") else "weak", seam.group()
-    if not _UNSAID.fullmatch(masked, start):
+    if not _says_nothing(masked, start, len(masked), joint) or not (parts or _UNWANTED in masked):
         _add(parts, task[start:], joint, written)
     return parts if parts or _UNWANTED in masked else [whole]
+
+
+def _says_nothing(masked: str, start: int, end: int, joint: str) -> bool:
+    """Whether nothing is left of a part but what is forbidden, words of order and pleasantries."""
+    if _UNSAID.fullmatch(masked, start, end):
+        return True
+    said = masked[start:end]
+    return is_thanks(said) if joint == "weak" else is_pleasantry(said)
 
 
 def _within(place: int, condition: Condition, before: str) -> bool:
