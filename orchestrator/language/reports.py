@@ -20,7 +20,7 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = "alert ask dm email inform mail message notify ping slack tell text update warn"
+_CALLS = "alert ask dm email inform mail message notify page ping slack tell text update warn"
 _SAYS = "answer comment post reply respond say write"
 _CAUSES = "beg expect get need want"
 _CALLED, _SAID, _CAUSED = (f"(?:{verbs.replace(' ', '|')})" for verbs in (_CALLS, _SAYS, _CAUSES))

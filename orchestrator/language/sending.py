@@ -10,9 +10,10 @@ from orchestrator.language.quoted import masked
 from orchestrator.text import terms
 
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"
+_IT_TO = r"(?:it|this|that|these|those) (?:[a-z]+ )?to\b"
 _NUMBER = r"\+?\(?\d[\d ()-]{6,}"
 _VERB = re.compile(
-    rf"(?i)\b(?:(?:e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w"
+    rf"(?i)\b(?:(?:e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w|{_IT_TO}"
     rf"|(?P<name>(?-i:[A-Z][a-z])))|(?:phone|ring) (?={_PERSON})|(?:text|dial) (?={_NUMBER}))"
 )
 _SAID = (
@@ -20,7 +21,7 @@ _SAID = (
     r"\b)"
 )
 _TELLS = re.compile(
-    r"(?i)\b(?:(?P<let>let)|alert|ask|inform|message|notify|ping|tell|warn)\s"
+    r"(?i)\b(?:(?P<let>let)|alert|ask|inform|message|notify|page|ping|tell|warn)\s"
     rf"(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))(?(let)\sknow\b|(?={_SAID}))"
 )
 SENDS_MESSAGE = "send message: "
