@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.statements import only_states
 from orchestrator.models import Match
 from orchestrator.planning.binding import lacks
@@ -68,8 +67,8 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
 
 
 def _is_reason(item: Bound) -> bool:
-    """Whether a part only tells how things are, and no tool but one that changes something is found for it."""
-    return (item.match is None or done_by(item.match.tool) < UNSAID) and only_states(item.part.text)
+    """Whether a part only tells how things are, and no tool is found for it."""
+    return item.match is None and only_states(item.part.text)
 
 
 def _in_one(bound: Sequence[Bound]) -> Part:

@@ -42,7 +42,7 @@ _REQUEST = re.compile(
 
 def is_only_stated(text: str, tool: Tool, before: str = "") -> bool:
     """Whether a part only tells how things are, where the tool changes something."""
-    return done_by(tool) in (CHANGES, STARTS) and len(text) <= MAX_CUT and only_states(text, before)
+    return done_by(tool) in (CHANGES, STARTS) and only_states(text, before)
 
 
 def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
