@@ -48,6 +48,10 @@ def bound(made: Plan) -> list[tuple[str, str]]:
             "check the docs and list the pull requests",
             ["builtin:workspace_rag_query", "github:list_pull_requests"],
         ),
+        (
+            "I'm curious about the weather in Oslo tomorrow. Book a desk in Berlin for Monday.",
+            ["weather:get_forecast", "facilities:book_desk"],
+        ),
         ("list the channels of our slack, then find the meaning of life", ["slack:list_channels", ""]),
         ("reserve a desk in Berlin for Monday and archive the old orders", ["facilities:book_desk", ""]),
     ],

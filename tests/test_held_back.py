@@ -27,6 +27,7 @@ TRAVEL = Catalogue(
         "x:bulk_delete_users",
         "x:user_delete_by_id",
         "x:member-remove",
+        "x:account_suspend",
     ],
 )
 def test_a_name_says_that_its_tool_takes_something_away(key: str) -> None:
@@ -75,6 +76,16 @@ async def test_nothing_else_is_changed_in_its_place_and_the_reason_says_so(task:
     made = await _planned(TRAVEL, task)
     assert not made.steps
     assert "travel:cancel_booking takes something away" in made.reasons[-1]
+
+
+async def test_what_was_said_before_may_have_spoken_of_it() -> None:
+    orders = taking("order_id", order_id="Id of the order")
+    shop = Catalogue([tool("shop:cancel_order", "Cancel an order.", input_schema=orders), tool("mail:send_email")])
+    async with Router(shop) as router:
+        turns = ((await router.route("cancel order 12")).turn("shop:cancel_order"),)
+        further = await router.route("the same for order 13", conversation=turns)
+    made = plan(PlanRequest(decision=further, conversation=turns))
+    assert [(step.tool, step.arguments) for step in made.steps] == [("shop:cancel_order", {"order_id": "13"})]
 
 
 async def test_what_looks_it_up_may_take_its_place() -> None:

@@ -23,6 +23,8 @@ from tests.catalogues import tool
         (tool("pay:charge", "Charge a card."), CHANGES),
         (tool("weather:current", "Returns the weather."), TELLS),
         (tool("list-maker:remove", "Remove an item."), CHANGES),
+        (tool("books:record_payment"), UNSAID),
+        (tool("books:record_payment", annotations=Annotations(read_only=False)), CHANGES),
         (tool("notes:update_view", "Shows a view.", annotations=Annotations(read_only=True)), TELLS),
     ],
 )
@@ -159,3 +161,14 @@ async def test_a_question_behind_an_order_does_not_carry_it_out_again() -> None:
             decision = await router.route(query, conversation=before)
             made = plan(PlanRequest(decision=decision, conversation=tuple(before)))
             assert [step.tool for step in made.steps] in ([], ["shop:get_order"]), query
+
+
+async def test_a_workflow_is_not_started_for_what_is_only_told() -> None:
+    restart = tool("ops:restart_service", "Restarts a service and waits.", kind=Kind.WORKFLOW)
+    async with Router(Catalogue([*SHOP, restart])) as router:
+        told = await router.route("we restarted the service, send a mail to Bo")
+        stated = await router.route("The service is stuck")
+    assert all(match.score < 0.05 for match in told.matches if match.tool == restart)
+    assert [step.tool for step in plan(PlanRequest(decision=told)).steps] == ["mail:send_mail"]
+    assert stated.matches[0].tool == restart
+    assert not plan(PlanRequest(decision=stated)).steps

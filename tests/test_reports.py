@@ -159,6 +159,8 @@ def test_only_what_nothing_else_asks_for_is_told() -> None:
         ("Email Bo saying we cancelled order 12", CANCEL, "mail:send_email"),
         ("Create a ticket to restart the api deployment", RESTART, "desk:create_ticket"),
         ("Text him to cancel order 12", CANCEL, "mail:send_email"),
+        ("Tell the customer that we refund and cancel", CANCEL, "chat:post_message"),
+        ("Send an email because they restart the deployment each night", RESTART, "mail:send_email"),
     ],
 )
 async def test_the_tool_that_would_do_what_is_told_does_not_match(task: str, told: Tool, called: str) -> None:
@@ -189,6 +191,8 @@ async def test_nothing_is_called_for_what_somebody_else_is_to_do_where_no_tool_t
         ("Tell the customer we are sorry and refund charge ch_3", ["chat:post_message", "pay:refund_charge"]),
         ("Cancel order 1001 because it is late and refund charge ch_3", ["shop:cancel_order", "pay:refund_charge"]),
         ("Because the deploy failed, restart the deployment", ["ops:restart_deployment"]),
+        ("Hurry up because the order is late and refund charge ch_3", ["pay:refund_charge"]),
+        ("have Ana's order 12 cancelled", ["shop:cancel_order"]),
         ("send an email to HR, then ask Bo to merge 88 and restart the deployment", ["mail:send_email"]),
     ],
 )
@@ -206,6 +210,11 @@ async def test_a_text_full_of_told_verbs_takes_no_time() -> None:
         began = perf_counter()
         await router.route(RouteRequest(query=task, tenant="local", limit=50))
     assert perf_counter() - began < 1
+
+
+@pytest.mark.parametrize("text", ["the branch was merged " * 180, "merged " * 570])
+def test_one_verb_said_all_over_a_text_takes_no_time(text: str) -> None:
+    assert seconds(lambda: [told_in(text[:4000]).verbs]) < 0.1
 
 
 @pytest.mark.parametrize("text", ["tell Ana we " * 300, "email a " * 500, "ask the to " * 350, "note that the " * 280])

@@ -80,6 +80,8 @@ def test_what_is_wished_is_asked_for(text: str) -> None:
 def test_a_wish_reaches_over_the_parts_of_its_sentence() -> None:
     assert not told_in("13 cancelled", "I want charge 12 refunded and ").covers(CANCEL)
     assert told_in("13 cancelled", "I want charge 12 refunded. ").covers(CANCEL)
+    assert not only_states("the api is restarted", "Make sure that order 12 is cancelled and ")
+    assert only_states("the api is restarted", "Make sure that order 12 is cancelled. ")
 
 
 def test_what_only_tells_may_be_called_for_a_question() -> None:
@@ -147,12 +149,24 @@ def test_a_question_that_asks_to_do_it_is_a_request(text: str) -> None:
         ("once you're done, email Bo", ["mail:send_email"]),
         ("should I cancel order 12?", []),
         ("pull request 88 must not be merged before Friday", []),
+        ("Make sure the file is deleted and order 12 is cancelled", ["files:delete_file", "shop:cancel_order"]),
+        ("get charge ch_9 refunded and order 12 cancelled", ["pay:refund_charge", "shop:cancel_order"]),
+        ("I need Tom to look up order 12", []),
+        ("Ask Release Bot to create a release", ["hub:create_release"]),
+        ("We decided to cancel order 12. Please do so.", ["shop:cancel_order"]),
+        ("The pull request 88 is ready. Water the plants.", []),
+        ("I cancelled the order and the file", []),
+        ("restore order 12", []),
     ],
 )
 async def test_a_plan_does_only_what_is_asked_for(task: str, called: list[str]) -> None:
     made = await _planned(task)
     assert [step.tool for step in made.steps if step.tool] == called
     assert made.steps or "nothing is called" in made.reasons[0]
+
+
+async def test_a_pasted_text_that_only_tells_how_things_are_does_nothing() -> None:
+    assert not (await _planned("Pull request 88 is ready, and the team is happy with it. " * 80)).steps
 
 
 async def test_values_of_a_condition_are_not_the_request_s() -> None:
@@ -175,6 +189,8 @@ async def test_values_of_a_condition_are_not_the_request_s() -> None:
             ["pay:refund_charge", "mail:send_email"],
         ),
         ("That was quick. Merge pull request 88.", [MERGE]),
+        ("Our deployment is too small. Water the plants. Merge pull request 88.", ["", "", MERGE]),
+        ("Water the plants. The order is a duplicate.", []),
     ],
 )
 async def test_what_tells_how_things_are_is_one_step_with_its_order(task: str, called: list[str]) -> None:
