@@ -149,7 +149,11 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
 
 def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:
     """Whether a tool shares words with a part that orders something, where other parts only tell or ask."""
-    orders = [part.text for part in parts if not (only_states(part.text) or asks_to_be_told(part.text))]
+    before = ["".join(f"{part.seam}{part.text}" for part in parts[:place]) for place in range(len(parts))]
+    told = [
+        only_states(part.text, said) or asks_to_be_told(part.text) for part, said in zip(parts, before, strict=True)
+    ]
+    orders = [part.text for part, tells in zip(parts, told, strict=True) if not tells]
     if len(orders) == len(parts) or done_by(match.tool) >= UNSAID:
         return True
     if any(_DO_IT.fullmatch(text) for text in orders):

@@ -150,6 +150,7 @@ def test_a_question_that_asks_to_do_it_is_a_request(text: str) -> None:
         ("should I cancel order 12?", []),
         ("pull request 88 must not be merged before Friday", []),
         ("Make sure the file is deleted and order 12 is cancelled", ["files:delete_file", "shop:cancel_order"]),
+        ("Make sure order 12 is cancelled and the charge ch_9 is refunded", ["shop:cancel_order", "pay:refund_charge"]),
         ("get charge ch_9 refunded and order 12 cancelled", ["pay:refund_charge", "shop:cancel_order"]),
         ("I need Tom to look up order 12", []),
         ("Ask Release Bot to create a release", ["hub:create_release"]),

@@ -38,7 +38,7 @@ def merge_weak(bound: Sequence[Bound]) -> list[Bound]:
             merged.append(item)
         elif _apart(last, item):
             merged.append(replace(item, match=last.match, why=last.why))
-        elif last.match is None or item.match in (None, last.match) or not item.part.imperative:
+        elif last.match is None or item.match in (None, last.match) or not _orders(last, item):
             alone, match = last.alone or item.alone, last.match or item.match
             merged[-1] = replace(last, part=last.part.joined(item.part), match=match, alone=alone)
         else:
@@ -69,6 +69,13 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
 def _is_reason(item: Bound) -> bool:
     """Whether a part only tells how things are, and no tool is found for it."""
     return item.match is None and only_states(item.part.text)
+
+
+def _orders(last: Bound, item: Bound) -> bool:
+    """Whether a part may order something of its own: with a verb, or as a wish of the part before ("make sure 12 is
+    cancelled" and "13 is refunded")."""
+    said = item.part.text
+    return item.part.imperative or (only_states(said) and not only_states(said, last.part.text))
 
 
 def _in_one(bound: Sequence[Bound]) -> Part:

@@ -105,7 +105,8 @@ class Part:
 
     def joined(self, other: "Part") -> "Part":
         """Both parts as one, written as they stood in the task."""
-        return replace(self, text=f"{self.text}{other.seam}{other.text}")
+        seam = other.seam.lstrip("?？") if self.text.endswith(("?", "？")) else other.seam
+        return replace(self, text=f"{self.text}{seam}{other.text}")
 
 
 def cut_task(task: str) -> list[Part]:
