@@ -2,8 +2,8 @@
 
 A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`, `charge ch_3`), where
 exactly one thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path),
-where the text states one of its listed values (`choices.py`), or where the one required string or number left has
-exactly one candidate left.
+where the text states one of its listed values (`choices.py`), where one thing is known by its form ("#general" for a
+channel), or where the one required string or number left has exactly one candidate left.
 """
 
 import json
