@@ -17,6 +17,7 @@ from orchestrator.language.asides import conditions, without_conditions
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, UNSAID, done_by
 from orchestrator.language.quoted import reported, unquoted
+from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -129,7 +130,8 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     bound: list[Bound] = []
     for part in parts:
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
-        if best is None and (binder.only_tells(part.text) or part.text.endswith(others)):
+        sends = in_full(part.text, names=()) != part.text
+        if best is None and not sends and (binder.only_tells(part.text) or part.text.endswith(others)):
             continue
         if best is not None:
             bound.append(Bound(part, *best, alone))
@@ -168,7 +170,7 @@ def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]
         other = binder.best(part.text)
         if other and other[0].score < binder.needed:
             other = None  # Nothing led to it but a word.
-        if other and binder.holds_back(part.text, best.match.tool) and done_by(other[0].tool) != TELLS:
+        if other and binder.holds_back(part.text, best.match.tool) and not binder.may_replace(other[0].tool, part.text):
             other = None
         return [Bound(part, *other)] if other else []
     return [] if best.match is not None and is_only_stated(part.text, best.match.tool) else [best]

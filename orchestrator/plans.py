@@ -18,10 +18,10 @@ class Step:
     """One part of a task, bound to one tool of the Decision by its key.
 
     `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
-    arguments that nobody gave, and optional ones without which the call would do something else than the task says: the
-    step ends `needs_input`; `late` names those that a model fills from what the steps
-    before it said. `expected_tokens` is what it reserves of the budget and so what it may use, its `argument_tokens`
-    among them; `why` tells how the tool and the arguments were found.
+    arguments that nobody gave, and optional ones without which the call would do something else than the task says:
+    the step ends `needs_input`; `late` names those that a model fills from what the steps before it said.
+    `expected_tokens` is what it reserves of the budget and so what it may use, its `argument_tokens` among them;
+    `why` tells how the tool and the arguments were found.
     """
 
     id: str
@@ -40,10 +40,11 @@ class Step:
 class PlanRequest:
     """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
 
-    `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one, for
-    that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing is taken
-    away that the task does not speak of; `without_model` says why none is asked, where that is so. Under `min_confidence` nothing is planned, and under two thirds of it a part stays
-    without a tool: calling asks for more than suggesting.
+    `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one,
+    for that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing
+    is taken away that the task does not speak of; `without_model` says why none is asked, where that is so. Under
+    `min_confidence` nothing is planned, and under two thirds of it a part stays without a tool: calling asks for
+    more than suggesting.
     """
 
     decision: Decision

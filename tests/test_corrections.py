@@ -33,6 +33,15 @@ from orchestrator.plans import PlanRequest
         ("refund charge ch_3 - no wait, forget it", "don't refund charge ch_3"),
         ("merge 88 - wait no don't merge anything", "don't merge anything"),
         ("email Bob, no, Call Ana", "Call Ana"),
+        ("restart deployment checkout-api, no, billing-api", "restart deployment billing-api"),
+        ("delete repository acme/web, no, acme/api", "delete repository acme/api"),
+        ("call +49 170 1234567, no, +49 170 7654321", "call +49 170 7654321"),
+        ("Transfer 50 euros to Ana, actually make it 60", "Transfer 60 euros to Ana"),
+        ("meet Monday at 12, no, Tuesday at 12", "meet Tuesday at 12"),
+        (
+            "invite Bob on Monday, create it with Bo on Monday, no, with Al",
+            "invite Bob on Monday, create it with Al on Monday",
+        ),
     ],
 )
 def test_what_is_said_last_takes_the_place_of_what_is_taken_back(said: str, meant: str) -> None:
@@ -43,6 +52,14 @@ def test_what_is_said_last_takes_the_place_of_what_is_taken_back(said: str, mean
     "said",
     [
         "list contacts, no email",
+        "Send Ana a message saying sorry, I meant to write earlier",
+        "Tell him sorry, I meant to call",
+        "text Ana scratch that, see you at 6",
+        "Cancel the order I meant to cancel yesterday",
+        "Email Ana that I said 6 but I meant 5",
+        "refund charge ch_3, actually refund ch_4 as well",
+        "play Yes, No, Maybe",
+        "Search the web for 'what I meant', never mind the lyrics",
         "play the song with that name, I always forget it. Tell me who sings it",
         "Is it done? No, restart it",
         "no wait, cancel it",

@@ -56,6 +56,8 @@ async def test_what_would_be_done_otherwise_without_a_value_is_asked_for(task: s
     ("task", "arguments"),
     [
         ("refund charge ch_3", {"charge": "ch_3"}),
+        ("refund charge ch_3 in full (20 euros)", {"charge": "ch_3"}),
+        ("refund charge ch_3, the customer paid $20", {"charge": "ch_3"}),
         ("unassign the issue OPS-88", {"issue_key": "OPS-88"}),
         ("list the charges of customer cus_9 over 20 euros", {"customer": "cus_9"}),
     ],
@@ -84,6 +86,10 @@ async def test_a_switch_is_set_as_the_verb_says(task: str, switches: dict[str, b
     step = await step_for(task)
     assert step is not None
     assert switches.items() <= step.arguments.items()
+
+
+async def test_odd_text_is_planned_with_all_the_same() -> None:
+    assert await step_for("pause\ud800 campaign_id c118") is not None
 
 
 async def test_no_step_does_the_opposite_of_what_is_asked_for() -> None:

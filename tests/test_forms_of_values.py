@@ -21,7 +21,7 @@ def taken(said: str, /, **parameters: Any) -> dict[str, Any]:
         ("tell them in #legal that we are late", "channel", "#legal"),
         ("follow @nasa", "username_to_follow", None),
         ("follow @nasa", "username", "nasa"),
-        ("merge 482 in acme/web", "repo", "acme/web"),
+        ("merge 482 in repo acme/web", "repo", "acme/web"),
         ("cut a release of v2.3.0-rc.1 today", "tag", "v2.3.0-rc.1"),
         ("ship search 4.2.0 to production", "version", "4.2.0"),
         ("text +44 7700 900123: running late", "phone_number", "+44 7700 900123"),
@@ -45,6 +45,8 @@ def test_a_value_is_known_by_its_form(text: str, name: str, value: str | None) -
         ("work on a location-based app", "place"),
         ("follow up on the read-only users", "service"),
         ("say good-bye", "message"),
+        ("deploy the service which needs python 3.11.4", "version"),
+        ("create an issue about a bug in login/logout", "repo"),
     ],
 )
 def test_what_only_looks_like_one_is_none(text: str, name: str) -> None:

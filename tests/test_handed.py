@@ -86,6 +86,13 @@ def test_behind_a_colon_stands_the_message(text: str, said: str) -> None:
         "tell me: what is due",
         "send me the following: the invoice and the order",
         "answer with a table: city and temperature",
+        "Respond in JSON: what is the weather in Rome?",
+        "answer the following question: what is due?",
+        "Respond to me: what is due?",
+        "post-processing: cancel order 12",
+        "Mail 1: cancel order 12. Mail 2: refund charge ch_3",
+        "email these people: ana@example.org, bo@example.org",
+        "send it to: ana@example.org, body: 'hi'",
     ],
 )
 def test_behind_other_colons_stands_what_is_asked_for(text: str) -> None:

@@ -34,7 +34,17 @@ def test_a_name_says_that_its_tool_takes_something_away(key: str) -> None:
     assert takes_away(tool(key))
 
 
-@pytest.mark.parametrize("key", ["shop:create_order", "shop:list_cancelled_orders", "delete:create_order"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "shop:create_order",
+        "shop:list_cancelled_orders",
+        "delete:create_order",
+        "team:add_or_remove_member",
+        "crm:update_or_delete_record",
+        "s3:set_delete_protection",
+    ],
+)
 def test_other_names_do_not(key: str) -> None:
     assert not takes_away(tool(key))
 

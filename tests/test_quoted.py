@@ -233,6 +233,12 @@ async def test_what_somebody_else_wrote_is_the_task_where_nothing_else_is_asked_
     assert decision.matches[0].tool.key == "stripe:cancel_subscription"
 
 
+async def test_what_somebody_else_wrote_is_a_value_where_the_task_points_at_it(router: Router) -> None:
+    decision = await router.route('The sign says: "Guten Morgen". Can you translate it to English?')
+    (step,) = plan(PlanRequest(decision=decision)).steps
+    assert (step.tool, step.arguments["text"]) == ("translate:translate_text", "Guten Morgen")
+
+
 async def test_a_sentence_is_no_identifier(router: Router) -> None:
     decision = await router.route('The customer wrote: "please cancel the subscription"')
     (step,) = plan(PlanRequest(decision=decision)).steps

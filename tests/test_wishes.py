@@ -33,6 +33,8 @@ SHOP = Catalogue(
         "My boss said to cancel order 12",
         "This is to request that order 12 be cancelled",
         "The item is gone (cancel order 12)",
+        "cancel order 12 made by Ana",
+        "cancel order 12 unless paid",
         "The item is gone… cancel order 12",
         "The item is gone / cancel order 12",
         "The item is gone -- cancel order 12",
@@ -43,6 +45,22 @@ async def test_an_order_in_other_words_is_carried_out(task: str) -> None:
     async with Router(SHOP) as router:
         made = plan(PlanRequest(decision=await router.route(task)))
     assert [(step.tool, step.arguments) for step in made.steps] == [("shop:cancel_order", {"order_id": "12"})]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Bob never said to cancel order 12",
+        "The policy says to cancel order 12 within 2 days",
+        "Order 12 is to be cancelled by the customer himself",
+        "Ana wants to know why order 12 was cancelled",
+        "Ana wants the status of order 12 cancelled last week",
+    ],
+)
+async def test_what_somebody_else_says_or_does_is_no_order(task: str) -> None:
+    async with Router(SHOP) as router:
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert "shop:cancel_order" not in [step.tool for step in made.steps]
 
 
 @pytest.mark.parametrize("task", ["Jane left: deactivate", "Her account was a test, delete"])

@@ -38,7 +38,7 @@ _BEHIND = re.compile(
     rf"(?i){_BEGINS}(?P<task>(?:[^.;:!?\n]|[.:](?=\w)){{3,120}}?),?\s"
     rf"(?=(?:only\s)?{_WHEN}\s)(?P<said>{_CONDITION})(?=[.;!](?!\w)|[,\n]|\Z)"
 )
-_INSTEAD = re.compile(rf"(?i)(?:\A|[,.;:!?\n]\s*(?:and\s|but\s)?)(?P<said>{_ELSE})(?=,?\s(?P<task>[^,.;:!?\n]+))")
+_INSTEAD = re.compile(rf"(?i)(?:\A|[,.;:!?\n][^\S\n]*(?:and\s|but\s)?)(?P<said>{_ELSE})(?=,?\s(?P<task>[^,.;:!?\n]+))")
 """A condition that was told before."""
 _TOLD_THEN = frozenset("alert ask confirm ensure inform let notify remind tell update verify wait warn".split())
 _TELLS_ME = re.compile(r"(?i)(?:alert|inform|notify|remind|update|warn)\s(?:me|us)\b")

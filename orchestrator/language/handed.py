@@ -35,13 +35,22 @@ _ASKING = frozenset("what who whom whose when where why how which is are do does
 _LEAST_TOLD = 2
 """Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
 _LONGEST_LINE = 300
+_WHOM = (
+    r"(?:[#@]\w|[\w.+-]+@\w|\+\d|\d{3}|(?:him|her|them|everyone|everybody|all)\b|(?:my|our|his|their)\s\w"
+    r"|the\s(?!following\b|question\b|request\b|query\b|task\b)\w|(?:ticket|issue|thread|case|chat|post)\s|(?-i:[A-Z][a-z]))"
+)
+_LEADS = r"(?:\A\W{0,3}|[.!?;,]\s|\n|\b(?:and|then|please|just|(?:can|could|will|would) you)\s)(?!(?-i:POST))"
 _TOLD_INLINE = re.compile(
-    r"(?i)(?:\A\W{0,3}|[.!?;,]\s|\n|\b(?:and|then|please|just|(?:can|could|will|would) you)\s)(?!(?-i:POST))"
-    r"(?:announce|answer|comment|dm|e-?mail|forward|mail|message|notify|ping|post|reply|respond|send|sms|tell|text|tweet"
-    r"|write\s(?:to|back|below|beneath|on|under))\b(?!\s(?:me|an?|only)\b)(?:(?!\swith\b)[^.!?,;:\n\"'“„«‘`]){1,60}:[^\S\n]"
-    r"(?P<said>(?=\w)[^\n]+)"
+    rf"(?i){_LEADS}(?:(?:announce|comment|dm|e-?mail|forward|mail|message|notify|ping|post|send|sms|tell|text|tweet)"
+    rf"\s(?:(?:it|this|that|an? \w+|back)\s)?(?:(?:to|in|on|under)\s)?{_WHOM}"
+    rf"|(?:answer|reply|respond|write)\s(?:back\s)?(?:(?:to|on|under|below|beneath)\s)?{_WHOM})"
+    r"(?:(?!\swith\b)[^.!?,;:\n\"'“„«‘`]){0,60}(?<!\bto)(?<!\bfrom)(?<!\bcc)(?<!subject):[^\S\n](?P<said>(?=\w)[^\n]+)"
 )
 """Behind "post this in #general: ..." the rest of a line is what is posted."""
+_FIELD = re.compile(r"(?i)[,\n]\s?(?:to|cc|subject|body|text|title|signers?|attachments?)\b:?\s")
+"""Behind a message that is one of several values."""
+_ONLY_THINGS = re.compile(r"(?:(?:\S+@\S+|\S+\.[A-Za-z]{2,4}\b|and|&)[,;\s]*)+")
+"""Addresses and files."""
 _SENTENCE = re.compile(r"[.!?;][^\S\n]+|\s[-–—]\s(?=(?:please|then)\b)")
 _MARKS = " :.!?"
 _NOTING = frozenset("add enter log note record".split())
@@ -81,7 +90,7 @@ def told_inline(text: str) -> tuple[int, int] | None:
     """From where to where a text holds a message behind a colon: up to where the writer goes on, with a task or "then",
     and within a longer text at the end of the sentence."""
     inline = _TOLD_INLINE.search(text)
-    if inline is None:
+    if inline is None or _FIELD.search(text, inline.start("said")) or _ONLY_THINGS.fullmatch(inline["said"]):
         return None
     start, end = inline.span("said")
     for stop in _SENTENCE.finditer(inline.string, start, end):

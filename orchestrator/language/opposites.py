@@ -59,4 +59,4 @@ _OPPOSITES = _both_ways()
 @lru_cache(maxsize=1_000)
 def opposites(verb: str) -> frozenset[str]:
     """The stems of the verbs that undo this one, a word of any form."""
-    return _OPPOSITES.get(stem(verb.lower()), frozenset())
+    return _OPPOSITES.get(stem(verb.lower()), frozenset()) if verb.isascii() else frozenset()

@@ -69,6 +69,12 @@ _POINTS = re.compile(
     r"(?:(?:take care of|deal with|look (?:into|at|after)|see to)\s(?:this|it|that|him|her|them)|see below|fyi)\b"
 )
 """What makes the message itself the task: "can you take care of this?"."""
+_WITH_IT = re.compile(
+    r"(?i)\b(?:do|forward|handle|post|proofread|read|rephrase|rewrite|search(?: the web)? for|send|summari[sz]e"
+    r"|translate|look up|take care of|deal with) (?:it|this|that|so)\b|\bwhat (?:he|she|they) (?:asks?|wants?|says?)\b"
+)
+_LONGEST = 4_000
+"""A longer text is a pasted document."""
 _ORDERS = re.compile(
     r"(?i)\?|\b(?:please|(?:can|could) you|let['’]s|(?:answer|reply|respond|tell|write) (?:to )?(?:her|him|them))\b"
 )
@@ -123,13 +129,14 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
 
 def reported(text: str) -> list[tuple[int, int]]:
     """From where to where a text holds what somebody else wrote, with who did, beside what it asks for itself."""
-    quotes = _QUOTED_MESSAGE.finditer(text) if _OPENING.search(text) else ()
+    quotes = _QUOTED_MESSAGE.finditer(text) if len(text) <= _LONGEST and _OPENING.search(text) else ()
     return [found.span() for found in quotes if found["reported"] and _is_context(found)]
 
 
 def _is_context(found: re.Match[str]) -> bool:
-    """Whether something is asked for beside what somebody wrote; else that is the task."""
-    return bool(_ORDERS.search(f"{found.string[: found.start()]} . {found.string[found.end() :]}"))
+    """Whether something is asked for beside what somebody wrote; else that is the task, as where it points at that."""
+    rest = f"{found.string[: found.start()]} . {found.string[found.end() :]}"
+    return bool(_ORDERS.search(rest)) and not (_WITH_IT.search(rest) or _POINTS.search(rest))
 
 
 def masked(text: str) -> str:

@@ -21,7 +21,7 @@ _SAID = (
     r"\b)"
 )
 _TELLS = re.compile(
-    r"(?i)\b(?:(?P<let>let)|alert|ask|inform|message|notify|page|ping|tell|warn)\s"
+    r"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|alert|inform|message|notify|page|ping|tell|warn)\s"
     rf"(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))(?(let)\sknow\b|(?={_SAID}))"
 )
 SENDS_MESSAGE = "send message: "
@@ -33,6 +33,7 @@ _BEGINS = re.compile(
     r"\s*(?:(?:then|please|also|just|now|kindly),?\s+)*\Z"
 )
 """What stands before an action; behind "the email", "check email" or "remind me to" is none."""
+_TO_DO = re.compile(r"(?i)\s(?:to|if|whether)\b")
 _LONGEST_BEFORE = 40
 _TO_SOMEBODY = re.compile(r"[\w'’-]+ (?:[\"'“‘\d]|(?:that|about|the|an?|my|our|when|if|what|how|whether|saying)\b)")
 """A name and what is sent: "Email Bo the invoice" is no title, "Email Marketing" may be one."""
@@ -46,7 +47,7 @@ def in_full(text: str, names: Container[str] | None = None) -> str:
     if len(text) > MAX_CUT:
         return text
     full = _put_before(_VERB, text, lambda found: "" if _may_be_title(found) else _sent_by(found))
-    return _put_before(_TELLS, full, lambda found: _told_by(found) if _is_person(found["named"], names) else "")
+    return _put_before(_TELLS, full, lambda found: _told_by(found) if _is_somebody(found, names) else "")
 
 
 def _put_before(verb: re.Pattern[str], text: str, done: Callable[[re.Match[str]], str]) -> str:
@@ -76,8 +77,13 @@ def _may_be_title(found: re.Match[str]) -> bool:
     return capitals and not _TO_SOMEBODY.match(found.string, found.end())
 
 
-def _is_person(named: str | None, names: Container[str] | None) -> bool:
-    """Whether who is told has a name that is no acronym and that no tool or server has, or none."""
+def _is_somebody(found: re.Match[str], names: Container[str] | None) -> bool:
+    """Whether who is told is a person or a group: by a name that is no acronym and that no tool or server has. Who is
+    asked about something may be an assistant, or a place where it stands."""
+    named = found["named"]
     if named is None:
-        return True
-    return names is not None and not named.isupper() and all(term not in names for term in terms(named))
+        whom = found.group().split()[1]
+        return names is None or not whom.isalpha() or all(term not in names for term in terms(whom))
+    if names is None or named.isupper() or any(term in names for term in terms(named)):
+        return False
+    return not found["ask"] or named[0].islower() or _TO_DO.match(found.string, found.end()) is not None

@@ -35,7 +35,7 @@ _NO_SUBJECT = re.compile(
     r"|will|you|all|see|go|and|then|so|but|not|say|mention|thank|any|anything|everything|every|each|once|after|before)\b"
 )
 """Begins an order, a question, or what belongs to one."""
-_NUMBERED = re.compile(r"(?i)\w+\s(?:[a-z]+\s){0,2}?#?[\w-]*\d")
+_NUMBERED = re.compile(r"(?i)(?:(?:pull|merge|purchase|work|sales)\s)?\w+\s#?[\w-]*\d")
 """What may be an action, and is a thing with a number: "order 12", "pull request 90"."""
 
 

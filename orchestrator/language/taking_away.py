@@ -1,6 +1,7 @@
 """Taking away: whether a tool deletes, cancels or revokes something, and whether a task speaks of anything like it."""
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from orchestrator.language.clauses import first_word
@@ -13,6 +14,7 @@ _TAKES_AWAY = frozenset(
     unsubscribe void wipe""".split()
 )
 _SURELY = frozenset("cancel deactivate delete destroy erase purge remove revoke terminate uninstall wipe".split())
+_DOES_ELSE = frozenset("add create edit enable get insert list protection set update upsert".split())
 _SPEAKS_OF_IT = re.compile(
     r"(?i)\b(?:abort|away|axe|ban|bin|block|burn|cancel|clean|clear|clos|complet|cut|deactivat|decommission|delet"
     r"|destroy|disabl|discard|discontinu|dismiss|dispos|ditch|done\b|down|drop|dump|eliminat|empt|end|eras|evict|exclu"
@@ -35,8 +37,13 @@ def takes_away(tool: Tool) -> bool:
     """Whether a tool's name begins or ends with an action that leaves less than there was, or holds one that is no
     thing ("bulk_delete_users")."""
     words = own_words(tool.name, tool.server)
-    ends = words[0] in _TAKES_AWAY or words[-1] in _TAKES_AWAY
-    return done_by(tool) != TELLS and (ends or not _SURELY.isdisjoint(words))
+    ends = words[0] in _TAKES_AWAY or (words[-1] in _TAKES_AWAY and _DOES_ELSE.isdisjoint(words))
+    return done_by(tool) != TELLS and (ends or _within(words))
+
+
+def _within(words: Sequence[str]) -> bool:
+    """Whether an action of taking away stands inside a name, and none beside it that does something else."""
+    return not _SURELY.isdisjoint(words) and _DOES_ELSE.isdisjoint(words)
 
 
 def speaks_of_taking_away(text: str) -> bool:

@@ -21,10 +21,12 @@ _ASKED = re.compile(
 )
 """Asks for it all the same."""
 _WISHES = re.compile(
-    r"(?i)\b(?:wants?|needs?)\s(?:[\w#'’-]+\s){0,5}?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)"
+    r"(?i)\b(?:wants?|needs?)\s(?!to (?:know|see|find|hear)\b)"
+    r"(?:(?!(?:status|proof|why|how|when|of)\b)[\w#'’-]+\s){0,5}?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)"
     r"|\b(?:aim|ask|goal|job|objective|request|task)\sis\s(?:to|that|for)\b"
-    r"|\b(?:is|are) (?:asking|requesting) (?:for|to)\b"
-    r"|\b(?:to be|be) [a-z]+(?:ed|en)\b|\b(?:said|says|told (?:me|us)|wrote|this is) to\b"
+    r"|\b(?:is|are) (?:asking|requesting) (?:for|to)\b|\b(?:is|are) to be [a-z]+(?:ed|en)\b(?!\sby\b)"
+    r"|\brequest\w*\sthat\b|\b(?:happy|fine|glad|okay|ok) for\b|\btold (?:me|us) to\b|\bthis is to\b"
+    r"|\b(?:boss|ceo|client|cto|customer|he|lead|manager|she|they|(?-i:[A-Z][a-z]+))\s(?:said|says|wrote)\sto\b"
     r"|\b(?:i|we)(?:['’]d|\s[\w'’]+)?\s(?:want|need|like|love|wish|hope)\b"
     r"|\b(?:need|like|love|looking (?:for|to)|trying to|hoping (?:for|to)|should|must|ought|(?:have|has) to|had better"
     r"|(?:asked|asks|requested|requests)\s(?:that\s)?(?:me|us|we)\b|so (?:it|they|he|she) can|ready to be"

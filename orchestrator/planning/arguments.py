@@ -19,7 +19,7 @@ from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
 from orchestrator.planning.parameters import UNITS, Parameter, parameters_of, plain, words_of
 from orchestrator.planning.pieces import Piece, pieces
-from orchestrator.planning.pointing import is_acted_on, is_labelled, may_be, points_to, stands_beside
+from orchestrator.planning.pointing import is_acted_on, is_labelled, is_of_its_own, may_be, points_to, stands_beside
 from orchestrator.schemas import UnusableSchema, faults, usable
 
 _HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
@@ -133,7 +133,7 @@ class _Reader:
         """The one piece whose shape says that it is such a thing: "#general" a channel, "acme/web" a repository."""
         rivals = [other for other in self._left(own) if other.shape == own.shape]
         apart = own.shape == "repository" and any("owner" in other.words for other in self._others(own))
-        found = [piece for piece in self._pieces if own.shape and piece.kind == own.shape]
+        found = [piece for piece in self._pieces if own.shape and piece.kind == own.shape and is_of_its_own(own, piece)]
         if len(found) == 1 and not rivals and not apart:
             self._take(own, found[0], f"the only {own.shape} in the text")
 
@@ -185,7 +185,8 @@ class _Reader:
 
     def _readable(self, own: Parameter) -> list[Piece]:
         """The pieces left that may be its value; a number with a unit only where the tool speaks of that unit."""
-        return [piece for piece in self._pieces if own.may_read(piece) and self._has_unit(own, piece)]
+        fits = (piece for piece in self._pieces if own.may_read(piece) and self._has_unit(own, piece))
+        return [piece for piece in fits if is_of_its_own(own, piece)]
 
     def _has_unit(self, own: Parameter, piece: Piece) -> bool:
         unit = UNITS.get(piece.behind[0]) if piece.kind == "number" and piece.behind else None

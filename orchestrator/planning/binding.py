@@ -87,8 +87,8 @@ class Binder:
                 best = (worth, match, why)
         if best is None or is_only_stated(text, best[1].tool, self._before(text)):
             return None
-        if held_back > best[0] and done_by(best[1].tool) != TELLS:
-            return None  # Nothing else is changed in place of what is held back.
+        if held_back > best[0] and not self.may_replace(best[1].tool, text):
+            return None
         return best[1:]
 
     def only_tells(self, text: str) -> bool:
@@ -103,6 +103,11 @@ class Binder:
     def holds_back(self, text: str, tool: Tool) -> bool:
         """Whether a tool takes something away, or does the opposite of what the part begins with."""
         return self.leaves(tool) or undoes(tool, text)
+
+    def may_replace(self, tool: Tool, text: str) -> bool:
+        """Whether a tool may be called in place of one that is held back: where it changes nothing, or has the verb
+        that the part begins with."""
+        return done_by(tool) == TELLS or verb_of(tool) in terms(first_word(text))
 
     def leaves(self, tool: Tool) -> bool:
         """Whether the tool takes something away, and nothing in the task speaks of that."""

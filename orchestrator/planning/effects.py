@@ -4,6 +4,7 @@ refund it all, "resume the campaign" pause it again. Only of tools that change s
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from orchestrator.language.clauses import first_word
@@ -15,12 +16,18 @@ from orchestrator.planning.parameters import Parameter, parameters_of
 from orchestrator.schemas import usable
 from orchestrator.text import spaced, stem, terms
 
-_AMOUNTS = frozenset("amount percent percentage qty quantity sum".split())
-_SAYS_HOW_MUCH = re.compile(
-    r"(?i)[€$£¥]\s?\d|\d\s?(?:[€$£¥%]|(?:eur(?:os?)?|usd|gbp|dollars?|bucks|pounds?|francs?|cents?|percent)\b)"
-    r"|\b(?:half|partial(?:ly)?|partly|(?:a|one) (?:third|quarter|part)|(?:part|some) of)\b"
-    r"|\b[a-z]+ \d+(?:[.,]\d+)? (?:of|from|off)\b"
+_AMOUNTS = frozenset(("amount", "sum"))
+_MONEY = (
+    r"(?:[€$£¥]\s?\d[\d.,]*|\d[\d.,]*\s?"
+    r"(?:[€$£¥%]|(?:eur(?:os?)?|usd|gbp|dollars?|bucks|pounds?|francs?|cents?|percent)\b)"
+    r"|\d[\d.,]*(?=\s(?:of|from|off)\b))"
 )
+_SAYS_HOW_MUCH = re.compile(
+    rf"(?i)\A\W*(?:please\s)?[a-z]+\s(?:back\s)?(?:only\s|just\s)?{_MONEY}|\b(?:only|just)\s{_MONEY}"
+    r"|\b(?:partial(?:ly)?|partly)\b|\b(?:half|part|(?:a|one) (?:third|quarter)) of (?:it|the|this|that|what)\b"
+    r"|\b(?:only|just)\s(?:half|part|some)\b"
+)
+_WHOLE = re.compile(r"(?i)\b(?:in full|full(?:y)?|completely|whole|entire|all of)\b")
 _UPDATES = frozenset("change edit modify patch update".split())
 _BY_VERB = {
     **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
@@ -36,8 +43,8 @@ def flags(tool: Tool, text: str) -> dict[str, bool]:
     verb = first_word(text)
     found: dict[str, bool] = {}
     for own in parameters_of(usable(tool.input_schema or {})).values() if changes(tool) else ():
-        if own.schema.get("type") == "boolean" and len(own.stems) == 1 and verb:
-            if own.stems[0] == stem(verb):
+        if own.schema.get("type") == "boolean" and not {"enum", "const"} & own.schema.keys() and len(own.stems) == 1:
+            if verb.isascii() and own.stems[0] == stem(verb):
                 found[own.name] = True
             elif own.stems[0] in opposites(verb):
                 found[own.name] = False
@@ -56,14 +63,13 @@ def undoes(tool: Tool, text: str) -> bool:
 
 
 def unread(tool: Tool, text: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The optional parameters that the text speaks of and that have no value: their values are to be asked for."""
+    """The optional parameter that the text speaks of and that has no value, at most one: its value is asked for."""
     if not changes(tool):
         return ()
     known = parameters_of(usable(tool.input_schema or {}))
-    left = [own for own in known.values() if not own.required and own.name not in values]
-    return tuple(
-        own.name for own in left if _is_spoken_of(own, tool, text, [known[name] for name in values if name in known])
-    )
+    given = [known[name] for name in values if name in known]
+    left = (own for own in known.values() if not own.required and own.name not in values)
+    return tuple(islice((own.name for own in left if _is_spoken_of(own, tool, text, given)), 1))
 
 
 def changes(tool: Tool) -> bool:
@@ -71,21 +77,25 @@ def changes(tool: Tool) -> bool:
 
 
 def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter]) -> bool:
+    kind = own.schema.get("type")
     if not _AMOUNTS.isdisjoint(own.words):
-        return bool(_SAYS_HOW_MUCH.search(text))
+        return kind != "boolean" and bool(_SAYS_HOW_MUCH.search(text)) and not _WHOLE.search(text)
+    if kind != "string":
+        return False
     verb = own_words(tool.name, tool.server)[0]
     if verb in _UPDATES and all(other.identifies for other in given):
-        return not set(_BY_VERB.get(first_word(text), ())).isdisjoint(own.words)
-    whom = (
-        len(verb) > 3 and own.words[0].startswith(verb) and own.words[0] != verb and own.schema.get("type") == "string"
-    )
+        words = [word for word in own.words if word not in ("id", "name")] or own.words
+        return words[-1] in _BY_VERB.get(first_word(text), ())
+    whom = len(verb) > 3 and own.words[0].startswith(verb) and own.words[0] != verb
     return whom and "default" not in own.schema and stem(verb) in terms(text)
 
 
 def _said_of(tool: Tool) -> str:
+    """The names, listed values and descriptions of a tool's parameters."""
     schemas = (tool.input_schema or {}).get("properties")
     if not isinstance(schemas, dict):
         return ""
+    described = ((name, own) for name, own in schemas.items() if isinstance(own, dict))
     return " ".join(
-        f"{spaced(name)} {' '.join(choice_values(own))}" for name, own in schemas.items() if isinstance(own, dict)
+        f"{spaced(name)} {' '.join(choice_values(own))} {own.get('description')}" for name, own in described
     )

@@ -23,6 +23,7 @@ _TIMES = frozenset(("at", "date", "datetime", "day", "on", "time", "timestamp", 
 _IDENTIFYING = frozenset(("code", "id", "ids", "index", "key", "line", "name", "no", "number", "page", "version"))
 _BEFORE_AN_ORDER = frozenset(("and", "please", "then", "you"))
 _BEFORE_ACTIONS = _BEFORE_AN_ORDER | {"to"}
+_BEFORE_VERSIONS = frozenset("as for of release tag to v version".split())
 _FROM_NOW = frozenset(("in", "after"))
 _LATER = frozenset(("ago", "before", "after", "from", "later"))
 
@@ -66,6 +67,17 @@ def is_acted_on(piece: Piece) -> bool:
     *before, verb = piece.before or ("",)
     whole = not piece.behind or piece.behind[0] in STOP_WORDS
     return may_act(verb) and _BEFORE_AN_ORDER.issuperset(before) and whole
+
+
+def is_of_its_own(own: Parameter, piece: Piece) -> bool:
+    """Whether a version or a pair of names is the task's own thing: "python 3.11" has another's version, and
+    "login/logout" is a repository only where the parameter says that it takes such a pair."""
+    if piece.kind == "repository":
+        return "/" in str(own.schema.get("description")) or not {"repo", "repository"}.isdisjoint(piece.before[-1:])
+    if piece.kind != "version":
+        return True
+    *first, last = piece.before or ("",)
+    return last in _BEFORE_VERSIONS or may_act(last) or any(map(may_act, first))
 
 
 def points_to(own: Parameter, piece: Piece) -> bool:
