@@ -151,3 +151,8 @@ def test_both_legs_read_it_in_the_whole_in_its_parts_and_in_earlier_turns_and_th
     assert understood.texts[-1] == "send email our accountant"
     assert understood.parts[1].text == "text her about it"
     assert understand("and the next one?", [("email our accountant", 0.5)]).terms["send"] == 0.5
+
+
+def test_an_embedder_reads_who_is_told_and_of_a_report_no_more() -> None:
+    said = [understand(text, names=set()).texts[0] for text in ("tell my wife I'll be late", "ask him about the bill")]
+    assert said == ["send message: tell my wife", "send message: ask him about the bill"]

@@ -71,7 +71,10 @@ def test_the_words_of_a_url_count_half_and_those_said_beside_it_in_full() -> Non
 
 
 def test_an_embedder_reads_the_words_for_a_shape_too() -> None:
-    assert understand("tell #eng about the launch").texts[0] == "tell #eng channel message about the launch"
+    assert (
+        understand("tell #eng about the launch").texts[0]
+        == "send channel message: tell #eng channel message about the launch"
+    )
 
 
 @pytest.mark.parametrize(
