@@ -58,6 +58,8 @@ def test_what_is_done_is_said_before_the_verb(said: str, full: str) -> None:
         ("Refund ch_3 and tell her when", "Refund ch_3 and send message: tell her when"),
         ("warn #ops that it is full", "send channel message: warn #ops that it is full"),
         ("let everyone know", "send message: let everyone know"),
+        ("Please write to Mr Okafor.", "Please send message: write to Mr Okafor."),
+        ("reach out to the customer about it", "send message: reach out to the customer about it"),
         ("page him that checkout is down", "send message: page him that checkout is down"),
         ("Please ask Maria to refund it", "Please send message: ask Maria to refund it"),
         ("tell my wife I'll be late", "send message: tell my wife I'll be late"),
@@ -82,6 +84,8 @@ def test_what_somebody_is_told_or_asked_is_a_message(said: str, full: str) -> No
         "ask the user which region",
         "what did you tell Maria about it",
         "Ask Questions",
+        "write to Stripe",
+        "write to the log",
         "post 'tell Maria to refund it' on the board",
     ],
 )

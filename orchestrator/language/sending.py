@@ -21,8 +21,9 @@ _SAID = (
     r"\b)"
 )
 _TELLS = re.compile(
-    r"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|alert|inform|message|notify|page|ping|tell|warn)\s"
-    rf"(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))(?(let)\sknow\b|(?={_SAID}))"
+    r"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|(?P<to>(?:write|reach out|get back)\sto)|alert|inform|message|notify|page"
+    rf"|ping|tell|warn)\s(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))"
+    rf"(?(let)\sknow\b|(?(to)(?={_SAID}|\s?[.,;!?\n]|\Z)|(?={_SAID})))"
 )
 SENDS_MESSAGE = "send message: "
 """Behind it stands who is told or asked: somebody, and no server."""
