@@ -96,7 +96,7 @@ def _unchecked(task: str) -> tuple[str, ...]:
 def _needed(request: PlanRequest) -> float:
     """How sure routing must be before anything is called: surer where no word of the task led to the best match, above
     all where a mistake would change something at once."""
-    best, task = request.decision.matches[0], request.decision.query
+    best, task = request.decision.matches[0], corrected(request.decision.query)
     if any(best.words.values()):
         return request.min_confidence
     harmless = done_by(best.tool) == TELLS or lacks(best, task, request.arguments)
@@ -144,7 +144,7 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     if told or len(bound) < len(apart):
         return bound
     if len(bound) == 1 or all(item.match is None for item in bound):
-        whole = _whole(binder, decision, Part(unquoted(corrected(decision.query))), given)
+        whole = _whole(binder, decision, Part(unquoted(task)), given)
         return whole if all(item.match is None or _is_ordered(item.match, parts) for item in whole) else []
     return bound
 

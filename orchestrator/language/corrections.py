@@ -5,7 +5,6 @@ correction takes back, the text stays as it is.
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
@@ -38,7 +37,7 @@ _CUE = re.compile(
     r"|meinte?|quiero|perdón|non|veux|pardon)\b"
 )
 _MARK = re.compile(
-    rf"(?i)(?:(?:{_LEAD}|\s)(?P<firm>{_TAKES_BACK})|{_LEAD}(?:(?P<late>{_BEHIND_A_MARK})|(?P<value>{_VALUE_BEFORE})))"
+    rf"(?i)(?:(?:{_LEAD}|\s)(?:{_TAKES_BACK})|{_LEAD}(?:(?:{_BEHIND_A_MARK})|(?P<value>{_VALUE_BEFORE})))"
     r"\b(?:(?:\s*[,:;.!…]+|\s[-–—]+|—)?\s+|[.!…]*\Z)"
 )
 _FILLER = re.compile(r"(?i)\A(?:(?:only|just|it['’]s|it is|make (?:it|that)|to|the right one is)\s+)*")
@@ -86,15 +85,15 @@ def corrected(text: str) -> str:
     if len(text) > MAX_CUT or not _CUE.search(text):
         return text
     for _ in range(MOST):
-        meant = next(_meant(text), None)
+        meant = _meant(text)
         if meant is None:
             break
         text = meant
     return text
 
 
-def _meant(text: str) -> Iterator[str]:
-    """The text with one of its corrections carried out."""
+def _meant(text: str) -> str | None:
+    """The text with the first of its corrections carried out that can be."""
     said = masked(text)
     for mark in islice(_MARK.finditer(said), MOST):
         start = max((found.end() for found in _SENTENCE.finditer(said, 0, mark.start())), default=0)
@@ -108,7 +107,8 @@ def _meant(text: str) -> Iterator[str]:
         if done is None and not mark["value"]:
             done = _phrase(clause, after) or _order(clause, after, alone=bool(mark["gone"]))
         if done is not None:
-            yield head + done
+            return head + done
+    return None
 
 
 def _is_said(mark: re.Match[str], clause: str) -> bool:

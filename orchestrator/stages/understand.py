@@ -133,9 +133,7 @@ def understand(
     pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
-        meant_before = with_shapes(in_full(said, names))
-        before = _words(meant_before)
-        own = {term: weight * count for term, count in _weights(meant_before, before).items()}
+        before, own = _earlier(said, weight, names)
         words = [*words, *before]
         weighted = {**own, **weighted}
         pairs = {**_pairs(before, own), **pairs}
@@ -180,6 +178,13 @@ def _clause(text: str, wrong: Mapping[str, str], asked: str, names: Container[st
     return Clause(
         text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant), tells_of=tells_of
     )
+
+
+def _earlier(said: str, weight: float, names: Container[str] | None) -> tuple[list[tuple[str, str]], dict[str, float]]:
+    """The words of an earlier text, and its terms with their weights times its own."""
+    meant = with_shapes(in_full(said, names))
+    words = _words(meant)
+    return words, {term: weight * count for term, count in _weights(meant, words).items()}
 
 
 def _mode(text: str) -> int:
