@@ -203,7 +203,8 @@ class Connections:
         """Takes in the servers that this configuration names: new ones, and entries that differ from those so far,
         whose connections close as soon as nobody uses them. What it does not name stays."""
         found = McpConfig.of(config)
-        self.renew(McpConfig({**self.config.servers, **found.servers}, found.source))
+        off = (self.config.off - found.servers.keys()) | found.off
+        self.renew(McpConfig({**self.config.servers, **found.servers}, found.source, off))
 
     def renew(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
         """As `add`, and the servers that it does not name go: they take no new calls, those in flight end first.
@@ -290,8 +291,7 @@ class Connections:
         try:
             return self._servers[name]
         except KeyError:
-            known = ", ".join(self._servers) or "none"
-            raise UnknownTool(f"no server {name!r} in {self.config.source}; it names: {known}") from None
+            raise UnknownTool(self.config.lacks(name)) from None
 
 
 def _some(names: Collection[str]) -> str:

@@ -1,14 +1,13 @@
 """Tools as others define them: a record of JSON in any of several spellings becomes a Tool, and a Tool a record."""
 
 import re
-from collections.abc import Collection, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.forms import nearly
+from orchestrator.forms import misspelt, spellings
 from orchestrator.models import Annotations, Kind, Tool
 
 MAX_DEPTH = 64
@@ -73,7 +72,8 @@ def tool_from(record: Any) -> Tool:
     if isinstance(function := record.get("function"), Mapping):
         record = {**record, **function}
     record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
-    _check_names(record)
+    if slip := misspelt(record, _FIELD_OF):
+        raise InvalidCatalogue("{!r} is no field: did you mean {!r}?".format(*slip))
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
@@ -82,33 +82,15 @@ def tool_from(record: Any) -> Tool:
         shown = repr(problem.get("input"))[:80]
         if problem["type"] == "missing":
             raise InvalidCatalogue(f"{field}: missing in {shown}: a tool has at least a name") from None
-        raise InvalidCatalogue(f"{field}: {problem['msg']}, but it is {shown}") from None
+        wanted = problem["msg"].replace("tuple", "list")  # As JSON calls it.
+        raise InvalidCatalogue(f"{field}: {wanted}, but it is {shown}") from None
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
     hints = parsed.annotations.model_dump() if parsed.annotations else {}
     return Tool(**{**dict(parsed), "annotations": Annotations(**hints)})
 
 
-_FIELD_OF = {
-    spelling: name
-    for name, field in _Record.model_fields.items()
-    for spelling in (field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else [name])
-    if isinstance(spelling, str)
-}
-"""The field that each spelling names."""
-
-
-@lru_cache(256)
-def _meant(name: str) -> str:
-    return "" if name in _FIELD_OF else nearly(name, _FIELD_OF)
-
-
-def _check_names(record: Collection[str]) -> None:
-    """Raises InvalidCatalogue for a name that is nearly that of a field which the record lacks; others are left."""
-    given = {_FIELD_OF.get(name) for name in record}
-    for name in record:
-        if (meant := _meant(str(name))) and _FIELD_OF[meant] not in given:
-            raise InvalidCatalogue(f"{name!r} is no field: did you mean {meant!r}?")
+_FIELD_OF = spellings(_Record)
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:

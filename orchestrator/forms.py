@@ -1,11 +1,15 @@
 """The types and names of settings, for callers without a type checker: what is wrong is told with what would do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Form = tuple[tuple[type, ...], str]
 """What a setting may be, and how to say so."""
@@ -36,8 +40,35 @@ _NEARLY = 0.85
 
 def nearly(name: str, known: Iterable[str]) -> str:
     """The known name that this one is but for a slip, or the case that a language writes it in; "" where none is."""
+    return _nearest(name, tuple(known))
+
+
+@lru_cache(maxsize=256)  # All tools of a file have the same further fields.
+def _nearest(name: str, known: tuple[str, ...]) -> str:
     bare = {_bare(one): one for one in known}
     return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
+
+
+def spellings(kind: "type[BaseModel]") -> dict[str, str]:
+    """The field that each spelling of a record's names means."""
+    return {
+        spelling: name
+        for name, field in kind.model_fields.items()
+        for spelling in getattr(field.validation_alias, "choices", [name])
+    }
+
+
+def misspelt(given: Collection[str], fields: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first of these names that is no field but nearly one that is lacking, and the spelling meant; None: no such.
+
+    fields: the field that each spelling names.
+    """
+    there = {fields.get(name) for name in given}
+    for name in given:
+        meant = "" if name in fields else nearly(name, fields)
+        if meant and fields[meant] not in there:
+            return name, meant
+    return None
 
 
 def _bare(name: str) -> str:

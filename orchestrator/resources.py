@@ -230,7 +230,7 @@ class Resources:
         async with Connections(config) as connections:
             known = connections.config.servers
             if unknown := [name for name in request.servers if name not in known]:
-                raise InvalidInput(f"no server {unknown[0]!r}; the configuration names {', '.join(known) or 'none'}")
+                raise InvalidInput(connections.config.lacks(unknown[0]))
             return await sync(connections, store, request.tenant, servers=request.servers or None)
 
     async def close(self) -> None:

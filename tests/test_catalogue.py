@@ -265,3 +265,8 @@ def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
     for known in sample():
         assert tool_from(json.loads(json.dumps(tool_to_json(known)))) == known
     assert {known.kind for known in sample()} >= {Kind.AGENT, Kind.BUILTIN, Kind.INTEGRATION, Kind.WORKFLOW}
+
+
+def test_what_a_field_should_be_is_said_in_the_words_of_json() -> None:
+    with pytest.raises(InvalidCatalogue, match=r"^keywords: Input should be a valid list, but it is 'refund'$"):
+        tool_from({"name": "refund", "keywords": "refund"})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Connections
-from orchestrator.errors import InvalidConfig
+from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config import McpConfig, find_config
 from orchestrator.mcp.states import State
 from tests.servers.start import config, entry
@@ -256,3 +256,25 @@ def test_the_working_folders_file_is_found(tmp_path: Path) -> None:
     assert find_config(tmp_path) == tmp_path / "mcp.json"
     (tmp_path / ".mcp.json").write_text("{}")
     assert find_config(tmp_path) == tmp_path / ".mcp.json"
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [({"comand": "x"}, "command"), ({"command": "x", "disabled_tools": ["a"]}, "disabledTools")]
+)
+def test_a_setting_that_is_nearly_one_is_told(slip: dict[str, object], meant: str) -> None:
+    problem = one(slip).servers["it"].problem
+    assert problem == f"mcp.json: server 'it': {list(slip)[-1]!r} is no setting: did you mean {meant!r}?"
+
+
+def test_a_setting_of_another_client_is_left_beside_ours() -> None:
+    assert (
+        not one({"command": "x", "commands": [], "alwaysAllow": [], "timeout": 5, "trust": True}).servers["it"].problem
+    )
+
+
+async def test_who_calls_a_server_that_is_switched_off_hears_so() -> None:
+    async with Connections({"mcpServers": {"it": {**QUICK, "disabled": True}, "on": QUICK}}) as servers:
+        with pytest.raises(UnknownTool, match="server 'it' is switched off in mcpServers: leave out"):
+            await servers.call("it:echo", {})
+        servers.add({"mcpServers": {"it": QUICK}})
+        assert await servers.tools("it")

@@ -39,7 +39,7 @@ async def test_a_workflow_lists_servers_and_what_they_have_is_found(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"tenant": "org:7", "servers": ["tiem"]}, "no server 'tiem'; the configuration names time"),
+        ({"tenant": "org:7", "servers": ["tiem"]}, "no server 'tiem' in mcpServers; it names: time"),
         ({"tenant": ""}, "no tenant: give an organization"),
         ({"tenant": "o7"}, "tenant 'o7': give an organization"),
         ({}, "tenant: Field required"),

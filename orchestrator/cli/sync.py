@@ -52,9 +52,10 @@ async def sync_command(
 
     servers = read_config(config)
     unknown = [name for name in only if name not in servers.servers]
-    if unknown or not servers.servers:
-        wanted = f"no server {unknown[0]!r}" if unknown else "no server"
-        raise InvalidConfig(f"{wanted} in {servers.source}; it names: {', '.join(servers.servers) or 'none'}")
+    if unknown:
+        raise InvalidConfig(servers.lacks(unknown[0]))
+    if not servers.servers:
+        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ''}")
 
     tenant, target = tenant_from(organization, user), open_store(store)
     note(f"listing {', '.join(only or servers.servers)} ...")

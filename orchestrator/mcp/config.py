@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.forms import misspelt, spellings
 from orchestrator.mcp.identity import identity_of
 from orchestrator.mcp.launch import Launch, environment, expand
 from orchestrator.reading import first_problem, read_json, why_unread, without_comments
@@ -75,13 +76,14 @@ class ServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers of one file by name, in the file's order; entries marked as disabled are left out.
+    """The servers of one file by name, in the file's order, without those switched `off`, whose names are known.
 
     An entry that cannot be used takes no other away: it is a server whose `launch` says why.
     """
 
     servers: Mapping[str, ServerSpec]
     source: str = "mcpServers"
+    off: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, config: "McpConfig | Mapping[str, Any] | str | Path") -> "McpConfig":
@@ -116,7 +118,15 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        return cls({name: _spec(name, entry, source) for name, entry in entries.items() if not _is_off(entry)}, source)
+        off = frozenset(name for name, entry in entries.items() if _is_off(entry))
+        servers = {name: _spec(name, entry, source) for name, entry in entries.items() if name not in off}
+        return cls(servers, source, off)
+
+    def lacks(self, name: str) -> str:
+        """Why there is no server of this name here, as a sentence with the remedy."""
+        if name in self.off:
+            return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
+        return f"no server {name!r} in {self.source}; it names: {', '.join(self.servers) or 'none'}"
 
     def after(self, before: "McpConfig") -> "McpConfig":
         """This configuration, read where that one was: an entry that is broken now leaves the usable one in its place,
@@ -128,7 +138,7 @@ class McpConfig:
                 servers[name] = replace(old, broken_since=spec.problem)
                 if old.broken_since != spec.problem:
                     logger.warning("%s; the entry that was there before stays in use", spec.problem)
-        return McpConfig(servers, self.source)
+        return McpConfig(servers, self.source, self.off)
 
 
 def find_config(folder: Path | None = None) -> Path | None:
@@ -212,6 +222,9 @@ class _Entry(_Switch):
         return self
 
 
+_FIELD_OF = spellings(_Entry)
+
+
 def _shell_text(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
@@ -232,6 +245,9 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec:
     if not name.strip() or ":" in name:
         rule = "a name is not blank and holds no colon (a tool's key is server:name): rename"
         return ServerSpec(name=name, source=source, problem=f"{where}: {rule}")
+    if isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
+        told = "{!r} is no setting: did you mean {!r}?".format(*slip)
+        return ServerSpec(name=name, source=source, problem=f"{where}: {told}")
     try:
         parsed = _Entry.model_validate(entry)
     except ValidationError as error:
