@@ -28,6 +28,8 @@ TRAVEL = Catalogue(
         "x:user_delete_by_id",
         "x:member-remove",
         "x:account_suspend",
+        "fw:edge_remove_protection_rule",
+        "crm:mailing_list_delete",
     ],
 )
 def test_a_name_says_that_its_tool_takes_something_away(key: str) -> None:
@@ -42,7 +44,8 @@ def test_a_name_says_that_its_tool_takes_something_away(key: str) -> None:
         "delete:create_order",
         "team:add_or_remove_member",
         "crm:update_or_delete_record",
-        "s3:set_delete_protection",
+        "s3:enable_delete_protection",
+        "fw:rule_enable_disable",
     ],
 )
 def test_other_names_do_not(key: str) -> None:

@@ -192,6 +192,16 @@ async def test_values_of_a_condition_are_not_the_request_s() -> None:
         ("That was quick. Merge pull request 88.", [MERGE]),
         ("Our deployment is too small. Water the plants. Merge pull request 88.", ["", "", MERGE]),
         ("Water the plants. The order is a duplicate.", []),
+        ("I'm at my desk and going to delete file old.txt. Now merge pull request 88.", [MERGE]),
+        (
+            "Our customer talked of something dull and past in file a.txt. Please delete file b.txt",
+            ["files:delete_file"],
+        ),
+        ("We are done and ready to merge pull request 88. Please send an email to Bo.", ["mail:send_email"]),
+        (
+            "Make sure order 12 is cancelled, the charge ch_9 is refunded and pull request 88 is merged",
+            ["shop:cancel_order", "pay:refund_charge", MERGE],
+        ),
     ],
 )
 async def test_what_tells_how_things_are_is_one_step_with_its_order(task: str, called: list[str]) -> None:

@@ -32,6 +32,13 @@ SHOP = Catalogue(
         "The customer is asking for order 12 to be cancelled",
         "My boss said to cancel order 12",
         "This is to request that order 12 be cancelled",
+        "Ana asked for her order 12 to be cancelled",
+        "We ask that the order 12 be cancelled",
+        "It is required that the order 12 be cancelled today",
+        "I'd propose that the order 12 be cancelled",
+        "The buyer requested that we cancel order 12",
+        "The order 12 can now be cancelled",
+        "We are fine for you to cancel order 12",
         "The item is gone (cancel order 12)",
         "cancel order 12 made by Ana",
         "cancel order 12 unless paid",
@@ -55,6 +62,13 @@ async def test_an_order_in_other_words_is_carried_out(task: str) -> None:
         "Order 12 is to be cancelled by the customer himself",
         "Ana wants to know why order 12 was cancelled",
         "Ana wants the status of order 12 cancelled last week",
+        "The buyer has requested that Bob cancels order 12",
+        "They never asked for order 12 to be cancelled",
+        "I suggest that the order 12 not be cancelled",
+        "The order 12 can be cancelled until noon",
+        "The pull request 12 for cancelled orders is to be merged by Bob",
+        "The buyer asked me why order 12 was cancelled",
+        "Ana is fine for now, order 12 was cancelled",
     ],
 )
 async def test_what_somebody_else_says_or_does_is_no_order(task: str) -> None:
@@ -69,7 +83,15 @@ def test_one_word_may_be_an_order(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", ["Order 12 is fine", "Pull request 90 has conflicts", "The item is gone (it was the last one)", "Jane left"]
+    "task",
+    [
+        "Order 12 is fine",
+        "Pull request 90 has conflicts",
+        "The item is gone (it was the last one)",
+        "Jane left",
+        "Ana is happy for the quick refund",
+        "The order 12 cannot be cancelled",
+    ],
 )
 def test_what_only_tells_how_things_are_is_none(task: str) -> None:
     assert only_states(task)

@@ -14,7 +14,7 @@ _TAKES_AWAY = frozenset(
     unsubscribe void wipe""".split()
 )
 _SURELY = frozenset("cancel deactivate delete destroy erase purge remove revoke terminate uninstall wipe".split())
-_DOES_ELSE = frozenset("add create edit enable get insert list protection set update upsert".split())
+_DOES_ELSE = frozenset("add create edit enable get insert update upsert".split())
 _SPEAKS_OF_IT = re.compile(
     r"(?i)\b(?:abort|away|axe|ban|bin|block|burn|cancel|clean|clear|clos|complet|cut|deactivat|decommission|delet"
     r"|destroy|disabl|discard|discontinu|dismiss|dispos|ditch|done\b|down|drop|dump|eliminat|empt|end|eras|evict|exclu"
@@ -35,15 +35,15 @@ _ENGLISH = re.compile(r"(?i)\b(?:the|my|our|your|to|of|for|and|this|that|it|with
 
 def takes_away(tool: Tool) -> bool:
     """Whether a tool's name begins or ends with an action that leaves less than there was, or holds one that is no
-    thing ("bulk_delete_users")."""
+    thing ("bulk_delete_users"), and none before it that does something else ("add_or_remove_member")."""
     words = own_words(tool.name, tool.server)
-    ends = words[0] in _TAKES_AWAY or (words[-1] in _TAKES_AWAY and _DOES_ELSE.isdisjoint(words))
-    return done_by(tool) != TELLS and (ends or _within(words))
+    taking = next((place for place in range(len(words)) if _is_taking(words, place)), None)
+    return taking is not None and _DOES_ELSE.isdisjoint(words[:taking]) and done_by(tool) != TELLS
 
 
-def _within(words: Sequence[str]) -> bool:
-    """Whether an action of taking away stands inside a name, and none beside it that does something else."""
-    return not _SURELY.isdisjoint(words) and _DOES_ELSE.isdisjoint(words)
+def _is_taking(words: Sequence[str], place: int) -> bool:
+    at_an_end = place in (0, len(words) - 1)
+    return words[place] in (_TAKES_AWAY if at_an_end else _SURELY)
 
 
 def speaks_of_taking_away(text: str) -> bool:

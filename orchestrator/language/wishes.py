@@ -20,23 +20,40 @@ _ASKED = re.compile(
     r"|need (?:it|this|that|to))\b"
 )
 """Asks for it all the same."""
+_WORD = r"(?!(?:not|never)\b)[\w#'’./-]+"
+_BE_DONE = rf"(?:{_WORD}\s){{1,6}}?be\s[a-z]+(?:ed|en)\b(?!\sby\b)"
+_THING = (
+    rf"(?:it|(?:the|this|that|my|our|his|her|their)\s{_WORD}(?:\s{_WORD}){{0,3}}?"
+    r"|(?!(?:if|whether|that|when|how)\b)(?:[a-z]+\s){1,2}#?[\w-]*\d[\w-]*)"
+)
+"""What somebody has in hand, or one with a number; "orders can be cancelled" is said of all."""
+_REQUESTED = re.compile(
+    r"(?i)(?:(?<!never\s)(?<!nobody\s)(?<!not\s)(?<!n['’]t\s)\b"
+    r"(?:(?:asked|asks|requested|requests)\s(?:that\s)?(?:me|us|we|(?<=that\s)i)\b"
+    r"(?!\s(?:about|how|if|what|when|where|whether|which|who|why)\b)"
+    rf"|(?:ask\w*|request\w*|is required)\sthat\s{_BE_DONE}"
+    rf"|(?:ask\w*\sfor|request(?:ed|ing))\s(?:{_WORD}\s){{1,6}}?to be\b)"
+    rf"|\b(?:i|we)(?:['’]d|\swould)?\s(?:ask|propose|recommend|suggest)\s(?:that\s)?(?:we\b|{_BE_DONE})"
+    rf"|\A\W*{_THING}\scan (?:now |also )?be [a-z]+(?:ed|en)(?:\s(?:now|too|as well))?\W*\Z)"
+)
+"""Says that somebody asks for it ("they asked for it to be cancelled"), or that it is free to be done."""
 _WISHES = re.compile(
     r"(?i)\b(?:wants?|needs?)\s(?!to (?:know|see|find|hear)\b)"
     r"(?:(?!(?:status|proof|why|how|when|of)\b)[\w#'’-]+\s){0,5}?(?:to\b(?!\sknow)|[a-z]+(?:ed|ing|en)\b)"
     r"|\b(?:aim|ask|goal|job|objective|request|task)\sis\s(?:to|that|for)\b"
     r"|\b(?:is|are) (?:asking|requesting) (?:for|to)\b|\b(?:is|are) to be [a-z]+(?:ed|en)\b(?!\sby\b)"
-    r"|\brequest\w*\sthat\b|\b(?:happy|fine|glad|okay|ok) for\b|\btold (?:me|us) to\b|\bthis is to\b"
+    rf"|\b(?:happy|fine|glad|okay|ok) for\s(?:{_WORD}\s){{1,5}}?to\b|\btold (?:me|us) to\b|\bthis is to\b"
     r"|\b(?:boss|ceo|client|cto|customer|he|lead|manager|she|they|(?-i:[A-Z][a-z]+))\s(?:said|says|wrote)\sto\b"
     r"|\b(?:i|we)(?:['’]d|\s[\w'’]+)?\s(?:want|need|like|love|wish|hope)\b"
     r"|\b(?:need|like|love|looking (?:for|to)|trying to|hoping (?:for|to)|should|must|ought|(?:have|has) to|had better"
-    r"|(?:asked|asks|requested|requests)\s(?:that\s)?(?:me|us|we)\b|so (?:it|they|he|she) can|ready to be"
+    r"|so (?:it|they|he|she) can|ready to be"
     r"|let(?:['’]s| us)|(?:it['’]s|it is|about|high) time|would be|be (?:glad|great|nice|good|happy)|appreciate)\b"
 )
 
 
 def wishes(said: str) -> bool:
     """Whether a sentence asks for something, in whatever words."""
-    return bool(_ASKED.search(said) or _WISHES.search(said))
+    return any(sought.search(said) for sought in (_ASKED, _WISHES, _REQUESTED))
 
 
 def asks_all_the_same(text: str) -> bool:

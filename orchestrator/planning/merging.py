@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.statements import only_states
 from orchestrator.models import Match
 from orchestrator.planning.binding import lacks
@@ -51,8 +52,11 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
     stuck. Restart it." restarts once, and "Jane resigned. Deactivate her account" does nothing else for the first."""
     merged: list[Bound] = []
     waiting: list[Bound] = []
+    before = ""
     for item in bound:
-        if _is_reason(item):
+        is_reason = _is_reason(item, f"{before}{item.part.seam}")
+        before = f"{before}{item.part.seam}{item.part.text}"
+        if is_reason:
             waiting.append(item)
         elif item.match is None:
             merged, waiting = [*merged, *waiting, item], []
@@ -66,9 +70,10 @@ def merge_told(bound: Sequence[Bound]) -> list[Bound]:
     return [*merged, *waiting]
 
 
-def _is_reason(item: Bound) -> bool:
-    """Whether a part only tells how things are, and no tool is found for it."""
-    return item.match is None and only_states(item.part.text)
+def _is_reason(item: Bound, before: str) -> bool:
+    """Whether a part only tells how things are, and no tool but one that changes something is found for it: joined to
+    a half with such a tool it may still only tell ("I'm home and about to delete a.txt")."""
+    return (item.match is None or done_by(item.match.tool) < UNSAID) and only_states(item.part.text, before)
 
 
 def _orders(last: Bound, item: Bound) -> bool:
