@@ -6,10 +6,11 @@ import pytest
 
 from orchestrator.catalogue import Catalogue
 from orchestrator.language.asides import without_asides
-from orchestrator.language.reports import errands, handed_on, reasons, reports
+from orchestrator.language.reports import errands, handed_on, questions, reasons, reports
 from orchestrator.language.told import told_in
 from orchestrator.models import Tool
 from orchestrator.planner import plan
+from orchestrator.planning.unasked import is_unasked
 from orchestrator.plans import PlanRequest
 from orchestrator.route_requests import RouteRequest
 from orchestrator.router import Router
@@ -53,6 +54,13 @@ DESK = Catalogue(
         ("write down that we picked Postgres", "we picked Postgres"),
         ("ask Bo if he can restart it", "he can restart it"),
         ("ask finance whether they can refund ch_12", "they can refund ch_12"),
+        ("ask the supplier which order to cancel", "order to cancel"),
+        ("ask her when we merge 88, then cut a release", "we merge 88"),
+        ("ask the team why 88 was merged and cancel order 12", "88 was merged"),
+        ("tell our manager how to restart the api", "to restart the api"),
+        ("let the customer know order 12 is cancelled", "order 12 is cancelled"),
+        ("let Ana know how to merge 88", "how to merge 88"),
+        ("let Bo know that order 12 is refunded and cancel order 13", "order 12 is refunded"),
         ("Tell the customer we are sorry and refund charge ch_3", "we are sorry"),
         ("Reply to ticket 12 saying we refunded it, then close it", "we refunded it"),
         ("tell Ana that I merged 212 and closed the ticket", "I merged 212 and closed the ticket"),
@@ -92,6 +100,7 @@ def test_what_is_asked_for_is_no_report(task: str) -> None:
         ("open an issue for ops to delete the old logs", "delete the old logs"),
         ("create an issue to delete the old logs in repo acme/web", "delete the old logs"),
         ("tell the team not to delete the bucket", "delete the bucket"),
+        ("reach out to the vendor to cancel order 12", "cancel order 12"),
         ("have the on-call restart it", "restart it"),
         ("email HR asking them to offboard Kim", "offboard Kim"),
         ("create a jira task to pause the campaign", "pause the campaign"),
@@ -129,6 +138,24 @@ def test_whose_errand_it_is_depends_on_what_a_name_names() -> None:
     assert told_in(task).covers(MERGE)
     assert not told_in("Ask Hub to merge pull request 88").covers(MERGE)
     assert not told_in("Ask Claude to merge pull request 88 on hub").covers(MERGE)
+    assert told_in("Ask Hub whether to merge pull request 88").covers(MERGE)
+
+
+@pytest.mark.parametrize(
+    ("task", "asked"),
+    [
+        ("Ask Ana how to merge pull request 88", "Ana how to merge pull request 88"),
+        ("ask the user which branch to delete", "the user which branch to delete"),
+        ("Tell Bo when we merge 88, and restart the api", "Bo when we merge 88"),
+    ],
+)
+def test_what_somebody_is_asked_is_known_whoever_that_is(task: str, asked: str) -> None:
+    assert [task[start:end].strip() for start, end in questions(task)] == [asked]
+
+
+@pytest.mark.parametrize("task", ["let Ana know by email", "tell me how to merge 88", "Notify Bo when 88 is merged"])
+def test_how_and_when_somebody_is_told_is_no_question(task: str) -> None:
+    assert questions(task) == reports(task) == ()
 
 
 def test_a_reason_asks_for_nothing() -> None:
@@ -176,6 +203,32 @@ async def test_what_somebody_else_is_to_do_is_sent_to_them_and_not_done() -> Non
         asked, ordered = [await router.route(f"{task} pull request 88") for task in ("Ask Ana to merge", "Merge")]
     assert [step.tool for step in plan(PlanRequest(decision=asked)).steps] == ["chat:post_message"]
     assert [step.tool for step in plan(PlanRequest(decision=ordered)).steps] == ["hub:merge_pull_request"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Ask Ana how to merge pull request 88",
+        "ask Ana why order 12 was cancelled",
+        "Ask Bo when we restart the api deployment",
+        "ask Ana whether to refund charge ch_3",
+        "ask the supplier which order to cancel",
+        "let the customer know order 12 is cancelled",
+        "Tell Bo how to restart the api deployment",
+        "reach out to Ana to merge pull request 88",
+        "write to the vendor to cancel order 12",
+    ],
+)
+async def test_what_somebody_is_asked_or_let_know_is_sent_and_not_done(task: str) -> None:
+    async with Router(DESK) as router:
+        made = plan(PlanRequest(decision=await router.route(task)))
+    assert [step.tool for step in made.steps] == ["chat:post_message"]
+
+
+@pytest.mark.parametrize("task", ["ask Jarvis why order 12 was paid", "Ask Shop how many items order 12 has"])
+def test_what_anybody_is_asked_may_be_looked_up_and_is_never_done(task: str) -> None:
+    assert is_unasked(task, CANCEL)
+    assert not is_unasked(task, tool("shop:get_order", "Get an order with its state."))
 
 
 async def test_nothing_is_called_for_what_somebody_else_is_to_do_where_no_tool_tells_them() -> None:

@@ -30,7 +30,11 @@ _HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|y
 _THEY = r"(?:i|we|he|she|it|they)(?:['’](?:m|s|re|ve|ll|d))?\s\w"
 _THING = rf"(?:the|my|our|his|her|their)\s(?:(?!that\b|which\b|who\b)[\w#-]+\s){{1,4}}?(?:{STATE}|[a-z]{{3,}}ed)\b"
 _WHAT = rf"(?:{_THEY}|{_THING}){SIGN}*"
-_KNOW = rf"let\s(?!me\b|us\b){SIGN}{{1,40}}?\sknow"
+_WHERE_TO = r"(?:about|and|as|asap|at|before|by|in|now|on|once|over|please|so|then|through|today|using|via|with)"
+_KNOW = rf"let\s(?!me\b|us\b){SIGN}{{1,40}}?\sknow\s(?!{_WHERE_TO}\b)(?:that\s)?"
+_ANSWER = "how if what when where whether which who why"
+_THEY_DO = r"(?=(?:i|we|you|he|she|they)\b)"
+_WHOM = rf"(?:{SOMEBODY}|(?P<name>{NAME}|{PEOPLE}))"
 _WITH_NOTE = r"(?:add|leave|make|put|send|with|write)\s(?:\w+\s){0,3}?an?\s(?:e?mail|message|note|text)"
 
 
@@ -57,14 +61,11 @@ _REPORTS = (
         "that",
         f"{_CALLS} {_SAYS} note",
     ),
+    _form(rf"{_KNOW}(?P<said>{SIGN}+)", "let", "know"),
+    _form(rf"(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})\s(?P<said>{_THEY}{SIGN}*)", "i we he she it they", _CALLS),
     _form(
-        rf"(?:(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})|{_KNOW})\s(?P<said>{_THEY}{SIGN}*)",
-        "i we he she it they",
-        f"{_CALLS} know",
-    ),
-    _form(
-        rf"(?:(?P<here>inform|notify|tell|warn)\s(?:{PEOPLE}|{NAME})|{_KNOW})\s(?P<said>{_THING}{SIGN}*)",
-        "inform notify tell warn know",
+        rf"(?P<here>inform|notify|tell|warn)\s(?:{PEOPLE}|{NAME})\s(?P<said>{_THING}{SIGN}*)",
+        "inform notify tell warn",
     ),
     _form(
         rf"(?P<here>{_SENT})\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\s(?:saying|to say|stating|announcing)\s"
@@ -73,10 +74,15 @@ _REPORTS = (
         f"{_CALLS} {_SAYS} let send",
     ),
     _form(rf"(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})\s(?:because|since)\s(?P<said>{SIGN}+)", "because since", _CALLS),
+    _form(rf"(?P<here>ask)\s{NAME}\s(?:if|whether)\s(?P<said>(?:s?he|they)\b{SIGN}*)", "ask"),
+)
+_QUESTIONS = (
+    _form(rf"(?P<here>ask)\s{_WHOM}\s(?:{_ANSWER.replace(' ', '|')})\s(?P<said>{SIGN}+)", "ask", _ANSWER),
     _form(
-        rf"(?P<here>ask)\s(?:{SOMEBODY}\s(?:if|whether)|{NAME}\s(?:if|whether)\s(?=s?he\b|they\b))\s?"
+        rf"(?P<here>inform|notify|tell|warn)\s{_WHOM}\s(?:how|what|when\s{_THEY_DO}|where|whether|which|who|why)\s?"
         rf"(?P<said>{SIGN}+)",
-        "ask",
+        "inform notify tell warn",
+        _ANSWER,
     ),
 )
 _RECORD = r"(?:bug|card|issue|ticket|to-?do|(?:asana|jira|linear|trello)\s(?:epic|story|task))"
@@ -96,6 +102,11 @@ _NOT_TO = r"(?:\s(?:not|never))?\sto"
 _DEED = rf"\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
 _ERRANDS = (
     _form(rf"(?:(?P<here>{_CALLED})|asking)\s(?:{PEOPLE}|(?P<name>{NAME})){_NOT_TO}{_DEED}", "to", f"{_CALLS} asking"),
+    _form(
+        rf"(?P<here>(?:write|reach out|get back)\sto)\s(?:{SOMEBODY}|(?P<name>{NAME})){_NOT_TO}{_DEED}",
+        "to",
+        "write reach get",
+    ),
     _form(rf"{_CAUSED}\s(?!someb|someo)(?:{SOMEBODY}|(?P<name>{NAME})){_NOT_TO}{_DEED}", "to", _CAUSES),
     _form(rf"(?P<here>have)\s(?!them\b|someb|someo)(?:{SOMEBODY}|(?P<name>{NAME})){_DEED}", "have"),
 )
@@ -114,8 +125,9 @@ Span = tuple[int, int]
 
 @lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
 def reports(text: str) -> tuple[Span, ...]:
-    """From where to where a text says what somebody is told, in no order."""
-    return tuple((found.start("said"), _end_of_report(found)) for found in _said(text, _REPORTS))
+    """From where to where a text says what somebody is told or asked, in no order."""
+    asked = [found for found in _said(text, _QUESTIONS) if not found["name"] or _is_sent(found)]
+    return tuple((found.start("said"), _end_of_report(found)) for found in (*_said(text, _REPORTS), *asked))
 
 
 @lru_cache(maxsize=8)
@@ -129,6 +141,12 @@ def errands(text: str) -> tuple[Span, ...]:
 def handed_on(text: str) -> tuple[tuple[str, Span], ...]:
     """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
     return tuple((found["name"], found.span("said")) for found in _said(text, _ERRANDS) if found["name"])
+
+
+@lru_cache(maxsize=32)
+def questions(text: str) -> tuple[Span, ...]:
+    """From where to where a text says who, be it an assistant or a wiki, is asked what, or told how, when or why."""
+    return tuple((found.end("here"), _end_of_report(found)) for found in _said(text, _QUESTIONS))
 
 
 def reasons(text: str) -> list[Span]:

@@ -34,7 +34,9 @@ _BEGINS = re.compile(
     r"\s*(?:(?:then|please|also|just|now|kindly),?\s+)*\Z"
 )
 """What stands before an action; behind "the email", "check email" or "remind me to" is none."""
-_TO_DO = re.compile(r"(?i)\s(?:to|if|whether)\b")
+_TO_DO = re.compile(
+    r"(?i)\s(?:to|if|whether|why|(?:how|when|where|which|who)\b[^.?!\n]{0,40}?\s(?:to|we|you|he|she|they))\b"
+)
 _LONGEST_BEFORE = 40
 _TO_SOMEBODY = re.compile(r"[\w'’-]+ (?:[\"'“‘\d]|(?:that|about|the|an?|my|our|when|if|what|how|whether|saying)\b)")
 """A name and what is sent: "Email Bo the invoice" is no title, "Email Marketing" may be one."""

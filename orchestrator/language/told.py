@@ -12,7 +12,7 @@ from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.mentioned import is_mentioned
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
-from orchestrator.language.reports import Span, handed_on, reasons
+from orchestrator.language.reports import Span, handed_on, questions, reasons
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
 
@@ -54,7 +54,7 @@ class Told:
             return False
         if not (places := self._named[verb]):
             return True
-        beside = list(self._reasons)
+        beside = [*self._reasons, *self._questions]
         if self._asked.isdisjoint(set(terms(spaced(tool.name))) - {verb}):
             beside += self._asides
         if self._handed_on and self._said.isdisjoint(terms(spaced(tool.server))):
@@ -79,8 +79,12 @@ class Told:
         return handed_on(self._text)
 
     @cached_property
+    def _questions(self) -> tuple[Span, ...]:
+        return questions(self._text)
+
+    @cached_property
     def _all(self) -> list[Span]:
-        return [*self._asides, *self._reasons, *(span for _, span in self._handed_on)]
+        return [*self._asides, *self._reasons, *self._questions, *(span for _, span in self._handed_on)]
 
     @cached_property
     def _asked(self) -> frozenset[str]:

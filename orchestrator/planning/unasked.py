@@ -4,12 +4,13 @@
 """
 
 import re
+from collections.abc import Container
 from functools import lru_cache
 
 from orchestrator.language.asides import without, without_asides
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
-from orchestrator.language.reports import handed_on
+from orchestrator.language.reports import Span, handed_on, questions
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
@@ -59,17 +60,22 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
 
 
 def is_anothers(text: str, tool: Tool) -> bool:
-    """Whether only what somebody else is asked to do by name ("ask Bob to restart it") shares words with a tool."""
-    given = handed_on(text)
-    if not given:
+    """Whether only what somebody else is asked to do by name ("ask Bob to restart it") shares words with a tool; or,
+    where it changes something, what anybody is asked ("ask Bob why it was restarted")."""
+    if not handed_on(text) and not questions(text):
         return False
     server, name = ({*terms(spaced(part))} for part in (tool.server, tool.name))
-    spans = [span for whom, span in given if (server | name).isdisjoint(terms(whom))]
-    if not spans or not server.isdisjoint(terms(text)):
+    own, full = server | name, in_full(text, names=())
+    left, left_in_full = (without(said, _others(said, tool, own)) for said in (text, full))
+    if left == text or not own.isdisjoint(terms(left_in_full)):
         return False
-    asked = without(text, spans)
-    own = server | name
-    return own.isdisjoint(terms(in_full(asked, names=()))) and {*terms(tool.description)}.isdisjoint(terms(asked))
+    return {*terms(tool.description)}.isdisjoint(terms(left))
+
+
+def _others(text: str, tool: Tool, own: Container[str]) -> list[Span]:
+    """From where to where a text says what somebody else is asked, or to do, who has no name that is this tool's."""
+    asked = questions(text) if done_by(tool) in (CHANGES, STARTS) else ()
+    return [*asked, *(span for whom, span in handed_on(text) if not any(term in own for term in terms(whom)))]
 
 
 @lru_cache(maxsize=32)  # Asked of each match of a Decision.
