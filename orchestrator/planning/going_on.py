@@ -35,5 +35,8 @@ def gives_value(tool: Tool, part: Part, own: Match | None) -> bool:
 
 def lists_on(part: Part, before: Part) -> bool:
     """Whether a part begins with a value, as the one before ends: 'receipts "r1" and "r2" for Ann'."""
-    first, last = next(iter(pieces(part.text)), None), next(reversed(pieces(before.text)), None)
-    return first is not None and last is not None and first.start == 0 and last.end == len(before.text)
+    first = next(iter(pieces(part.text)), None)
+    if first is None or first.start:
+        return False
+    last = next(reversed(pieces(before.text)), None)
+    return last is not None and last.end == len(before.text)

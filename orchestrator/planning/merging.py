@@ -101,6 +101,7 @@ def _apart(last: Bound, item: Bound) -> bool:
         return False
     if not (last.match.tool.input_schema or {}).get("required"):
         return False
-    alone = (last.part.text, item.part.text)
-    together = last.part.joined(item.part).text
-    return lacks(last.match, together, {}) and not any(lacks(last.match, text, {}) for text in alone)
+    alone = (item.part.text, last.part.text)  # The shorter first: what is joined grows with the task.
+    if any(lacks(last.match, text, {}) for text in alone):
+        return False
+    return lacks(last.match, last.part.joined(item.part).text, {})
