@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator import Catalogue, Router
 from orchestrator.planner import plan
+from orchestrator.planning.effects import flags, undoes, unread
 from orchestrator.plans import PlanRequest, Step
 from tests.catalogues import tool
 
@@ -41,6 +42,15 @@ async def step_for(task: str, **given: Any) -> Step | None:
         ("refund 20 euros of charge ch_3", "pay:refund_charge", "amount"),
         ("refund charge ch_3, but only half of it", "pay:refund_charge", "amount"),
         ("refund 20 of charge ch_3", "pay:refund_charge", "amount"),
+        ("refund charge ch_3 by a quarter", "pay:refund_charge", "amount"),
+        ("I'd like to refund charge ch_3 for $9", "pay:refund_charge", "amount"),
+        ("Please do refund half of charge ch_3", "pay:refund_charge", "amount"),
+        ("refund charge ch_3 (USD 9, not the whole charge)", "pay:refund_charge", "amount"),
+        ("refund nine dollars of charge ch_3", "pay:refund_charge", "amount"),
+        ("refund all but the shipping of charge ch_3", "pay:refund_charge", "amount"),
+        ("refund charge ch_3, just the shipping", "pay:refund_charge", "amount"),
+        ("refund charge ch_3, not in full but 9 euros", "pay:refund_charge", "amount"),
+        ("refund charge ch_3, she paid $9 too much", "pay:refund_charge", "amount"),
         ("assign the issue OPS-88 to Sven", "desk:assign_issue", "assignee"),
         ("close the issue with the issue id ENG-204", "desk:update_issue", "state"),
         ("rename the issue with the issue id ENG-204", "desk:update_issue", "title"),
@@ -97,3 +107,44 @@ async def test_no_step_does_the_opposite_of_what_is_asked_for() -> None:
     step = await step_for("subscribe the contact with contact_id c-7 to the newsletter")
     assert step is not None
     assert step.tool == "list:subscribe_contact"
+
+
+def asked(task: str, name: str = "desk:update_ticket", **others: dict[str, Any]) -> tuple[str, ...]:
+    return unread(tool(name, "Change a ticket.", input_schema=takes("ticket_id", **others)), task, {"ticket_id": "T-1"})
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ({"state": {"enum": ["open", "closed"]}}, ("state",)),
+        ({"state": {"type": ["string", "null"]}}, ("state",)),
+        ({"state": SWITCH}, ()),
+        ({"status_id": TEXT}, ("status_id",)),
+        ({"status_reason": TEXT}, ()),
+        ({"state": TEXT, "status": TEXT}, ("state",)),
+    ],
+)
+def test_what_an_update_sets_is_asked_for_once(others: dict[str, Any], named: tuple[str, ...]) -> None:
+    assert asked("close ticket T-1", **others) == named
+
+
+def test_a_name_is_asked_for_where_something_is_renamed() -> None:
+    assert asked("rename ticket T-1", display_name=TEXT) == ("display_name",)
+
+
+def test_an_amount_is_no_switch() -> None:
+    task = "refund half of ticket T-1"
+    assert asked(task, "pay:refund_ticket", with_amount=SWITCH, amount=NUMBER) == ("amount",)
+
+
+@pytest.mark.parametrize("fixed", [{"const": True}, {"enum": [True]}])
+def test_a_switch_with_one_position_is_not_set(fixed: dict[str, Any]) -> None:
+    schema = takes("campaign_id", paused={**SWITCH, **fixed})
+    assert flags(tool("ads:pause_campaign", "Pause a campaign.", input_schema=schema), "resume campaign c1") == {}
+
+
+def test_a_tool_whose_parameter_says_the_opposite_does_that_too() -> None:
+    lock, empty = takes("door", code=TEXT), {"type": "string", "description": "Leave empty to unlock"}
+    assert undoes(tool("car:lock_doors", "Lock the doors.", input_schema=lock), "unlock the doors")
+    lock = takes("door", code=empty)
+    assert not undoes(tool("car:lock_doors", "Lock the doors.", input_schema=lock), "unlock the doors")

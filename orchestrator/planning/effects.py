@@ -18,16 +18,22 @@ from orchestrator.text import spaced, stem, terms
 
 _AMOUNTS = frozenset(("amount", "sum"))
 _MONEY = (
-    r"(?:[€$£¥]\s?\d[\d.,]*|\d[\d.,]*\s?"
-    r"(?:[€$£¥%]|(?:eur(?:os?)?|usd|gbp|dollars?|bucks|pounds?|francs?|cents?|percent)\b)"
-    r"|\d[\d.,]*(?=\s(?:of|from|off)\b))"
+    r"(?:[€$£¥]\s?\d[\d.,]*|\b(?:eur|usd|gbp)\s?\d[\d.,]*"
+    r"|\d\s?(?:[€$£¥%]|(?:eur(?:os?)?|usd|gbp|dollars?|bucks|pounds?|francs?|cents?|percent)\b))"
 )
 _SAYS_HOW_MUCH = re.compile(
-    rf"(?i)\A\W*(?:please\s)?[a-z]+\s(?:back\s)?(?:only\s|just\s)?{_MONEY}|\b(?:only|just)\s{_MONEY}"
-    r"|\b(?:partial(?:ly)?|partly)\b|\b(?:half|part|(?:a|one) (?:third|quarter)) of (?:it|the|this|that|what)\b"
-    r"|\b(?:only|just)\s(?:half|part|some)\b"
+    rf"(?i){_MONEY}|\b(?:euros|dollars|bucks|cents|percent)\b"
+    r"|\b(?:half|partial(?:ly)?|partly|(?:a|one) (?:third|quarter|part)|(?:most|part|some) of|all but|except|minus"
+    r"|(?:just|only) (?:some|the))\b"
+    r"|\b[a-z]+ \d+(?:[.,]\d+)? (?:of|from|off)\b"
 )
-_WHOLE = re.compile(r"(?i)\b(?:in full|full(?:y)?|completely|whole|entire|all of)\b")
+_IN_FULL = re.compile(
+    r"(?is)\A(?!.*(?:n['’]t|\b(?:but|half|instead|just|never|no|not|only|part|rather|than))\b).*\bin full\b"
+)
+_TELLS_MONEY = re.compile(
+    rf"(?i),\s(?:the (?:buyer|client|customer|guest)|s?he|they) paid\s[\d.,]*{_MONEY}(?=\s*(?:[.,;!?)]|\Z))"
+)
+"""What was paid, and not what is to be paid: "refund it, the customer paid $20"."""
 _UPDATES = frozenset("change edit modify patch update".split())
 _BY_VERB = {
     **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
@@ -79,13 +85,14 @@ def changes(tool: Tool) -> bool:
 def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter]) -> bool:
     kind = own.schema.get("type")
     if not _AMOUNTS.isdisjoint(own.words):
-        return kind != "boolean" and bool(_SAYS_HOW_MUCH.search(text)) and not _WHOLE.search(text)
-    if kind != "string":
+        says = _SAYS_HOW_MUCH.search(_TELLS_MONEY.sub("", text))
+        return kind != "boolean" and bool(says) and not _IN_FULL.search(text)
+    if kind not in ("string", None):
         return False
     verb = own_words(tool.name, tool.server)[0]
     if verb in _UPDATES and all(other.identifies for other in given):
-        words = [word for word in own.words if word not in ("id", "name")] or own.words
-        return words[-1] in _BY_VERB.get(first_word(text), ())
+        words = [word for word in own.words if word not in ("id", "name")]
+        return not {own.words[-1], *words[-1:]}.isdisjoint(_BY_VERB.get(first_word(text), ()))
     whom = len(verb) > 3 and own.words[0].startswith(verb) and own.words[0] != verb
     return whom and "default" not in own.schema and stem(verb) in terms(text)
 
