@@ -130,9 +130,11 @@ def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     bound: list[Bound] = []
     for part in parts:
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
-        sends = in_full(part.text, names=()) != part.text
-        if best is None and not sends and (binder.only_tells(part.text) or part.text.endswith(others)):
+        tells = best is None and (binder.only_tells(part.text) or part.text.endswith(others))
+        if tells and in_full(part.text, names=()) == part.text:
             continue
+        if tells:
+            part = replace(part, joint=part.joint if part.strong else "")  # Its values are no other tool's.
         if best is not None:
             bound.append(Bound(part, *best, alone))
         elif alone or (part.strong and len(set(terms(part.text))) > 1):

@@ -7,7 +7,7 @@ from orchestrator.planner import plan
 from orchestrator.planning.seams import cut_task
 from orchestrator.plans import Plan, PlanRequest
 from orchestrator.router import Router
-from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, decision, schema
+from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
 from tests.timing import seconds
 
 SORT = Tool(server="files", name="move_all", description="Move each into its folder")
@@ -108,6 +108,7 @@ def test_a_weak_decision_plans_nothing_and_says_how_sure_it_is() -> None:
         ("hum a tune", [NOW], 0.4),
         ("tidy up", [ADD_NOTE], 0.4),  # The title is asked for first, so nothing is done yet.
         ("tidy up", [SORT], 0.7),
+        ("tidy up 'Inbox', no wait, 'Drafts'", [ADD_NOTE], 0.7),  # One title is meant.
     ],
 )
 def test_a_tool_that_no_word_of_the_task_names_is_called_only_when_routing_is_sure(
@@ -117,6 +118,17 @@ def test_a_tool_that_no_word_of_the_task_names_is_called_only_when_routing_is_su
     unsure = plan(PlanRequest(decision=replace(by_meaning, confidence=needed - 0.01)))
     assert f"(needed: {needed:.0%})" in unsure.reasons[0]
     assert "is the best match" not in plan(PlanRequest(decision=replace(by_meaning, confidence=needed))).reasons[0]
+
+
+@pytest.mark.parametrize("joint", [" and ", ", then "])
+def test_what_is_told_somebody_is_a_step_of_its_own_where_nothing_sends_it(joint: str) -> None:
+    told_of = "let Bo know that note 'B' was deleted"
+    drop = Tool(server="notes", name="delete_note", description="Delete a note", input_schema=DELETE.input_schema)
+    made = plan(PlanRequest(decision=decision(f"delete note 'A'{joint}{told_of}", [drop])))
+    assert [(step.tool, step.task) for step in made.steps] == [
+        ("notes:delete_note", "delete note 'A'"),
+        ("", told_of),
+    ]
 
 
 def test_a_close_second_whose_arguments_are_all_there_goes_first() -> None:
