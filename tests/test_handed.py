@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator import Router
-from orchestrator.language.handed import handed_over
+from orchestrator.language.handed import handed_over, told_inline
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, without_messages
 from orchestrator.planner import plan
@@ -69,11 +69,46 @@ def test_what_is_handed_over_forbids_nothing_and_its_words_count_half() -> None:
         ("tell the team: standup moved. Then cancel the 3pm", "standup moved"),
         ("Message Ana: we shipped. Restart the api", "we shipped"),
         ("Cancel order 12 and text her: it is cancelled. Merge 88", "it is cancelled"),
+        ("text kim: restart the api", "restart the api"),
+        ("reply to jo: merge 88", "merge 88"),
+        ("answer lou: merge 88", "merge 88"),
+        ("write sam: merge 88", "merge 88"),
+        ("notify IT: delete user kim", "delete user kim"),
+        ("post on discord: merge 88", "merge 88"),
+        ("publish it, then tweet this: merge 88", "merge 88"),
+        ("send message: close the ticket", "close the ticket"),
+        ("I need you to mail kim: close the ticket", "close the ticket"),
+        ("send a short note to Lou: close the ticket", "close the ticket"),
+        ("comment in ticket 7: merge 88 first", "merge 88 first"),
+        ("write in #ops: restart the api", "restart the api"),
+        ("Reply in the thread: restart the api", "restart the api"),
+        ("mail kim.lee@example.org: close ticket 7", "close ticket 7"),
+        ("Text Kim, Lou, and Sam: close ticket 7", "close ticket 7"),
+        ("text Kim's boss: close ticket 7", "close ticket 7"),
+        ("post in #ops with the words: close ticket 7", "close ticket 7"),
+        ("Text Lou: 7 is stuck, to unblock it merge 88", "7 is stuck, to unblock it merge 88"),
+        ("text Lou: merge 88, title and body are fine", "merge 88, title and body are fine"),
     ],
 )
 def test_behind_a_colon_stands_the_message(text: str, said: str) -> None:
     start, end = handed_over(text) or (0, 0)
     assert text[start:end] == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mail Lou: close ticket 7, subject: stuck", "close ticket 7"),
+        ("post in #ops: close ticket 7, cc: Lou", "close ticket 7"),
+        ("text Kim: close ticket 7, cc lou@example.org", "close ticket 7"),
+        ("mail Lou: subject: stuck, body: close ticket 7", None),
+        ("mail lou@example.org: title 'stuck'", None),
+    ],
+)
+def test_other_values_are_no_part_of_the_message_and_are_no_task(text: str, said: str | None) -> None:
+    told = told_inline(text)
+    assert (told and text[slice(*told)]) == said
+    assert handed_over(text) == (text.index(": ") + 2, len(text))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +127,16 @@ def test_behind_a_colon_stands_the_message(text: str, said: str) -> None:
         "post-processing: cancel order 12",
         "Mail 1: cancel order 12. Mail 2: refund charge ch_3",
         "email these people: ana@example.org, bo@example.org",
+        "mail the team: ana@example.org and bo@example.org",
+        "post these: plan.pdf, notes.txt",
         "send it to: ana@example.org, body: 'hi'",
+        "reply in XML: what is due?",
+        "Answer briefly: what is due?",
+        "answer this: what is due?",
+        "answer yes or no: is 88 merged?",
+        "respond to this request: what is due?",
+        "tell us: what is due",
+        "send an invoice: 3 hours for Acme",
     ],
 )
 def test_behind_other_colons_stands_what_is_asked_for(text: str) -> None:
@@ -202,6 +246,16 @@ def test_every_sign_beside_it_stays_in_its_place() -> None:
     assert len(said) == len(text)
     assert said.endswith("\n\nThen email Ana QQQQQQQQQ")
     assert without_messages(text) == "post this with  to #ops:\n\n\n\nThen email Ana "
+
+
+@pytest.mark.parametrize(
+    "repeated", ["a@b.co,", "tell Al, ", "write to ", "text the ", "post in, A", ", to: ", "a.b'c ", "an a an "]
+)
+@pytest.mark.parametrize("lead", ["tell my team: ", "tell Al ", ""])
+def test_a_long_line_behind_a_colon_costs_no_time(lead: str, repeated: str) -> None:
+    text = f"{lead}{repeated * (3_700 // len(repeated))} z"
+    # It takes up to 5 ms.
+    assert seconds(lambda: (told_inline(text), masked(text)), runs=3) < 0.05
 
 
 @pytest.mark.parametrize("repeated", ["to ", "add ", "please\n", "\n\n ", "add this to it:\n\n"])

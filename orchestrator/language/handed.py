@@ -35,22 +35,48 @@ _ASKING = frozenset("what who whom whose when where why how which is are do does
 _LEAST_TOLD = 2
 """Terms of a line that is a task by itself; one is enough where it rewords what stands behind."""
 _LONGEST_LINE = 300
-_WHOM = (
-    r"(?:[#@]\w|[\w.+-]+@\w|\+\d|\d{3}|(?:him|her|them|everyone|everybody|all)\b|(?:my|our|his|their)\s\w"
-    r"|the\s(?!following\b|question\b|request\b|query\b|task\b)\w|(?:ticket|issue|thread|case|chat|post)\s|(?-i:[A-Z][a-z]))"
+_LEADS = (
+    r"(?:\A\W{0,3}|[.!?;,]\s|\n"
+    r"|\b(?:and|then|please|just|(?:can|could|will|would) you|(?:have|like|need|want|you) to)\s)(?!(?-i:POST))"
 )
-_LEADS = r"(?:\A\W{0,3}|[.!?;,]\s|\n|\b(?:and|then|please|just|(?:can|could|will|would) you)\s)(?!(?-i:POST))"
+_NOBODY = r"(?:to\s)?(?:me|us)\b|only\b|with\b|\d{1,2}\b"
+_NOTE = r"an?\s(?:[\w-]+\s){0,2}(?:comment|dm|e-?mail|message|note|notice|reminder|reply|sms|text|update)\b"
+_SENDS = (
+    r"(?!send\s(?:channel\s)?message:\s(?:alert|ask|get|inform|let|message|notify|page|ping|reach|tell|warn|write)\b)"
+    r"(?:announce|comment|dm|e-?mail|forward|mail|message|notify|ping|post|send|sms|tell|text|tweet)"
+    rf"\s(?!{_NOBODY}|(?!{_NOTE}|an?\s\w+\sto\s)an?\s)"
+)
+"""Behind it stands to whom or where, but in "mail 2:", "tell me:", "send an invoice:", and in the "send message: tell
+Ana" that `sending.py` writes."""
+_WITHIN = (
+    r"in\s(?:[#@]|(?:the\s(?!following|style)|(?:my|our|his|her|their)\s)\w"
+    r"|(?:case|channel|chat|issue|thread|ticket)\b)"
+)
+_ANSWERS = (
+    rf"(?:answer|reply|respond)\s(?!{_NOBODY}|(?!{_WITHIN})in\b|\w+ly\b|(?:an?|as|now|true|yes)\b|this:"
+    r"|(?:to\s)?(?:the|this|these|my)\s(?:\w+\s)?(?:query|queries|questions?|requests?|tasks?)\b)"
+)
+_WRITES = (
+    rf"write\s(?:(?:back|below|beneath|on|to|under)\b(?!\s(?:me|us)\b)|{_WITHIN}|[#@]\w|[\w.+-]+@\w"
+    r"|(?:him|her|them|everyone|everybody|all)\b|(?:my|our|his|their)\s\w|the\s(?!following\b)\w|(?-i:[A-Z][a-z])"
+    r"|(?!(?:down|out|up):)\w+(?=:))"
+)
+_WITH = r"with\b(?!\s(?:an?\s|the\s|this\s)?(?:caption|comment|message|note|text|words)\b)"
 _TOLD_INLINE = re.compile(
-    rf"(?i){_LEADS}(?:(?:announce|comment|dm|e-?mail|forward|mail|message|notify|ping|post|send|sms|tell|text|tweet)"
-    rf"\s(?:(?:it|this|that|an? \w+|back)\s)?(?:(?:to|in|on|under)\s)?{_WHOM}"
-    rf"|(?:answer|reply|respond|write)\s(?:back\s)?(?:(?:to|on|under|below|beneath)\s)?{_WHOM})"
-    r"(?:(?!\swith\b)[^.!?,;:\n\"'“„«‘`]){0,60}(?<!\bto)(?<!\bfrom)(?<!\bcc)(?<!subject):[^\S\n](?P<said>(?=\w)[^\n]+)"
+    rf"(?i){_LEADS}(?:{_SENDS}|{_ANSWERS}|{_WRITES})"
+    rf"(?:(?!\s{_WITH})[^.!?,;:\n\"'’“„«‘`]|\.\b|(?<=\w)['’](?=\w)"
+    r"|,\s(?:and\s)?(?=(?-i:[A-Z])|[@#]|\S{1,40}@)){0,60}"
+    r"(?<!\bto)(?<!\bfrom)(?<!\bcc)(?<!subject):[^\S\n](?P<said>(?=\w)[^\n]+)"
 )
 """Behind "post this in #general: ..." the rest of a line is what is posted."""
-_FIELD = re.compile(r"(?i)[,\n]\s?(?:to|cc|subject|body|text|title|signers?|attachments?)\b:?\s")
-"""Behind a message that is one of several values."""
-_ONLY_THINGS = re.compile(r"(?:(?:\S+@\S+|\S+\.[A-Za-z]{2,4}\b|and|&)[,;\s]*)+")
-"""Addresses and files."""
+_FIELD = re.compile(
+    r"(?i)[:,]\s?(?:(?:to|cc)\s\S+@\S|(?:to|cc|subject|body|text|title|signers?|attachments?):"
+    r"|(?:subject|body|title)\s[\"“„«'‘])"
+)
+"""Another value beside the message, or in its place: ", cc bo@example.org", ": subject 'hi'"."""
+_THING = re.compile(r"\S+@\S+|\S+\.[A-Za-z]{2,4}|and|&")
+"""An address or a file."""
+_BETWEEN = re.compile(r"[,;\s]+")
 _SENTENCE = re.compile(r"[.!?;][^\S\n]+|\s[-–—]\s(?=(?:please|then)\b)")
 _MARKS = " :.!?"
 _NOTING = frozenset("add enter log note record".split())
@@ -70,7 +96,7 @@ def handed_over(text: str) -> tuple[int, int] | None:
     It begins behind the writer's own next tasks, and ends with the text or where the writer goes on behind an empty
     line: with "then", or with a task or "don't" in lower case, as hardly a paragraph of a mail begins.
     """
-    if inline := told_inline(text):
+    if inline := _behind_colon(text):
         return inline
     line, _, behind = text.partition("\n")
     line = line.rstrip()
@@ -87,10 +113,20 @@ def handed_over(text: str) -> tuple[int, int] | None:
 
 
 def told_inline(text: str) -> tuple[int, int] | None:
-    """From where to where a text holds a message behind a colon: up to where the writer goes on, with a task or "then",
-    and within a longer text at the end of the sentence."""
+    """From where to where a text holds a message behind a colon, without the values beside it (", subject: ...")."""
+    if (inline := _behind_colon(text)) is None:
+        return None
+    start, end = inline
+    field = _FIELD.search(text, start - len(": "), end)
+    end = field.start() if field else end
+    return (start, end) if start < end else None
+
+
+def _behind_colon(text: str) -> tuple[int, int] | None:
+    """From where to where a text hands over behind a colon: up to where the writer goes on, with a task or "then", and
+    within a longer text at the end of the sentence. Addresses and files alone are no message."""
     inline = _TOLD_INLINE.search(text)
-    if inline is None or _FIELD.search(text, inline.start("said")) or _ONLY_THINGS.fullmatch(inline["said"]):
+    if inline is None or _is_of_things(inline["said"]):
         return None
     start, end = inline.span("said")
     for stop in _SENTENCE.finditer(inline.string, start, end):
@@ -103,6 +139,11 @@ def told_inline(text: str) -> tuple[int, int] | None:
         ):
             return start, stop.start()
     return start, end
+
+
+def _is_of_things(said: str) -> bool:
+    """Whether addresses and files are all that is said."""
+    return all(_THING.fullmatch(one) for one in _BETWEEN.split(said) if one)
 
 
 def is_noted(text: str, start: int, end: int) -> bool:
