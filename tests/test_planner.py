@@ -275,6 +275,7 @@ async def test_no_tool_takes_the_place_of_the_best_because_a_quoted_message_spea
             ["$ ls\nREADY STATUS\n\nOps need to know", "open an issue"],
         ),
         ("find contacts - no email, no phone, then count them", ["find contacts - no email, no phone", "count them"]),
+        ("Who is on call in Oslo? No phone", ["Who is on call in Oslo? No phone"]),
         ("Close ticket 8. Then email Ana", ["Close ticket 8", "email Ana"]),
         ("Read it. After that's done, send it", ["Read it", "After that's done, send it"]),
         ("Close ticket 1. Then close ticket 2. Tell Ana", ["Close ticket 1", "close ticket 2", "Tell Ana"]),

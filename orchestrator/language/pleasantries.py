@@ -1,4 +1,8 @@
-"""Pleasantries: greetings, thanks and what only says that one has heard; nothing is to be done for them."""
+"""Pleasantries: greetings, thanks and what only says that one has heard; nothing is to be done for them.
+
+`is_pleasantry` is for a part of a task, where a sentence or an order of its own stands. `without_closing` is for the
+task's end: also behind a comma, where "cool" may belong to a list and thanks do not, and with the name of who signs.
+"""
 
 import re
 
@@ -13,13 +17,12 @@ _HEARD = (
 )
 _THANKS = (
     r"(?:(?:many )?(?:thanks|thank you|thx|ty|cheers|merci|danke|gracias|much appreciated)"
-    r"(?: (?:a lot|so much|very much|again|in advance|everyone|all|team|mate|for (?:that|this|it|everything)))?"
+    r"(?: (?:a lot|so much|very much|again|in advance|for (?:that|this|it|everything)))?"
     r"|(?:best|kind|warm) (?:regards|wishes)|regards|sincerely)"
 )
-_WHOM = r"(?:,? (?:there|all|team|everyone|everybody|folks|guys|mate|sir|madam|again|assistant|(?-i:[A-Z][a-z]+)))?"
-_PLEASANTRY = re.compile(rf"(?i)\W*(?:(?:{_GREETING}{_WHOM}|{_HEARD}|{_THANKS}{_WHOM})(?:\W+|\Z))+")
-_ONLY_THANKS = re.compile(rf"(?i)\W*{_THANKS}{_WHOM}\W*")
-_CLOSING = re.compile(rf"(?i)(?<=[.!?\n])\s{{0,9}}(?:{_THANKS}{_WHOM}(?:[^\w\n]+|\Z))+\Z")
+_WHOM = r"(?:,? (?:there|all|team|everyone|everybody|folks|guys|mate|sir|madam|assistant|(?-i:[A-Z][a-z]+)))?"
+_PLEASANTRY = re.compile(rf"(?i)\W*(?:(?:{_GREETING}{_WHOM}|{_HEARD}|{_THANKS}{_WHOM})(?:\W+|\Z)){{1,6}}")
+_CLOSING = re.compile(rf"(?i)(?<=[.,!?\n])\s{{0,9}}(?:{_THANKS}{_WHOM}(?:[^\w\n]{{1,9}}|\Z)){{1,3}}\Z")
 _LONGEST = 80
 
 
@@ -29,10 +32,5 @@ def is_pleasantry(text: str) -> bool:
 
 
 def without_closing(text: str) -> str:
-    """The text without the thanks and the name that it ends with, behind its last sentence."""
+    """The text without the thanks and the name that it ends with; quotes are to be masked before."""
     return _CLOSING.sub("", text)
-
-
-def is_thanks(text: str) -> bool:
-    """Whether a text is only thanks or a closing; "cool" and "fine" behind a comma may belong to a list."""
-    return len(text) <= _LONGEST and _ONLY_THANKS.fullmatch(text) is not None

@@ -14,7 +14,7 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
-from orchestrator.language.pleasantries import is_pleasantry, is_thanks, without_closing
+from orchestrator.language.pleasantries import is_pleasantry, without_closing
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.language.reports import errands, handed_on, reports
 from orchestrator.language.sentences import NO_END
@@ -118,14 +118,8 @@ def cut_task(task: str) -> list[Part]:
     whole = Part(text=task)
     if len(task) > MAX_CUT or is_pleasantry(task):
         return [whole]
-    task = without_closing(task)
-    masked = task
-    if given := handed_over(task):
-        begin, end = len(task[: given[0]].rstrip()), given[1]
-        masked = f"{task[:begin]}{'x' * (end - begin)}{task[end:]}"
-    for kind in (PASTED, QUOTE):
-        masked = kind.sub(lambda match: "x" * len(match.group()), masked)
-    masked = _joined_to_numbers(masked)
+    masked = without_closing(_masked(task))
+    task, masked = task[: len(masked)], _joined_to_numbers(masked)
     for begin, end in forbidden_places(task):
         masked = f"{masked[:begin]}{_UNWANTED * (end - begin)}{masked[end:]}"
     parts: list[Part] = []
@@ -149,12 +143,22 @@ def cut_task(task: str) -> list[Part]:
     return parts if parts or _UNWANTED in masked else [whole]
 
 
+def _masked(task: str) -> str:
+    """The task with a letter for each sign that it hands over, pastes or quotes."""
+    masked = task
+    if given := handed_over(task):
+        begin, end = len(task[: given[0]].rstrip()), given[1]
+        masked = f"{task[:begin]}{'x' * (end - begin)}{task[end:]}"
+    for kind in (PASTED, QUOTE):
+        masked = kind.sub(lambda match: "x" * len(match.group()), masked)
+    return masked
+
+
 def _says_nothing(masked: str, start: int, end: int, joint: str) -> bool:
     """Whether nothing is left of a part but what is forbidden, words of order and pleasantries."""
     if _UNSAID.fullmatch(masked, start, end):
         return True
-    said = masked[start:end]
-    return is_thanks(said) if joint == "weak" else is_pleasantry(said)
+    return joint != "weak" and is_pleasantry(masked[start:end])
 
 
 def _within(place: int, condition: Condition, before: str) -> bool:
