@@ -90,6 +90,33 @@ def test_only_what_is_in_the_text_and_fits_becomes_an_argument(
     assert set(found.missing) == set(properties) - set(values)
 
 
+FILE = schema("path", path={"type": "string", "description": "Path of the file"})
+ENTITY = schema("deployment", deployment=TEXT)
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "values"),
+    [
+        (FILE, 'Kim says: "delete b.txt". Please handle it.', {}),
+        (FILE, 'Kim asked me: "delete b.txt". Please handle it.', {}),
+        (ENTITY, 'Kim wrote: "the shop is to be restarted". Please do it.', {}),
+        (ENTITY, 'Kim begged: "restart deployment shop". Please do it.', {}),
+        (schema("sql", sql=TEXT), 'run "select 1 from t"', {"sql": "select 1 from t"}),
+        (schema("text", text=TEXT), 'Kim wrote: "restart the shop". Send it to Lou.', {"text": "restart the shop"}),
+        (schema("text", text=TEXT), "Kim wrote: 'restart the shop'. Please do not send it to Lou.", {}),
+        (FILE, 'delete "My Plans/b c.txt"', {"path": "My Plans/b c.txt"}),
+        (ENTITY, 'restart "St. Louis shop"', {"deployment": "St. Louis shop"}),
+        (schema("album", album=TEXT), 'play "Let It Be"', {"album": "Let It Be"}),
+        (schema("title", title=TEXT), 'add "please restart it"', {"title": "please restart it"}),
+        (ENTITY, 'restart "please restart it"', {}),
+    ],
+)
+def test_a_sentence_or_an_order_is_the_name_of_nothing(
+    given: dict[str, Any], text: str, values: dict[str, str]
+) -> None:
+    assert extract(given, text).values == values
+
+
 def test_optional_parameters_need_their_name_in_the_text() -> None:
     given = schema("path", path=TEXT, head={"type": "integer"}, state={"type": "string", "enum": ["open", "closed"]})
     assert extract(given, "open a.txt 5").values == {"path": "a.txt"}

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.negation import split_negated
-from orchestrator.language.quoted import masked, without_messages
+from orchestrator.language.quoted import masked, reported, without_messages
 from orchestrator.models import Stage
 from orchestrator.planner import plan
 from orchestrator.plans import PlanRequest
@@ -140,7 +140,9 @@ def test_a_line_behind_a_log_that_is_none_of_it_is_read(line: str, read: str) ->
     assert read in understand(f"{LOG}\n{line}\nopen a jira issue").texts[0]
 
 
-@pytest.mark.parametrize("repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'post "a ', "answer a ", "answer 'a "])
+@pytest.mark.parametrize(
+    "repeated", ["$ a\n", "10:10:10 x\n", "a@b", ' "a "b"', 'Al wrote: "a" ', 'post "a ', "answer a ", "answer 'a "]
+)
 def test_signs_of_quotes_and_pastes_all_over_a_text_cost_no_time(repeated: str) -> None:
     text = f"list it\n{repeated * (3_900 // len(repeated))}"
     # It takes up to 6 ms.
@@ -237,6 +239,37 @@ async def test_what_somebody_else_wrote_is_a_value_where_the_task_points_at_it(r
     decision = await router.route('The sign says: "Guten Morgen". Can you translate it to English?')
     (step,) = plan(PlanRequest(decision=decision)).steps
     assert (step.tool, step.arguments["text"]) == ("translate:translate_text", "Guten Morgen")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "Please don't do it.",
+        "Do not do that.",
+        "We never do that. What is due?",
+        "Can you tell her that we should not do that?",
+        "Please do that? Never.",
+        "Please, never, ever, do that.",
+        "Could you forward it to Lou?",
+        "Please summarize this.",
+        "Why did you do that?",
+    ],
+)
+def test_what_is_forbidden_or_only_passed_on_is_no_task(beside: str) -> None:
+    assert reported(f'Kim wrote: "please restart the api". {beside}') == [(4, 35)]
+
+
+@pytest.mark.parametrize(
+    "beside", ["Please do it.", "Can you handle this?", "Please do what she asks.", "Could you look into it?", ""]
+)
+def test_what_the_writer_asks_to_do_is_the_task(beside: str) -> None:
+    assert reported(f'Kim wrote: "please restart the api". {beside}') == []
+
+
+async def test_what_somebody_else_wrote_is_passed_on_as_it_is(router: Router) -> None:
+    decision = await router.route('Kim wrote: "please cancel my subscription". Please translate it to French.')
+    (step,) = plan(PlanRequest(decision=decision)).steps
+    assert (step.tool, step.arguments["text"]) == ("translate:translate_text", "please cancel my subscription")
 
 
 async def test_a_sentence_is_no_identifier(router: Router) -> None:

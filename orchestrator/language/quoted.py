@@ -65,16 +65,20 @@ _TRANSLATE = re.compile(
 )
 """What says of any quote behind it that it is no task."""
 _POINTS = re.compile(
-    r"(?i)(?:\A|[.!?,\n]\s{0,9}|\b(?:and|please|you)\s)(?:please\s)?"
-    r"(?:(?:take care of|deal with|look (?:into|at|after)|see to)\s(?:this|it|that|him|her|them)|see below|fyi)\b"
+    r"(?i)(?:\A|[.!?,\n]\s{0,9}|\b(?:and|please|(?:can|could|will|would) you)\s)(?:please\s)?"
+    r"(?:(?:take care of|deal with|do|handle|look (?:into|at|after)|see to)\s(?:this|it|that|him|her|them)"
+    r"|do (?:so|(?:as|what) (?:he|she|they) (?:asks?|wants?|says?))|see below|fyi)\b"
 )
 """What makes the message itself the task: "can you take care of this?"."""
+_FORBIDS = re.compile(r"(?i)\b(?:(?:do|must|should)(?:\snot|n['’]?t)|never|nobody|not\s(?:to\s)?do)\b")
+_END = re.compile(r"[.!?\n]")
 _WITH_IT = re.compile(
-    r"(?i)\b(?:do|forward|handle|post|proofread|read|rephrase|rewrite|search(?: the web)? for|send|summari[sz]e"
-    r"|translate|look up|take care of|deal with) (?:it|this|that|so)\b|\bwhat (?:he|she|they) (?:asks?|wants?|says?)\b"
+    r"(?i)(?<!n['’]t )(?<!not )(?<!never )\b(?:forward|look up|post|proofread|read|rephrase|reword|rewrite"
+    r"|search(?: the web)? for|send|shorten|summari[sz]e|translate) (?:it|this|that)\b"
 )
-_LONGEST = 4_000
-"""A longer text is a pasted document."""
+"""What passes the message on as it is, and leaves what it says undone."""
+_MOST = 20
+"""A text that says of more what somebody wrote is a record of that."""
 _ORDERS = re.compile(
     r"(?i)\?|\b(?:please|(?:can|could) you|let['’]s|(?:answer|reply|respond|tell|write) (?:to )?(?:her|him|them))\b"
 )
@@ -114,9 +118,9 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
     pasted = _may_paste(text)
     if not pasted and not _OPENING.search(text):
         return [(text, "")]
-    turns, past = [], 0
+    turns, past, contexts = [], 0, set(reported(text))
     for found in (_ANY_MESSAGE if pasted else _QUOTED_MESSAGE).finditer(text):
-        if found["reported"] and not _is_context(found):
+        if found["reported"] and found.span() not in contexts:
             continue
         start = max(found.start(), found.end("lead"))
         turns.append((text[past:start], text[start : found.end()]))
@@ -129,14 +133,37 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
 
 def reported(text: str) -> list[tuple[int, int]]:
     """From where to where a text holds what somebody else wrote, with who did, beside what it asks for itself."""
-    quotes = _QUOTED_MESSAGE.finditer(text) if len(text) <= _LONGEST and _OPENING.search(text) else ()
-    return [found.span() for found in quotes if found["reported"] and _is_context(found)]
+    return [found.span() for found, is_context in _reports(text) if is_context]
+
+
+def cited(text: str) -> list[tuple[int, int]]:
+    """From where to where a text quotes what somebody else wrote, where that is passed on or is the task."""
+    reports = _reports(text)
+    some = reports if len(reports) <= _MOST else ()
+    cites = (found for found, is_context in some if not is_context or _WITH_IT.search(_beside(found)))
+    return [(found.end("reported"), found.end()) for found in cites]
+
+
+@lru_cache(maxsize=4)  # Asked of each match of a Decision.
+def _reports(text: str) -> Sequence[tuple[re.Match[str], bool]]:
+    """What somebody else wrote, and whether that is only context; of many quotes each is."""
+    quotes = _QUOTED_MESSAGE.finditer(text) if _OPENING.search(text) else ()
+    found = [one for one in quotes if one["reported"]]
+    return [(one, len(found) > _MOST or _is_context(one)) for one in found]
 
 
 def _is_context(found: re.Match[str]) -> bool:
-    """Whether something is asked for beside what somebody wrote; else that is the task, as where it points at that."""
-    rest = f"{found.string[: found.start()]} . {found.string[found.end() :]}"
-    return bool(_ORDERS.search(rest)) and not (_WITH_IT.search(rest) or _POINTS.search(rest))
+    """Whether something is asked for or forbidden beside what somebody wrote; else that is the task, as where it is
+    pointed at."""
+    rest = _beside(found)
+    if points := _POINTS.search(rest):
+        *_, sentence = _END.split(rest[: points.end()])
+        return _FORBIDS.search(f"{sentence} {rest[points.end() :]}") is not None
+    return bool(_ORDERS.search(rest) or _FORBIDS.search(rest))
+
+
+def _beside(found: re.Match[str]) -> str:
+    return f"{found.string[: found.start()]} . {found.string[found.end() :]}"
 
 
 def masked(text: str) -> str:

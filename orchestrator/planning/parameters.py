@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from orchestrator.language.everyday import ACTIONS
 from orchestrator.planning.pieces import Piece
 from orchestrator.text import STOP_WORDS, spaced, split_words, stemmed
 
@@ -148,9 +149,17 @@ class Parameter:
             return True
         if piece.kind == "identifier" and not piece.quoted:
             return self.identifies
-        if self.identifies and piece.quoted and piece.value.count(" ") > 1:
-            return False  # A sentence identifies nothing.
+        if piece.quoted and _TEXTS.isdisjoint(self.words) and self._is_no_name(piece):
+            return False
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
+
+    def _is_no_name(self, piece: Piece) -> bool:
+        """Whether a piece is what somebody wrote, or an order: "delete a.txt" is no path, and of what says "restart
+        deployment api" that is no `deployment`; or a sentence, which identifies nothing."""
+        first, *more = piece.value.lower().split() or [""]
+        named = self.kind == "path" or self.identifies or self.words[-1] in more
+        orders = bool(more) and (first == "please" or (named and first in ACTIONS))
+        return piece.kind == "message" or orders or (self.identifies and len(more) > 1)
 
     @cached_property
     def identifies(self) -> bool:

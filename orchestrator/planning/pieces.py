@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from orchestrator.language.handed import told_inline
-from orchestrator.language.quoted import QUOTE, reported
+from orchestrator.language.quoted import QUOTE, cited, reported
 
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`)]|(?<=\w)'(?=\w))+(?<![.,;:!?\]])"),
@@ -87,17 +87,17 @@ class Piece:
 
 def pieces(text: str) -> list[Piece]:
     """Typed pieces of the text, but for what it leaves out and what it says that somebody else wrote; a quoted piece is
-    of the kind that it is wholly made of, else plain `quoted`."""
-    others, message = reported(text), told_inline(text)
-    if message:
-        others = [*others, message]
+    of the kind that it is wholly made of, else plain `quoted`. What is told or passed on is a `message`."""
+    told, quotes = told_inline(text), cited(text)
+    others = [*reported(text), *quotes, *([told] if told else ())]
     found = (
         piece
         for piece in _all(text)
         if not _LEFT_OUT.search(text, max(0, piece.start - _NEAR), piece.start)
         and not any(start <= piece.start < end for start, end in others)
     )
-    own = [_piece("message", text[slice(*message)].rstrip(), text, message)] if message else []
+    own = [_piece("message", text[slice(*told)].rstrip(), text, told)] if told else []
+    own += [_piece("message", text[start + 1 : end - 1], text, (start, end), quoted=True) for start, end in quotes]
     return sorted([*found, *own], key=lambda piece: piece.start)
 
 
