@@ -140,6 +140,7 @@ def test_a_document_tells_no_condition_and_takes_no_time() -> None:
         "once " + "x " * 1900 + ", cut it",
         "do x if " * 500,
         "can once a is and ？not " * 200,
+        "otherwise " + "\n" * 3900,
     ],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:

@@ -103,6 +103,15 @@ def test_a_part_that_routing_took_for_a_task_is_not_swallowed_by_its_neighbour()
     assert bound(whole) == [("read the file a.txt and water the plants", "files:read_file")]
 
 
+def test_what_has_the_verb_of_the_part_is_bound_in_place_of_what_does_the_opposite() -> None:
+    lock = Tool(server="directory", name="lock_user_account", description="Locks the account of a user.")
+    unlock = Tool(server="vpn", name="unlock_login", description="Unlocks a login.")
+    change = Tool(server="vpn", name="update_login", description="Updates an account's login.")
+    for other, tools in ((unlock, ["vpn:unlock_login"]), (change, [])):
+        made = plan(PlanRequest(decision=decision("unlock the account of the user", [lock, other])))
+        assert [step.tool for step in made.steps] == tools
+
+
 def test_a_match_that_routing_found_for_no_part_is_bound_to_none() -> None:
     parts = ("get the time in UTC", "return the payment")
     beside = found(parts, (NOW, (0.9, 0.0)), (REFUND, ()))  # as a flagged tool stands beside the others

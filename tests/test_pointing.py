@@ -121,6 +121,14 @@ def test_a_list_is_taken_whole_and_no_further(text: str, values: dict[str, objec
     assert extract(schema("to", to=EMAILS, cc=EMAILS) if "to" in values else notes, text).values == values
 
 
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("deploy 2.0.1", "2.0.1"), ("roll out v2.0.1", "v2.0.1"), ("leave python 3.11.2", None)],
+)
+def test_a_version_is_what_is_acted_on_and_not_another_things(text: str, version: str | None) -> None:
+    assert extract(schema("version", version=TEXT), text).values.get("version") == version
+
+
 @pytest.mark.parametrize("name", ["file_id", "fileKey", "file_type", "path_prefix"])
 def test_the_id_or_type_of_a_file_is_no_path(name: str) -> None:
     assert extract(schema(name, **{name: TEXT}), "export report.docx").missing == (name,)
