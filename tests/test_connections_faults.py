@@ -22,6 +22,7 @@ from orchestrator.errors import (
     ToolrouteError,
 )
 from orchestrator.mcp.states import State
+from orchestrator.mcp.transports import Stderr
 from tests.servers.start import alive, config, entry, owners, until
 
 PLAIN = entry("quick.py")
@@ -274,3 +275,12 @@ async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_unde
 async def test_arguments_that_are_no_json_and_are_written_as_it_are_sent() -> None:
     async with Connections(config(quick=PLAIN)) as servers:
         assert (await servers.call("quick:add", {"a": Path("a"), "b": date(2026, 5, 1)})).text == "a2026-05-01"
+
+
+async def test_what_a_server_says_as_it_dies_is_read_before_it_is_told() -> None:
+    stderr = Stderr()
+    with stderr.pipe() as child:
+        child.write("out of luck")
+        child.flush()  # And no turn of the event loop.
+        assert stderr.tail(str) == "out of luck"
+    assert stderr.tail(str) == "out of luck"

@@ -60,7 +60,7 @@ async def test_one_wait_for_a_server_that_hangs_not_one_a_search(
 async def test_a_configuration_that_changes_while_a_search_waits_fails_no_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unlisted, "_WAIT_S", 3.0)
+    monkeypatch.setattr(unlisted, "_WAIT_S", 6.0)
     coming = [None, McpConfig.parse(config(quick=QUICK))]
     async with gateway(
         tmp_path, config(quick=QUICK, silent=SILENT), changed=lambda: coming.pop(0) if coming else None

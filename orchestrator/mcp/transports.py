@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 from urllib.parse import urlsplit
@@ -33,6 +34,8 @@ class Stderr:
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
         self._rest = b""
+        self._read: Callable[[], None] | None = None
+        """Reads what the pipe holds; None where there is none."""
 
     @contextmanager
     def pipe(self) -> Iterator[TextIO]:
@@ -40,12 +43,14 @@ class Stderr:
         read_end, write_end = os.pipe()
         os.set_blocking(read_end, False)
         loop = asyncio.get_running_loop()
-        loop.add_reader(read_end, self._drain, loop, read_end)
+        self._read = read = partial(self._drain, loop, read_end)
+        loop.add_reader(read_end, read)
         try:
             with os.fdopen(write_end, "w") as writer:
                 yield writer
         finally:
-            self._drain(loop, read_end)
+            read()
+            self._read = None
             loop.remove_reader(read_end)
             os.close(read_end)
 
@@ -61,7 +66,12 @@ class Stderr:
         self._rest = rest[-_CHUNK:]
 
     def tail(self, scrub: Callable[[str], str]) -> str:
-        """The last lines on one line, scrubbed of secrets and then shortened: half of a secret is one too."""
+        """The last lines on one line, scrubbed of secrets and then shortened: half of a secret is one too.
+
+        What a server said as it died may still lie in the pipe when its end is seen.
+        """
+        if self._read is not None:
+            self._read()
         lines = [*self._lines, self._rest] if self._rest.strip() else list(self._lines)
         shown = (scrub(line.decode("utf-8", "replace").strip()) for line in lines[-_TAIL_LINES:])
         return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
