@@ -28,6 +28,10 @@ def taken(said: str, /, **parameters: Any) -> dict[str, Any]:
         ("post this in #general: we ship today", "text", "we ship today"),
         ("reply to ticket 4471: we ship tomorrow", "body", "we ship tomorrow"),
         ("restart checkout-api in prod", "deployment", "checkout-api"),
+        ("refund the charge ch_3PqX12 in full", "charge", "ch_3PqX12"),
+        ("what is near postcode CF103NP", "postcode", "CF103NP"),
+        ("refund the charge of cus_3PqX12 in full", "charge", None),
+        ("refund the charge ch_3PqX12 in full", "reason", None),
     ],
 )
 def test_a_value_is_known_by_its_form(text: str, name: str, value: str | None) -> None:

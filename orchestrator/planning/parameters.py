@@ -148,10 +148,14 @@ class Parameter:
         if self.shape and piece.kind == self.shape:
             return True
         if piece.kind == "identifier" and not piece.quoted:
-            return self.identifies
+            return self.identifies or (self.is_free and self._stands_before(piece))
         if piece.quoted and _TEXTS.isdisjoint(self.words) and self._is_no_name(piece):
             return False
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
+
+    def _stands_before(self, piece: Piece) -> bool:
+        """Whether the word before a piece is the parameter's name: "charge ch_3PqX", and nothing describes `charge`."""
+        return any(stemmed(word) == self.stems[-1] for word in piece.before[-1:])
 
     def _is_no_name(self, piece: Piece) -> bool:
         """Whether a piece is what somebody wrote, or an order: "delete a.txt" is no path, and of what says "restart
