@@ -124,3 +124,14 @@ def test_what_says_when_or_how_belongs_to_the_first_task_alone(first: str, secon
     assert split_clauses(f"{first}, then {second}") == [first, second]
     assert split_clauses(f"{first} and {second}") == [first, second]
     assert split_clauses(first) == [first]
+
+
+@pytest.mark.parametrize("joint", ["; ", ". "])
+def test_orders_in_lower_case_are_parts_of_their_own(joint: str) -> None:
+    parts = ["cancel order 12", "refund charge ch_3", "mail Bo about it"]
+    assert [part.text for part in cut_task(joint.join(parts))] == parts
+
+
+@pytest.mark.parametrize("task", ["I have the file open; show me the tests", "list all kinds of e.g. read errors"])
+def test_what_no_order_stands_before_is_no_part_in_lower_case(task: str) -> None:
+    assert [part.text for part in cut_task(task)] == [task]

@@ -136,15 +136,22 @@ class Parameter:
         if "enum" in self.item or self.is_list:
             return ""
         words = [word for word in self.words if word not in ("name", "number")] or self.words
+        whom = "email" if words == ["to"] else ""
         said = str(self.schema.get("description") or "")
-        shape = _SHAPES.get(words[-1], "phone" if _SAYS_PHONE.search(said) else "")
+        shape = _SHAPES.get(words[-1], "phone" if _SAYS_PHONE.search(said) else whom)
         return shape if self.item.get("type") == "string" or (shape == "phone" and "number" in self.reads) else ""
 
     def may_read(self, piece: Piece) -> bool:
         """Whether a piece may become its value, or one of its values; what is quoted may be any text."""
         if piece.kind == "slug":
             whole = not piece.behind or piece.behind[0] in STOP_WORDS  # No "location-based app".
-            return whole and self.required and self.is_free and not self.shape and _TEXTS.isdisjoint(self.words)
+            return (
+                whole
+                and self.required
+                and self.is_free
+                and self.shape in ("", "email")
+                and _TEXTS.isdisjoint(self.words)
+            )
         if self.shape and piece.kind == self.shape:
             return True
         if piece.kind == "identifier" and not piece.quoted:

@@ -24,6 +24,8 @@ _IDENTIFYING = frozenset(("code", "id", "ids", "index", "key", "line", "name", "
 _BEFORE_AN_ORDER = frozenset(("and", "please", "then", "you"))
 _BEFORE_ACTIONS = _BEFORE_AN_ORDER | {"to"}
 _BEFORE_VERSIONS = frozenset("as for of release tag to v version".split())
+_BEFORE_WHOM = frozenset(("to", "and", "or", "cc", "bcc", ""))
+"""So that one of several stands for none."""
 _FROM_NOW = frozenset(("in", "after"))
 _LATER = frozenset(("ago", "before", "after", "from", "later"))
 
@@ -70,13 +72,16 @@ def is_acted_on(piece: Piece) -> bool:
 
 
 def is_of_its_own(own: Parameter, piece: Piece) -> bool:
-    """Whether a version or a pair of names is the task's own thing: "python 3.11" has another's version, and
-    "login/logout" is a repository only where the parameter says that it takes such a pair."""
+    """Whether a version, a pair of names or an address is the task's own thing: "python 3.11" has another's version,
+    "login/logout" is a repository only where the parameter says that it takes such a pair, and "about bo@x.org" says
+    nothing of who is written to."""
     if piece.kind == "repository":
         return "/" in str(own.schema.get("description")) or not {"repo", "repository"}.isdisjoint(piece.before[-1:])
+    *first, last = piece.before or ("",)
+    if piece.kind == own.shape == "email":
+        return last in _BEFORE_WHOM or may_act(last)
     if piece.kind != "version":
         return True
-    *first, last = piece.before or ("",)
     return last in _BEFORE_VERSIONS or may_act(last) or any(map(may_act, first))
 
 

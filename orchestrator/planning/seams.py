@@ -131,8 +131,8 @@ def cut_task(task: str) -> list[Part]:
             _within(at, condition, masked[start : condition.start]) for condition in waits
         ):
             continue
-        begins = written.strip() in ".!?;"
-        if (begins and _is_said_first(masked[start : seam.start()], seam.group())) or _goes_on(masked, seam):
+        begins, said = written.strip() in ".!?;", masked[start : seam.start()]
+        if (begins and _is_said_first(said, seam.group())) or _goes_on(said, seam):
             continue
         if not _says_nothing(masked, start, seam.start(), joint):
             asked = "?" if seam.group().lstrip()[:1] in _ASKED else ""
@@ -188,12 +188,19 @@ def _is_said_first(said: str, seam: str) -> bool:
     return bool(told or ready) and not (may_act(first_word(said)) or asks_something(said))
 
 
-def _goes_on(masked: str, seam: re.Match[str]) -> bool:
-    """Whether the sentence goes on: behind a full stop in lower case ("e.g. this"; the pattern ignores case), or behind
-    an arrow before no action ("rename a.txt -> b.txt")."""
-    rest = masked[seam.end() : seam.end() + 100]
-    stop = _STOP.fullmatch(seam.group()) and rest[:1].islower()
-    return bool(stop or (_ARROW.fullmatch(seam.group()) and not (may_act(first_word(rest)) and len(rest.split()) > 1)))
+def _goes_on(said: str, seam: re.Match[str]) -> bool:
+    """Whether a sentence, of which so much is said before the seam, goes on behind it: behind a full stop in lower case
+    but between two actions ("e.g. this"; the pattern ignores case), and behind an arrow before no action ("rename
+    a.txt -> b.txt")."""
+    rest = seam.string[seam.end() : seam.end() + 100]
+    if _STOP.fullmatch(seam.group()) and rest[:1].islower():
+        return not (_acts(said) and _acts(rest))
+    return _ARROW.fullmatch(seam.group()) is not None and not _acts(rest)
+
+
+def _acts(text: str) -> bool:
+    """Whether a text begins with an action that it says something of."""
+    return may_act(first_word(text)) and len(text.split()) > 1
 
 
 def _add(parts: list[Part], text: str, joint: str, seam: str) -> None:
