@@ -74,10 +74,12 @@ def is_acted_on(piece: Piece) -> bool:
 def is_of_its_own(own: Parameter, piece: Piece) -> bool:
     """Whether a version, a pair of names or an address is the task's own thing: "python 3.11" has another's version,
     "login/logout" is a repository only where the parameter says that it takes such a pair, and "about bo@x.org" says
-    nothing of who is written to."""
+    nothing of who is written to, as no quote does but behind "to"."""
     if piece.kind == "repository":
         return "/" in str(own.schema.get("description")) or not {"repo", "repository"}.isdisjoint(piece.before[-1:])
     *first, last = piece.before or ("",)
+    if own.shape == "email" and piece.quoted:
+        return last == "to"
     if piece.kind == own.shape == "email":
         return last in _BEFORE_WHOM or may_act(last)
     if piece.kind != "version":
