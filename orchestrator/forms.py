@@ -65,9 +65,9 @@ def misspelt(given: Collection[str], fields: Mapping[str, str]) -> tuple[str, st
     """
     there = {fields.get(name) for name in given}
     for name in given:
-        meant = "" if name in fields else nearly(name, fields)
+        meant = "" if name in fields else nearly(str(name), fields)
         if meant and fields[meant] not in there:
-            return name, meant
+            return str(name), meant
     return None
 
 

@@ -270,3 +270,7 @@ def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
 def test_what_a_field_should_be_is_said_in_the_words_of_json() -> None:
     with pytest.raises(InvalidCatalogue, match=r"^keywords: Input should be a valid list, but it is 'refund'$"):
         tool_from({"name": "refund", "keywords": "refund"})
+
+
+def test_a_field_that_is_no_text_is_left_like_any_other() -> None:
+    assert tool_from({"name": "refund", 5: "x"}).name == "refund"

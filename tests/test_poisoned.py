@@ -12,7 +12,6 @@ from orchestrator.catalogue import Catalogue
 from orchestrator.decision import Decision
 from orchestrator.definitions import tool_to_json
 from orchestrator.embed import embed_tools, embedder_for
-from orchestrator.exports import export
 from orchestrator.models import Tool
 from orchestrator.options import Options
 from orchestrator.route_requests import RouteHint, RouteRequest
@@ -295,7 +294,3 @@ def test_few_real_tools_are_flagged(bench: Path) -> None:
     tools = [tool for name in names for tool in read_tools(bench / name)]
     assert len(tools) > 20_000
     assert len(suspects(tools)) < 0.002 * len(tools)
-
-
-def test_export_of_a_flagged_tool_by_hand_is_untouched() -> None:
-    assert export([POISONED[0]], "mcp")[0]["description"] == POISONED[0].description

@@ -55,7 +55,7 @@ async def sync_command(
     if unknown:
         raise InvalidConfig(servers.lacks(unknown[0]))
     if not servers.servers:
-        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ''}")
+        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
 
     tenant, target = tenant_from(organization, user), open_store(store)
     note(f"listing {', '.join(only or servers.servers)} ...")
