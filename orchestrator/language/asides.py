@@ -15,6 +15,7 @@ from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
 from orchestrator.language.reports import SIGN, STATE, errands, reports
 from orchestrator.language.wanted import wanted
+from orchestrator.language.words import words_in
 from orchestrator.text import says
 
 _DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
@@ -26,7 +27,8 @@ _CONDITION = (
     rf"|{_SURELY}\s(?:{_SUBJECT}\s(?P<does>{_DOES})|(?:i|you|we)(?P<did>['’]ve|\s(?:have|[a-z]+ed)))\b(?!\sme\b))\b{SIGN}{{0,160}}?"
 )
 _ELSE = r"(?:otherwise|or else|if (?:not|so))"
-_CUE = re.compile(rf"(?i)\b(?:{_WHEN}|{_ELSE})[\s,]")
+_CUES = frozenset("if unless once as when whenever moment after case provided otherwise else".split())
+"""Of which a condition has one."""
 _BEGINS = (
     r"(?:\A(?:(?:hi|hey|hello|please|ok|okay)\b[^,.;:!?\n]{0,20})?\W{0,9}|[.!?;:\n]\W{0,9}|,?\s(?:and|but|then|so)\s)"
 )
@@ -59,7 +61,7 @@ class Condition:
 @lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
 def conditions(text: str) -> tuple[Condition, ...]:
     """The conditions that a text tells, without the commas behind them, in order; none of one too long to be a task."""
-    if len(text) > MAX_CUT or not _CUE.search(text):
+    if len(text) > MAX_CUT or _CUES.isdisjoint(words_in(text)):
         return ()
     said = masked(text)
     found = [_condition(one) for one in _AHEAD.finditer(said) if _does(one["task"])]
@@ -99,7 +101,9 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     for start, end in sorted(spans):
         if start >= past:
             left, past = left + text[past:start], end
-    left = (left + text[past:]).strip(" ,") if past else text
+    if not past:
+        return text
+    left = (left + text[past:]).strip(" ,")
     return left if says(left, 1) else text
 
 

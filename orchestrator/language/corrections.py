@@ -14,6 +14,7 @@ from orchestrator.language.modes import CHANGING
 from orchestrator.language.quoted import masked
 from orchestrator.language.reports import SIGN, reports
 from orchestrator.language.statements import only_states
+from orchestrator.language.words import words_in
 
 _LEAD = r"(?:\s{0,3}(?<![,;.…])[,;.…]{1,9}|\s[-–—]+|\s?—)\s*(?:(?:oh|ah|uh|um|er|oops|hmm|and|but)[,\s]+)*"
 _GONE = (
@@ -35,10 +36,11 @@ _BEHIND_A_MARK = (
 """Says so behind a mark."""
 _VALUE_BEFORE = r"wait(?=,)|sorry|(?P<make>make (?:it|that))|rather|nein|perdón|pardon"
 """Says so behind a mark and before a value."""
-_CUE = re.compile(
-    r"(?i)\b(?:no|nope|wait|sorry|meant?|scratch|never|nevermind|forget|strike|correction|rather|make|actually|nein"
-    r"|meinte?|quiero|perdón|non|veux|pardon)\b"
+_CUES = frozenset(
+    """no nope wait sorry mean meant scratch never nevermind forget strike correction rather make actually nein meint
+    meinte quiero perdón non veux pardon""".split()
 )
+"""Of which a correction has one."""
 _MARK = re.compile(
     rf"(?i)(?:(?:{_LEAD}|\s)(?:{_TAKES_BACK})|{_LEAD}(?:(?:{_BEHIND_A_MARK})|(?P<value>{_VALUE_BEFORE})))"
     r"\b(?:(?:\s*[,:;.!…]+|\s[-–—]+|—)?\s+|[.!…]*\Z)"
@@ -107,7 +109,7 @@ MOST = 8
 @lru_cache(maxsize=8)  # A task is read by routing and by planning.
 def corrected(text: str) -> str:
     """The text without what it takes back, and with what it says instead in its place."""
-    if len(text) > MAX_CUT or not _CUE.search(text):
+    if len(text) > MAX_CUT or _CUES.isdisjoint(words_in(text)):
         return text
     for _ in range(MOST):
         meant = _meant(text)

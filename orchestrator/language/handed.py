@@ -125,7 +125,7 @@ def told_inline(text: str) -> tuple[int, int] | None:
 def _behind_colon(text: str) -> tuple[int, int] | None:
     """From where to where a text hands over behind a colon: up to where the writer goes on, with a task or "then", and
     within a longer text at the end of the sentence. Addresses and files alone are no message."""
-    inline = _TOLD_INLINE.search(text)
+    inline = _TOLD_INLINE.search(text) if ":" in text else None
     if inline is None or _is_of_things(inline["said"]):
         return None
     start, end = inline.span("said")

@@ -119,7 +119,7 @@ def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
     if not pasted and not _OPENING.search(text):
         return [(text, "")]
     turns, past, contexts = [], 0, set(reported(text))
-    for found in (_ANY_MESSAGE if pasted else _QUOTED_MESSAGE).finditer(text):
+    for found in _ANY_MESSAGE.finditer(text) if pasted else _quotes(text):
         if found["reported"] and found.span() not in contexts:
             continue
         start = max(found.start(), found.end("lead"))
@@ -147,9 +147,14 @@ def cited(text: str) -> list[tuple[int, int]]:
 @lru_cache(maxsize=4)  # Asked of each match of a Decision.
 def _reports(text: str) -> Sequence[tuple[re.Match[str], bool]]:
     """What somebody else wrote, and whether that is only context; of many quotes each is."""
-    quotes = _QUOTED_MESSAGE.finditer(text) if _OPENING.search(text) else ()
-    found = [one for one in quotes if one["reported"]]
+    found = [one for one in _quotes(text) if one["reported"]]
     return [(one, len(found) > _MOST or _is_context(one)) for one in found]
+
+
+@lru_cache(maxsize=4)
+def _quotes(text: str) -> Sequence[re.Match[str]]:
+    """The messages and titles that a text quotes, and what it says somebody else wrote."""
+    return tuple(_QUOTED_MESSAGE.finditer(text)) if _OPENING.search(text) else ()
 
 
 def _is_context(found: re.Match[str]) -> bool:

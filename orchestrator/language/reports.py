@@ -13,6 +13,7 @@ from orchestrator.language.everyday import may_act
 from orchestrator.language.people import NAME, PEOPLE, SOMEBODY
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import SENDS_MESSAGE
+from orchestrator.language.words import words_in
 
 SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
 """Of a part of a sentence; "notes.txt" and "9:30" are within one."""
@@ -92,11 +93,13 @@ _FOR_IT = rf"(?:\s(?:for|in|on)\s{SIGN}{{1,30}}?)?"
 _TO_ITS_PLACE = rf"(?P<said>(?P<deed>[a-z]+)\s{SIGN}*?)(?=\s(?:at|for|in|on)\s|(?!{SIGN}))"
 _LATER = (
     _form(
-        rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)", "remind reminder"
+        rf"(?:remind\s{SIGN}{{1,40}}?|reminder\s(?:{SIGN}{{1,40}}?\s)?)\bto\s(?P<said>[a-z]{SIGN}*)",
+        "to",
+        "remind reminder",
     ),
-    _form(rf"{_MAKES_RECORD}{_FOR_IT}\sto\s{_TO_ITS_PLACE}", _RECORDS),
+    _form(rf"{_MAKES_RECORD}{_FOR_IT}\sto\s{_TO_ITS_PLACE}", "to", _RECORDS),
     _form(rf"{_RECORD}{_FOR_IT}:\s{_TO_ITS_PLACE}", _RECORDS),
-    _form(rf"{_MAKES_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)", _RECORDS),
+    _form(rf"{_MAKES_RECORD}\s(?:so|that|where)\s(?P<said>{SIGN}+)", "so that where", _RECORDS),
 )
 _NOT_TO = r"(?:\s(?:not|never))?\sto"
 _DEED = rf"\s(?P<said>(?P<deed>[a-z]+)\s{SIGN}*)"
@@ -112,7 +115,6 @@ _ERRANDS = (
 )
 _REASON = re.compile(rf"(?i)\b(?:because|since)\s(?P<said>(?:{_WHAT}|{SIGN}{{1,40}}?\s{STATE}\s{SIGN}*))")
 
-_WORD = re.compile(r"[a-z]+")
 _PLANNED = re.compile(
     r"(?i)(?:\b(?:will|shall|can|could|should|would|must|may|might|to)|['’](?:ll|d))\s(?:not\s|also\s|have to\s)?"
     r"(?P<deed>[a-z]+)"
@@ -158,7 +160,7 @@ def reasons(text: str) -> list[Span]:
 
 def _said(text: str, forms: Iterable[_Form]) -> list[re.Match[str]]:
     """Where the forms fit, and what is written as a verb is one."""
-    words = _words(text)
+    words = words_in(text)
     may_fit = [form.pattern for form in forms if not any(map(words.isdisjoint, form.needed))]
     if not may_fit or len(text) > MAX_CUT:
         return []
@@ -190,8 +192,3 @@ def _has_verbs(found: re.Match[str]) -> bool:
     if verbs.get("here") and not _HERE.search(found.string[max(0, start - 20) : start]):
         return False
     return "deed" not in verbs or may_act(verbs["deed"].lower())
-
-
-@lru_cache(maxsize=8)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.people import NAME, SOMEBODY
 from orchestrator.language.quoted import masked
+from orchestrator.language.words import words_in
 from orchestrator.text import terms
 
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"
@@ -28,6 +29,10 @@ _TELLS = re.compile(
 SENDS_MESSAGE = "send message: "
 """Behind it stands who is told or asked: somebody, and no server."""
 _CALLS = frozenset({"phone", "ring", "dial"})
+_CUES = _CALLS | frozenset(
+    "mail email text sms fax dm let ask write reach get alert inform message notify page ping tell warn".split()
+)
+"""Of which a text has one that says any of these."""
 _BEGINS = re.compile(
     r"(?i)(?:\A|[.;!?:,](?=\s)|[\n()→•*]|(?<!\w)[-–]|[-=]>|&|\b(?:and|then|(?:can|could|would|will) you"
     r"|(?:i|we)(?:'d| would)?(?: also)? (?:want|need|like|have) to)\b)"
@@ -47,7 +52,7 @@ def in_full(text: str, names: Container[str] | None = None) -> str:
 
     names: the stemmed terms of a catalogue's names, which are nobody's; without them none is told from a thing's.
     """
-    if len(text) > MAX_CUT:
+    if len(text) > MAX_CUT or _CUES.isdisjoint(words_in(text)):
         return text
     full = _put_before(_VERB, text, lambda found: "" if _may_be_title(found) else _sent_by(found))
     return _put_before(_TELLS, full, lambda found: _told_by(found) if _is_somebody(found, names) else "")

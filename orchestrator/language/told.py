@@ -3,7 +3,6 @@
 "Order 12 was cancelled, refund ch_3" cancels nothing, and neither does "tell Ana I cancelled the meeting".
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
@@ -13,10 +12,10 @@ from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.mentioned import is_mentioned
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, questions, reasons
+from orchestrator.language.words import WORD, words_in
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms
 
-_WORD = re.compile(r"[A-Za-z]+")
 _MOST = 8
 """Places of a verb that are looked at; a verb with more is taken to be asked for."""
 
@@ -29,10 +28,12 @@ class Told:
 
     def __init__(self, text: str, before: str = "") -> None:
         self._text = text
-        words = ((stem(word.group().lower()), word) for word in _WORD.finditer(text))
-        deeds = [(verb, word) for verb, word in words if verb in CHANGING_TERMS]
         self._named: dict[str, list[int]] = {}
         """Where each verb stands that is more than mentioned."""
+        if not any(stem(word) in CHANGING_TERMS for word in words_in(text)):
+            return
+        words = ((stem(word.group().lower()), word) for word in WORD.finditer(text))
+        deeds = [(verb, word) for verb, word in words if verb in CHANGING_TERMS]
         often = Counter(verb for verb, _ in deeds)
         for verb, word in deeds:
             if often[verb] > _MOST:
