@@ -53,8 +53,14 @@ def why_unread(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
+_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+
+
 def first_problem(error: "ValidationError", whole: str = "") -> str:
-    """The first thing wrong with a record, without what was given; `whole` names it where that is all of it."""
-    problem = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    """The first thing wrong with a record, with the kind of what was given in its place, which may hold a secret;
+    `whole` names it where that is all of it."""
+    problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
-    return f"{where}: {problem['msg']}" if where else problem["msg"]
+    given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
+    said = f"{problem['msg']}, but it is {given}" if given else problem["msg"]
+    return f"{where}: {said}" if where else said

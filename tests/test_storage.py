@@ -39,7 +39,6 @@ def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() 
     assert "secret" not in str(told.value)
 
 
-@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
     with qdrant_front(key="right") as front:
         monkeypatch.setenv("QDRANT_API_KEY", "wrong-one")
@@ -50,10 +49,20 @@ def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: p
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
 
-def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_goes_unencrypted_is_told_without_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("QDRANT_API_KEY", "right")
+    with qdrant_front(key="right") as front:
+        Store(front.url, embedder=shipped()).load("org:1")
+    assert caplog.messages == [f"QDRANT_API_KEY goes to the store {front.url} unencrypted: give it an https address"]
+
+
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("QDRANT_API_KEY", "")
-    with qdrant_front() as front:  # The client would warn of a key over http, and warnings are errors here.
+    with qdrant_front() as front:
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
+    assert not caplog.messages
 
 
 def test_many_first_uses_of_a_server_at_once_make_one_client() -> None:

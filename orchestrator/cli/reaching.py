@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.plain import note
@@ -35,8 +36,11 @@ def target(options: Options) -> Target:
     all of Temporal's own programs read."""
     from temporalio.envconfig import ClientConfig
 
+    variables = set_variables()
+    if (named := variables.get("TEMPORAL_CONFIG_FILE")) and not Path(named).is_file():  # It would be left unread.
+        raise InvalidConfig(f"TEMPORAL_CONFIG_FILE={named!r} is no file: name one, or leave the variable empty")
     try:
-        found: dict[str, Any] = {**ClientConfig.load_client_connect_config(override_env_vars=set_variables())}
+        found: dict[str, Any] = {**ClientConfig.load_client_connect_config(override_env_vars=variables)}
     except OSError as error:
         raise InvalidConfig(f"Temporal's settings name {str(error.filename)!r}: {error.strerror}") from None
     except (RuntimeError, ValueError) as error:

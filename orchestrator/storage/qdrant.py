@@ -5,6 +5,7 @@ The lock is this file's own: the client reads the folder's files before it takes
 half of another process's write.
 """
 
+import logging
 import re
 import sqlite3
 import threading
@@ -19,6 +20,8 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
 from orchestrator.storage.client import Points
 from orchestrator.storage.news import News, Write
+
+logger = logging.getLogger(__name__)
 
 _LOCK = ".toolroute.lock"
 _POLL_S = 0.005
@@ -190,12 +193,17 @@ class Qdrant:
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
 
-        return QdrantClient(
-            url=self.location,
-            api_key=store_key(),
-            timeout=max(1, round(self._timeout_s)),
-            check_compatibility=False,  # It would ask from a thread of its own, and warn there.
-        )
+        key = store_key()
+        if key and self.location.startswith("http://"):
+            logger.warning("QDRANT_API_KEY goes to the store %s unencrypted: give it an https address", self)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Api key is used with an insecure connection")  # Said above.
+            return QdrantClient(
+                url=self.location,
+                api_key=key,
+                timeout=max(1, round(self._timeout_s)),
+                check_compatibility=False,  # It would ask from a thread of its own, and warn there.
+            )
 
 
 def _in_memory() -> Any:
