@@ -6,6 +6,7 @@ Only verbs that move, send or reword things hand over; behind "get me the follow
 import re
 
 from orchestrator.language.everyday import may_act
+from orchestrator.language.people import MAILING, TELLING, one_of
 from orchestrator.text import says
 
 _REWORDING = "proofread rephrase rewrite shorten summarise summarize translate".split()
@@ -14,7 +15,7 @@ _MOVING = (
     *"add append archive attach categorise categorize classify convert copy enter file forward format import".split(),
     *"insert log note paste publish put record save share store submit turn upload".split(),
 )
-_SENDING = "announce answer comment dm email mail message notify post reply respond sms text".split()
+_SENDING = (*MAILING, *"announce answer comment message notify post reply respond".split())
 _MAKING = "compose create draft file log make open prepare raise write".split()
 _VERB = re.compile(
     r"(?i)(?:\A|[.!?;,]\s|\b(?:and|then|please|just|me|you|to)\s)"
@@ -42,8 +43,8 @@ _LEADS = (
 _NOBODY = r"(?:to\s)?(?:me|us)\b|only\b|with\b|\d{1,2}\b"
 _NOTE = r"an?\s(?:[\w-]+\s){0,2}(?:comment|dm|e-?mail|message|note|notice|reminder|reply|sms|text|update)\b"
 _SENDS = (
-    r"(?!send\s(?:channel\s)?message:\s(?:alert|ask|get|inform|let|message|notify|page|ping|reach|tell|warn|write)\b)"
-    r"(?:announce|comment|dm|e-?mail|forward|mail|message|notify|ping|post|send|sms|tell|text|tweet)"
+    rf"(?!send\s(?:channel\s)?message:\s{one_of(*TELLING, *'ask get let reach write'.split())}\b)"
+    rf"{one_of(*MAILING, *'announce comment forward message notify ping post send tell tweet'.split())}"
     rf"\s(?!{_NOBODY}|(?!{_NOTE}|an?\s\w+\sto\s)an?\s)"
 )
 """Behind it stands to whom or where, but in "mail 2:", "tell me:", "send an invoice:", and in the "send message: tell

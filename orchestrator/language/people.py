@@ -1,4 +1,5 @@
-"""People: whom a task has told something or asked to do something, as regular expressions that ignore case."""
+"""People: whom a task has told something or asked to do something, as regular expressions that ignore case; and the
+verbs that do."""
 
 _LITTLE = (
     r"about|and|as|at|because|by|for|from|how|if|in|now|of|on|or|since|so|that|then|there|to|today|what|when|whether|which"
@@ -21,3 +22,13 @@ SOMEBODY = (
 PEOPLE = rf"(?:{SOMEBODY}|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
 """Who may be told something; "me" and "us" ask for it themselves."""
 NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?(?<!['’]s))"
+
+TELLING = tuple("alert inform message notify page ping tell warn".split())
+"""Somebody is told something; "page" and "alert" begin what is no order, too."""
+MAILING = tuple("dm email e-mail fax mail sms text".split())
+"""So is somebody here, by what they send."""
+
+
+def one_of(*verbs: str) -> str:
+    """A pattern for one of these."""
+    return f"(?:{'|'.join(verbs)})"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from orchestrator.language.clauses import MAX_CUT, first_word
 from orchestrator.language.everyday import may_act
-from orchestrator.language.people import NAME, PEOPLE, SOMEBODY
+from orchestrator.language.people import MAILING, NAME, PEOPLE, SOMEBODY, TELLING, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import SENDS_MESSAGE
 from orchestrator.language.words import words_in
@@ -21,10 +21,11 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = "alert ask dm email inform mail message notify page ping slack tell text update warn"
+_CALLS = " ".join((*TELLING, *MAILING, "ask slack update"))
 _SAYS = "answer comment post reply respond say write"
 _CAUSES = "beg expect get need want"
-_CALLED, _SAID, _CAUSED = (f"(?:{verbs.replace(' ', '|')})" for verbs in (_CALLS, _SAYS, _CAUSES))
+_INFORMS = "inform notify tell warn"
+_CALLED, _SAID, _CAUSED, _INFORMED = (one_of(*verbs.split()) for verbs in (_CALLS, _SAYS, _CAUSES, _INFORMS))
 _SENT = rf"(?:{_CALLED}|{_SAID}|let|send)"
 _HERE = re.compile(r"(?i)(?:\A|[^\w\s]|\b(?:and|then|to|please|also|now|kindly|you|just|so|or|send|should))\s*\Z")
 """Before what is a verb: "the text that I sent" tells nobody anything."""
@@ -65,8 +66,8 @@ _REPORTS = (
     _form(rf"{_KNOW}(?P<said>{SIGN}+)", "let", "know"),
     _form(rf"(?P<here>{_CALLED})\s(?:{PEOPLE}|{NAME})\s(?P<said>{_THEY}{SIGN}*)", "i we he she it they", _CALLS),
     _form(
-        rf"(?P<here>inform|notify|tell|warn)\s(?:{PEOPLE}|{NAME})\s(?P<said>{_THING}{SIGN}*)",
-        "inform notify tell warn",
+        rf"(?P<here>{_INFORMED})\s(?:{PEOPLE}|{NAME})\s(?P<said>{_THING}{SIGN}*)",
+        _INFORMS,
     ),
     _form(
         rf"(?P<here>{_SENT})\b(?:\s(?!me\b|us\b){SIGN}{{1,60}}?)?\s(?:saying|to say|stating|announcing)\s"
@@ -80,9 +81,9 @@ _REPORTS = (
 _QUESTIONS = (
     _form(rf"(?P<here>ask)\s{_WHOM}\s(?:{_ANSWER.replace(' ', '|')})\s(?P<said>{SIGN}+)", "ask", _ANSWER),
     _form(
-        rf"(?P<here>inform|notify|tell|warn)\s{_WHOM}\s(?:how|what|when\s{_THEY_DO}|where|whether|which|who|why)\s?"
+        rf"(?P<here>{_INFORMED})\s{_WHOM}\s(?:how|what|when\s{_THEY_DO}|where|whether|which|who|why)\s?"
         rf"(?P<said>{SIGN}+)",
-        "inform notify tell warn",
+        _INFORMS,
         _ANSWER,
     ),
 )

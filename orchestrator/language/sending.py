@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Container
 
 from orchestrator.language.clauses import MAX_CUT
-from orchestrator.language.people import NAME, SOMEBODY
+from orchestrator.language.people import MAILING, NAME, SOMEBODY, TELLING, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.words import words_in
 from orchestrator.text import terms
@@ -14,7 +14,7 @@ _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! not
 _IT_TO = r"(?:it|this|that|these|those) (?:[a-z]+ )?to\b"
 _NUMBER = r"\+?\(?\d[\d ()-]{6,}"
 _VERB = re.compile(
-    rf"(?i)\b(?:(?:e-?mail|mail|text|sms|fax|dm) (?={_PERSON}|(?:the|all|every|each|both) \w|{_IT_TO}"
+    rf"(?i)\b(?:{one_of(*MAILING)} (?={_PERSON}|(?:the|all|every|each|both) \w|{_IT_TO}"
     rf"|(?P<name>(?-i:[A-Z][a-z])))|(?:phone|ring) (?={_PERSON})|(?:text|dial) (?={_NUMBER}))"
 )
 _SAID = (
@@ -22,16 +22,14 @@ _SAID = (
     r"\b)"
 )
 _TELLS = re.compile(
-    r"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|(?P<to>(?:write|reach out|get back)\sto)|alert|inform|message|notify|page"
-    rf"|ping|tell|warn)\s(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))"
+    rf"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|(?P<to>(?:write|reach out|get back)\sto)|{one_of(*TELLING)})"
+    rf"\s(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))"
     rf"(?(let)\sknow\b|(?(to)(?={_SAID}|\s?[.,;!?\n]|\Z)|(?={_SAID})))"
 )
 SENDS_MESSAGE = "send message: "
 """Behind it stands who is told or asked: somebody, and no server."""
 _CALLS = frozenset({"phone", "ring", "dial"})
-_CUES = _CALLS | frozenset(
-    "mail email text sms fax dm let ask write reach get alert inform message notify page ping tell warn".split()
-)
+_CUES = _CALLS | frozenset((*TELLING, *MAILING, *"ask get let reach write".split()))
 """Of which a text has one that says any of these."""
 _BEGINS = re.compile(
     r"(?i)(?:\A|[.;!?:,](?=\s)|[\n()→•*]|(?<!\w)[-–]|[-=]>|&|\b(?:and|then|(?:can|could|would|will) you"
