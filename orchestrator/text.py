@@ -35,9 +35,9 @@ _OF_SCRIPT = {
 
 STOP_WORDS = frozenset(
     """a about above after again all also am an and any are as at be because been before being between both but by can
-    could did do does doing don down during each etc few for from further had has have having he her here hers him his
-    how i if in into is it its itself just let like may me might more most my myself no nor not now of off on once only
-    or other our ours out over own please s same she should so some such t than that the their theirs them then there
+    could did do does doing don during each etc few for from further had has have having he her here hers him his
+    how i if in into is it its itself just let like may me might more most my myself no nor not now of on once only
+    or other our ours over own please s same she should so some such t than that the their theirs them then there
     these they this those through to too under until up us use used uses using very want was we were what when where
     which while who whom why will with would you your yours d ll m re ve need needs help
     thanks thank hi hello hey""".split()

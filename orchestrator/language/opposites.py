@@ -1,7 +1,11 @@
-"""Opposites: verbs one of which undoes the other. Words and vectors alone take "resume it" for "pause it"."""
+"""Opposites: verbs one of which undoes the other, and words that turn a verb round. Words and vectors alone take
+"resume it" for "pause it".
+"""
 
+import re
 from functools import lru_cache
 
+from orchestrator.language.clauses import bare
 from orchestrator.text import stem
 
 _PAIRS = (
@@ -42,6 +46,22 @@ _PAIRS = (
     ("deposit", "withdraw"),
     ("buy", "sell"),
 )
+
+
+TURNS = {"on": "off", "off": "on", "in": "out", "out": "in", "up": "down", "down": "up"}
+"""Each word that turns a verb to the one that turns it round."""
+_TURNED = re.compile(
+    rf"(?i)(?:check|clock|dial|log|power|scale|sign|switch|turn|zoom)\s(?:(?P<at_once>{'|'.join(TURNS)})\b"
+    rf"|[^,.;:!?\n]{{1,60}}?\s(?P<behind>{'|'.join(TURNS)})"
+    r"(?=\s*(?:[,.;:!?\n]|\Z)|\s(?:and|at|for|from|in|now|please|then|to|until)\b))"
+)
+
+
+def turned(text: str) -> str:
+    """What turns the verb that a text begins with, right behind it or behind its object: "on" of "turn the light on";
+    "" where nothing does."""
+    found = _TURNED.match(bare(text))
+    return (found["at_once"] or found["behind"]).lower() if found else ""
 
 
 def _both_ways() -> dict[str, frozenset[str]]:

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.language.clauses import first_word
-from orchestrator.language.modes import CHANGES, STARTS, done_by, own_words
-from orchestrator.language.opposites import opposites
+from orchestrator.language.modes import CHANGES, STARTS, TELLS, done_by, own_words
+from orchestrator.language.opposites import TURNS, opposites, turned
 from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
 from orchestrator.planning.parameters import Parameter, parameters_of
@@ -46,21 +46,23 @@ _BY_VERB = {
 
 def flags(tool: Tool, text: str) -> dict[str, bool]:
     """The switches that the text sets by its verb: "resume it" sets `paused` to false, "unlock it" `unlock` to true."""
-    verb = first_word(text)
+    verb, turn = first_word(text), turned(text)
     found: dict[str, bool] = {}
     for own in parameters_of(usable(tool.input_schema or {})).values() if changes(tool) else ():
         if own.schema.get("type") == "boolean" and not {"enum", "const"} & own.schema.keys() and len(own.stems) == 1:
-            if verb.isascii() and own.stems[0] == stem(verb):
+            if own.stems[0] == turn or (verb.isascii() and own.stems[0] == stem(verb)):
                 found[own.name] = True
-            elif own.stems[0] in opposites(verb):
+            elif own.stems[0] == TURNS.get(turn) or own.stems[0] in opposites(verb):
                 found[own.name] = False
     return found
 
 
 def undoes(tool: Tool, text: str) -> bool:
     """Whether a tool does the opposite of what a part of a task begins with, and has nothing to turn it round."""
-    verb = first_word(text)
+    verb, turn = first_word(text), turned(text)
     names = own_words(tool.name, tool.server)
+    if turn not in names and TURNS.get(turn) in names:
+        return done_by(tool) != TELLS and not flags(tool, text)
     against = opposites(verb)
     if not against or not changes(tool) or against.isdisjoint(map(stem, names)) or stem(verb) in terms(" ".join(names)):
         return False
