@@ -14,6 +14,7 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
+from orchestrator.language.clauses import first_word
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, UNSAID, done_by
 from orchestrator.language.quoted import reported, unquoted
@@ -66,6 +67,8 @@ def plan(request: PlanRequest) -> Plan:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, and only {decision.confidence:.0%} sure"
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
+    if first_word(task) == "either" and " or " in task and done_by(decision.matches[0].tool) != TELLS:
+        return finish(request, (), ("the task leaves open which of two things is to be done; nothing is called",))
     bound = _bind(request, parts)
     if not bound:
         return finish(request, (), (f"{_why_nothing(request, task)}; nothing is called",))

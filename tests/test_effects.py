@@ -109,6 +109,53 @@ async def test_no_step_does_the_opposite_of_what_is_asked_for() -> None:
     assert step.tool == "list:subscribe_contact"
 
 
+REPOSITORY = Catalogue(
+    [
+        tool("git:merge_pull_request", "Merge a pull request.", input_schema=takes("number")),
+        tool("git:create_release", "Publish a release of a repository.", input_schema=takes("version")),
+        tool("git:list_pull_requests", "List the open pull requests of a repository."),
+        tool("pay:refund_charge", "Refund a charge.", input_schema=takes("charge")),
+        tool("pay:void_refund", "Void a refund that has not been paid out.", input_schema=takes("refund")),
+        tool("ops:rollback_release", "Bring back the release before this one.", input_schema=takes("release")),
+        tool("desk:create_issue", "Create an issue.", input_schema=takes("title")),
+    ]
+)
+
+
+async def planned(task: str, *without: str) -> list[str]:
+    async with Router(REPOSITORY.without(without)) as router:
+        return [step.tool for step in plan(PlanRequest(decision=await router.route(task))).steps]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "undo the refund of charge ch_3",
+        "reverse the refund of charge ch_3",
+        "take back the refund of charge ch_3",
+        "close pull request 42",
+        "reject pull request 42",
+        "revert pull request 42",
+        "undo the merge of pull request 42",
+        "roll the release v1.4.0 back",
+        "close the issue OPS-12",
+    ],
+)
+async def test_nothing_is_done_anew_that_is_to_be_taken_back(task: str) -> None:
+    called = await planned(task, "pay:void_refund", "ops:rollback_release")
+    assert set(called) <= {"git:list_pull_requests"}
+
+
+async def test_what_takes_it_back_is_called() -> None:
+    assert await planned("roll back the release v1.4.0") == ["ops:rollback_release"]
+    assert await planned("reverse charge ch_3") == ["pay:refund_charge"]
+    assert await planned("please merge pull request 42") == ["git:merge_pull_request"]
+
+
+async def test_of_two_things_left_open_none_is_done() -> None:
+    assert await planned("either refund charge ch_3 or void the refund") == []
+
+
 def asked(task: str, name: str = "desk:update_ticket", **others: dict[str, Any]) -> tuple[str, ...]:
     return unread(tool(name, "Change a ticket.", input_schema=takes("ticket_id", **others)), task, {"ticket_id": "T-1"})
 

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from orchestrator.language.clauses import bare
+from orchestrator.language.reports import SIGN
 from orchestrator.text import stem
 
 _PAIRS = (
@@ -45,14 +46,20 @@ _PAIRS = (
     ("join", "leave"),
     ("deposit", "withdraw"),
     ("buy", "sell"),
+    ("merge", "close reject decline revert"),
+    ("create", "close delete remove"),
+    ("add", "delete remove"),
 )
+UNDOING = frozenset("reverse revert rollback undo unwind".split())
+"""What takes a deed back, whichever it was."""
+_TAKES_BACK = re.compile(rf"(?i)(?:(?:roll|take)\s(?:{SIGN}{{1,60}}?\s)?back|back\s(?:{SIGN}{{1,60}}?\s)?out)\b")
 
 
 TURNS = {"on": "off", "off": "on", "in": "out", "out": "in", "up": "down", "down": "up"}
 """Each word that turns a verb to the one that turns it round."""
 _TURNED = re.compile(
     rf"(?i)(?:check|clock|dial|log|power|scale|sign|switch|turn|zoom)\s(?:(?P<at_once>{'|'.join(TURNS)})\b"
-    rf"|[^,.;:!?\n]{{1,60}}?\s(?P<behind>{'|'.join(TURNS)})"
+    rf"|{SIGN}{{1,60}}?\s(?P<behind>{'|'.join(TURNS)})"
     r"(?=\s*(?:[,.;:!?\n]|\Z)|\s(?:and|at|for|from|in|now|please|then|to|until)\b))"
 )
 
@@ -62,6 +69,12 @@ def turned(text: str) -> str:
     "" where nothing does."""
     found = _TURNED.match(bare(text))
     return (found["at_once"] or found["behind"]).lower() if found else ""
+
+
+def takes_back(text: str) -> bool:
+    """Whether what a text begins with takes a deed back: "undo the refund", "roll the release back"."""
+    own = bare(text)
+    return own.partition(" ")[0].lower() in UNDOING or _TAKES_BACK.match(own) is not None
 
 
 def _both_ways() -> dict[str, frozenset[str]]:

@@ -9,8 +9,9 @@ from orchestrator.language.asides import without_asides
 from orchestrator.language.clauses import first_word
 from orchestrator.language.corrections import corrected
 from orchestrator.language.everyday import may_act
-from orchestrator.language.modes import TELLS, done_by
+from orchestrator.language.modes import TELLS, done_by, own_words
 from orchestrator.language.negation import split_negated
+from orchestrator.language.opposites import UNDOING, takes_back
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
 from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
@@ -106,8 +107,9 @@ class Binder:
 
     def may_replace(self, tool: Tool, text: str) -> bool:
         """Whether a tool may be called in place of one that is held back: where it changes nothing, or has the verb
-        that the part begins with."""
-        return done_by(tool) == TELLS or verb_of(tool) in terms(first_word(text))
+        that the part begins with, or another that takes back."""
+        takes_it_back = takes_back(text) and not UNDOING.isdisjoint(own_words(tool.name, tool.server))
+        return takes_it_back or done_by(tool) == TELLS or verb_of(tool) in terms(first_word(text))
 
     def leaves(self, tool: Tool) -> bool:
         """Whether the tool takes something away, and nothing in the task speaks of that."""

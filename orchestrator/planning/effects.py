@@ -9,7 +9,8 @@ from typing import Any
 
 from orchestrator.language.clauses import first_word
 from orchestrator.language.modes import CHANGES, STARTS, TELLS, done_by, own_words
-from orchestrator.language.opposites import TURNS, opposites, turned
+from orchestrator.language.opposites import TURNS, UNDOING, opposites, takes_back, turned
+from orchestrator.language.told import verb_of
 from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
 from orchestrator.planning.parameters import Parameter, parameters_of
@@ -35,6 +36,8 @@ _TELLS_MONEY = re.compile(
 )
 """What was paid, and not what is to be paid: "refund it, the customer paid $20"."""
 _UPDATES = frozenset("change edit modify patch update".split())
+_BACK = UNDOING | {"back"}
+_MAKES = frozenset("add create deploy insert make open post publish release send upload".split())
 _BY_VERB = {
     **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
     "rename": ("name", "title"),
@@ -61,6 +64,8 @@ def undoes(tool: Tool, text: str) -> bool:
     """Whether a tool does the opposite of what a part of a task begins with, and has nothing to turn it round."""
     verb, turn = first_word(text), turned(text)
     names = own_words(tool.name, tool.server)
+    if takes_back(text) and _does_again(tool, text):
+        return done_by(tool) != TELLS
     if turn not in names and TURNS.get(turn) in names:
         return done_by(tool) != TELLS and not flags(tool, text)
     against = opposites(verb)
@@ -68,6 +73,14 @@ def undoes(tool: Tool, text: str) -> bool:
         return False
     said = frozenset(terms(f"{tool.description} {_said_of(tool)}"))
     return not flags(tool, text) and stem(verb) not in said
+
+
+def _does_again(tool: Tool, text: str) -> bool:
+    """Whether a tool would do anew what a text wants taken back: by its verb, or as it makes something."""
+    names = own_words(tool.name, tool.server)
+    if not _BACK.isdisjoint(names) or not _BACK.isdisjoint(tool.description.lower().split()):
+        return False
+    return names[0] in _MAKES or verb_of(tool) in terms(text)
 
 
 def unread(tool: Tool, text: str, values: Mapping[str, Any]) -> tuple[str, ...]:
