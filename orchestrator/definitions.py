@@ -35,7 +35,7 @@ def _label_text(value: Any) -> Any:
 class _Hints(BaseModel):
     """MCP's annotations in the spelling of the protocol, or in Python's."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
     read_only: bool | None = Field(None, validation_alias=AliasChoices("readOnlyHint", "read_only_hint", "read_only"))
     destructive: bool | None = Field(
         None, validation_alias=AliasChoices("destructiveHint", "destructive_hint", "destructive")
@@ -74,6 +74,9 @@ def tool_from(record: Any) -> Tool:
     record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
     if slip := misspelt(record, _FIELD_OF):
         raise InvalidCatalogue("{!r} is no field: did you mean {!r}?".format(*slip))
+    hints = record.get("annotations")
+    if isinstance(hints, Mapping) and (slip := misspelt(hints, _HINT_OF)):
+        raise InvalidCatalogue("annotations: {!r} is no hint: did you mean {!r}?".format(*slip))
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
@@ -86,11 +89,11 @@ def tool_from(record: Any) -> Tool:
         raise InvalidCatalogue(f"{field}: {wanted}, but it is {shown}") from None
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
-    hints = parsed.annotations.model_dump() if parsed.annotations else {}
-    return Tool(**{**dict(parsed), "annotations": Annotations(**hints)})
+    given = parsed.annotations.model_dump() if parsed.annotations else {}
+    return Tool(**{**dict(parsed), "annotations": Annotations(**given)})
 
 
-_FIELD_OF = spellings(_Record)
+_FIELD_OF, _HINT_OF = spellings(_Record), spellings(_Hints)
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:

@@ -152,6 +152,11 @@ def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path)
         ('{"name": "a", "input_schema": "text"}', "input_schema"),
         ('{"name": "a", "description": {}}', "description"),
         ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow' or 'builtin'"),
+        (
+            '{"name": "a", "annotations": {"readonlyhint": true}}',
+            "annotations: 'readonlyhint' is no hint: did you mean 'read_only_hint'",
+        ),
+        ('{"name": "a", "annotations": {"readOnlyHint": "yes"}}', "readOnlyHint: .*valid boolean, but it is 'yes'"),
         ('{"name": "a", "server": "x:y"}', "server 'x:y' holds a colon"),
         ('{"name": "a", "input_schema": ' + '{"a":' * 200 + "1" + "}" * 201, "nested deeper than 64 levels"),
     ],

@@ -18,6 +18,7 @@ CATALOGUE = str(EXAMPLES / "tools.jsonl")
 @pytest.mark.parametrize(
     ("command", "message"),
     [
+        ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
         ("tools list --store tols", "store 'tols' does not exist"),
         (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),

@@ -13,7 +13,9 @@ from tests.user import User, served
 
 async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queue: str) -> None:
     check = ("worker", "--check", "--address", user.address, "--task-queue", task_queue)
-    assert (await user.toolroute(*check))[0] == 1
+    code, _, err = await user.toolroute(*check)
+    assert code == 1
+    assert f"no worker of this machine polls the task queue '{task_queue}'" in err
     async with served(user, task_queue) as worker:
         code, told, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
         assert code == 0, err

@@ -111,7 +111,7 @@ def test_doctor_doubts_a_calibration_made_for_another_catalogue_than_the_stored_
     path = tmp_path / "fit.json"
     toolroute("doctor", "--catalogue", EXAMPLES, "--write", path)
     monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(path))
-    made = f"{path}: fitted to 507 made queries"
+    made = f"{path}: fitted to 511 made queries"
     assert told_of_calibration(toolroute("doctor", "-o", "json")) == ("works", made)
     toolroute("tools", "import", EXAMPLES)
     assert told_of_calibration(toolroute("doctor", "-o", "json")) == ("works", made)

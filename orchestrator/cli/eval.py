@@ -13,6 +13,7 @@ from orchestrator.cli.fit import fit_set
 from orchestrator.cli.paths import FILE, PATH, TOOLS
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.errors import InvalidInput
+from orchestrator.forms import nearly
 from orchestrator.measuring.evaluation import (
     Answer,
     Level,
@@ -127,7 +128,9 @@ def _note_unknown(found: QuerySet) -> None:
     unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
     if unknown:
         lacking = counted(len(unknown), "relevant tool is", "relevant tools are")
-        note(f"toolroute: {lacking} not in tools.jsonl, e.g. {min(unknown)!r}")
+        near = nearly(min(unknown), found.catalogue.positions)
+        meant = f" (did you mean {near!r}?)" if near else ""
+        note(f"toolroute: {lacking} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}{meant}")
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:

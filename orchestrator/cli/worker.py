@@ -78,7 +78,10 @@ def worker(
     )
 
     if check:
-        sys.exit(0 if asyncio.run(_is_served(options, task_queue)) else 1)
+        served = asyncio.run(_is_served(options, task_queue))
+        if not served:
+            note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
+        sys.exit(0 if served else 1)
 
     async def serve() -> None:
         from orchestrator.devserver import settle
