@@ -41,6 +41,8 @@ NO_STANDS: Final = "toolroute.no_stands"
 """Patch of the run workflow: a yes after a no counts for nothing."""
 ROOM_FOR_RESULT: Final = "toolroute.room_for_result"
 """Patch of the run workflow: a step whose arguments leave its result no room is refused, not called."""
+NONE_AFTER_CANCEL: Final = "toolroute.none_after_cancel"
+"""Patch of the run workflow: a call that fails once its run is cancelled is not tried again."""
 
 TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls unless told otherwise."""

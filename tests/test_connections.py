@@ -272,24 +272,6 @@ async def test_known_counts_come_from_outside_too() -> None:
         }
 
 
-@pytest.mark.parametrize("transport", ["stdio", "legacy", "http"])
-async def test_a_changed_listing_is_taken_over_within_a_second(transport: str) -> None:
-    heard: list[set[str]] = []
-
-    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
-        heard.append({tool.key for tool in tools})
-
-    port = free_port()
-    async with running("plain.py", port, transport):
-        web = {"url": f"http://127.0.0.1:{port}/mcp"}
-        async with Connections(config(plain=LIBRARY if transport == "stdio" else web), on_change=on_change) as servers:
-            # The very first call: nothing that a server says after its listing may be missed.
-            await servers.call("plain:grow")
-            await until(lambda: bool(heard), 1.0)
-            assert "plain:grown" in heard[-1]
-            assert (await servers.call("plain:grown", {"text": "new"})).text == "new"
-
-
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="max_open=0"):
         Connections(config(), max_open=0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
@@ -29,6 +30,9 @@ OnChange = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 
 _PROBE_S = 2.0
 _COALESCE_S = 0.05
+_COALESCE_AT_MOST_S = 30.0
+_SOON_S = 1.0
+"""A notice so soon after a listing may be about the listing itself."""
 _HEARING_S = 1.0
 """A server that is slow to say that it will tell of changes is listed before it has."""
 _LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
@@ -215,12 +219,15 @@ class Owner:
             logger.warning("server %s: the tools that it lists now were not taken over: %s", self._name, why)
 
     async def _follow_listing(self) -> None:
-        """Lists again whenever the server says so; several notices in a row cost one listing. What could not be taken
-        over (the store was away, the listing broken) is tried again: the server says it once."""
-        pause = _TAKE_AGAIN_S
+        """Lists again whenever the server says so; several notices in a row cost one listing, and more and more of them
+        where each listing is followed by the next notice: some servers say so whenever they are asked. What could not
+        be taken over (the store was away, the listing broken) is tried again: the server says it once."""
+        pause, quiet, listed = _TAKE_AGAIN_S, _COALESCE_S, -math.inf
         while True:
             await self._connection.changed.wait()
-            await anyio.sleep(_COALESCE_S)
+            again = anyio.current_time() - listed < max(quiet, _SOON_S)
+            quiet = min(2 * quiet, _COALESCE_AT_MOST_S) if again else _COALESCE_S
+            await anyio.sleep(quiet)
             self._connection.changed.clear()
             try:
                 tools = await self._connection.list_again()
@@ -235,6 +242,7 @@ class Owner:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _TAKE_AGAIN_AT_MOST_S)
                 self._connection.changed.set()
+            listed = anyio.current_time()
 
     async def _listen(self, client: "Client") -> None:
         """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP

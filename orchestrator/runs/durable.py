@@ -132,15 +132,25 @@ async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResu
     check_given(f"what {call.tool.key!r} is given as arguments", call.arguments)
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         return await _call_workflow(call, config)
+    cancelled = _cancellations()
     for number in range(1, TRIES + 1):
         try:
             return await _call_activity(call, config)
         except ActivityError as error:
-            again = _workers_were_lost(error, config) if call.replayable else _nothing_was_sent(error)
+            again = _workers_were_lost(error, config) if call.replayable else nothing_was_sent(error)
             if number == TRIES or not again:
                 raise
+            # Temporal waits for a cancelled activity, and where that fails for a reason of its own tells nothing else.
+            if _cancellations() > cancelled and workflow.patched(names.NONE_AFTER_CANCEL):
+                raise asyncio.CancelledError from error
             await workflow.sleep(timedelta(seconds=min(10.0, 0.5 * 2**number)))
     raise AssertionError("unreachable")
+
+
+def _cancellations() -> int:
+    """How often the present task was told to end; some go on after that, to clean up."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 async def _call_activity(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
@@ -201,12 +211,11 @@ def _child_id(key: str) -> str | None:
 
 def _ended_by_others(error: ChildWorkflowError) -> str:
     """How a child ended that neither answered nor failed, nor was cancelled with the step that called it."""
-    task = asyncio.current_task()
     if isinstance(error.cause, TimedOut):
         return "ended when its time was up: see whether a worker runs it, and give it more time"
     if isinstance(error.cause, TerminatedError):
         return "terminated by someone"
-    own = task is None or task.cancelling()
+    own = asyncio.current_task() is None or _cancellations()
     if isinstance(error.cause, CancelledError) and not own and workflow.patched(names.GOES_ON):
         return "cancelled by someone"
     return ""
@@ -256,7 +265,8 @@ def _nobody_took_it(error: BaseException) -> bool:
     return isinstance(cause, TimedOut) and cause.type is TimeoutType.SCHEDULE_TO_START
 
 
-def _nothing_was_sent(error: ActivityError) -> bool:
+def nothing_was_sent(error: BaseException) -> bool:
+    """Whether a call failed before anything of it was sent."""
     return why_failed(error)[0] in _UNAVAILABLE
 
 

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from temporalio.exceptions import is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from orchestrator.calls import ToolCall, ToolResult
 from orchestrator.completions import Filled
 from orchestrator.models import Tool
 from orchestrator.plans import Step
 from orchestrator.run_records import StepOutcome, StepProgress, StepStatus
-from orchestrator.runs.durable import outcome_is_unknown, why_failed
+from orchestrator.runs.durable import nothing_was_sent, outcome_is_unknown, why_failed
 
 MAX_REASON = 1000
 """Characters; the whole of a tool's own error stands in the result."""
@@ -60,6 +60,9 @@ def broke(step: Step, call: ToolCall, error: BaseException, tokens: int) -> Step
     kind, message = why_failed(error)
     if was_cancelled(error) and call.replayable:
         return end(step, StepStatus.CANCELLED, "cancelled while it ran", tokens=tokens)
+    before = error.__context__
+    if was_cancelled(error) and isinstance(before, ActivityError) and nothing_was_sent(before):
+        return end(step, StepStatus.CANCELLED, "cancelled before anything was sent", tokens=tokens)
     if was_cancelled(error) or outcome_is_unknown(error, call):
         reason = f"it was sent and its answer was lost ({kind}: {message}): see whether it took effect"
         return end(step, StepStatus.OUTCOME_UNKNOWN, reason, tokens=tokens)

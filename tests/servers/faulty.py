@@ -121,6 +121,12 @@ class Faulty:
         """The second one's cursor is empty."""
         return {"tools": [tool("other")]} if "cursor" in params else {"tools": [tool("it")], "nextCursor": ""}
 
+    def list_restless(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Says that its tools changed whenever they are listed."""
+        told = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        threading.Timer(0.02, lambda: print(told, flush=True)).start()
+        return {"tools": [tool("it")]}
+
     def list_javascript(self, params: dict[str, Any]) -> dict[str, Any]:
         letters = {"type": "string", "pattern": r"^\p{L}+$"}
         properties = {"word": letters, "sort": {"type": "any"}, "count": {"type": "integer"}}
