@@ -103,7 +103,7 @@ def exact_counter() -> Counter:
     try:
         from rs_bpe import openai
     except ImportError as error:
-        raise MissingExtra("exact token counts need tiktoken: pip install tiktoken") from error
+        raise MissingExtra("exact token counts need the extra: pip install 'toolroute[tokens]'") from error
     encoding = openai.o200k_base()
     return lambda text: len(encoding.encode(text))
 

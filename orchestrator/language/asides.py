@@ -58,7 +58,7 @@ class Condition:
     end: int
 
 
-@lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
+@lru_cache(maxsize=32)  # A task and its parts are read for words, vectors, modes and plans.
 def conditions(text: str) -> tuple[Condition, ...]:
     """The conditions that a text tells, without the commas behind them, in order; none of one too long to be a task."""
     if len(text) > MAX_CUT or _CUES.isdisjoint(words_in(text)):

@@ -108,7 +108,7 @@ def with_messages_masked(text: str) -> str:
     return "".join(said + "Q" * len(message) for said, message in _messages(text, LEAST_SAID))
 
 
-@lru_cache(maxsize=4)  # A task is read for its words, and again for the servers that it names.
+@lru_cache(maxsize=32)  # A task and its parts are read for words and vectors, and for the servers that they name.
 def _messages(text: str, least: int) -> Sequence[tuple[str, str]]:
     """The text in turns: what it says itself, and the message behind that."""
     if (given := handed_over(text)) and not is_noted(text, *given):
@@ -144,14 +144,14 @@ def cited(text: str) -> list[tuple[int, int]]:
     return [(found.end("reported"), found.end()) for found in cites]
 
 
-@lru_cache(maxsize=4)  # Asked of each match of a Decision.
+@lru_cache(maxsize=32)  # Asked of each match of a Decision.
 def _reports(text: str) -> Sequence[tuple[re.Match[str], bool]]:
     """What somebody else wrote, and whether that is only context; of many quotes each is."""
     found = [one for one in _quotes(text) if one["reported"]]
     return [(one, len(found) > _MOST or _is_context(one)) for one in found]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def _quotes(text: str) -> Sequence[re.Match[str]]:
     """The messages and titles that a text quotes, and what it says somebody else wrote."""
     return tuple(_QUOTED_MESSAGE.finditer(text)) if _OPENING.search(text) else ()
@@ -171,6 +171,7 @@ def _beside(found: re.Match[str]) -> str:
     return f"{found.string[: found.start()]} . {found.string[found.end() :]}"
 
 
+@lru_cache(maxsize=32)  # A task and each part of it are read by many, who must not take a quote for their own.
 def masked(text: str) -> str:
     """The text with a letter for each sign that it quotes, pastes or is signed with; the text where that is all of it.
 

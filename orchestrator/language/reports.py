@@ -4,7 +4,7 @@ what it names.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -126,30 +126,40 @@ _JOINT = re.compile(r"(?i)\s(?:and|then|but)\s(?:then\s|please\s|also\s)*")
 Span = tuple[int, int]
 
 
-@lru_cache(maxsize=8)  # A task is read for its words, its vector, its mode and its plan.
+@lru_cache(maxsize=32)  # A task and its parts are read for words, vectors, modes and plans.
 def reports(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is told or asked, in no order."""
-    asked = [found for found in _said(text, _QUESTIONS) if not found["name"] or _is_sent(found)]
+    asked = [found for found in _asked(text) if not found["name"] or _is_sent(found)]
     return tuple((found.start("said"), _end_of_report(found)) for found in (*_said(text, _REPORTS), *asked))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def errands(text: str) -> tuple[Span, ...]:
     """From where to where a text says what somebody is reminded of or asked to do, in no order."""
-    others = [found for found in _said(text, _ERRANDS) if not found["name"] or _is_sent(found)]
+    others = [found for found in _charged(text) if not found["name"] or _is_sent(found)]
     return tuple(found.span("said") for found in (*_said(text, _LATER), *others))
 
 
-@lru_cache(maxsize=32)  # Asked of each match of a Decision.
 def handed_on(text: str) -> tuple[tuple[str, Span], ...]:
     """Names of who is asked to do something, and from where to where a text says what: of somebody, or of a server."""
-    return tuple((found["name"], found.span("said")) for found in _said(text, _ERRANDS) if found["name"])
+    return tuple((found["name"], found.span("said")) for found in _charged(text) if found["name"])
+
+
+def questions(text: str) -> tuple[Span, ...]:
+    """From where to where a text says who, be it an assistant or a wiki, is asked what, or told how, when or why."""
+    return tuple((found.end("here"), _end_of_report(found)) for found in _asked(text))
 
 
 @lru_cache(maxsize=32)
-def questions(text: str) -> tuple[Span, ...]:
-    """From where to where a text says who, be it an assistant or a wiki, is asked what, or told how, when or why."""
-    return tuple((found.end("here"), _end_of_report(found)) for found in _said(text, _QUESTIONS))
+def _asked(text: str) -> Sequence[re.Match[str]]:
+    """Where it says who is asked what."""
+    return _said(text, _QUESTIONS)
+
+
+@lru_cache(maxsize=32)
+def _charged(text: str) -> Sequence[re.Match[str]]:
+    """Where it says who is asked to do what."""
+    return _said(text, _ERRANDS)
 
 
 def reasons(text: str) -> list[Span]:
