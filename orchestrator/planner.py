@@ -14,12 +14,12 @@ from orchestrator.decision import Decision
 from orchestrator.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
-from orchestrator.language.clauses import first_word
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, UNSAID, done_by
 from orchestrator.language.quoted import reported, unquoted
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
+from orchestrator.language.words import first_word
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
 from orchestrator.planning.binding import UNNAMED, Binder, asked_in, lacks, shared_terms, term_weights

@@ -7,17 +7,16 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.language.quoted import masked
 from orchestrator.language.sentences import NO_END
+from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS, may_act
+from orchestrator.language.words import MAX_CUT, QUESTION_WORDS, asks_something, bare, first_word
 from orchestrator.text import says
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2
 MAX_TOLD = 8
 """Sentences beside the clauses that are searched for, too."""
-MAX_CUT = 4_000
-"""A longer query is a pasted document: context, not a list of tasks."""
 
 # Both begin with one class of characters: the engine then leaps from one to the next.
 _SENTENCE = re.compile(
@@ -37,12 +36,6 @@ _END = re.compile(
     r"|unless|please|(?:can|could|would) you|i (?:want|need|would))\b)"
 )
 """Where a part ends: at a mark, or before a word that says what is wanted in its place."""
-_FILLER = re.compile(
-    r"(?:(?:and|then|after that|afterwards|finally|lastly|next|first(?:ly)?|second(?:ly)?|third(?:ly)?|also|please"
-    r"|kindly|just|now|so|can you|could you|would you|will you|you should|help me|let's|let me"
-    r"|i(?: also)? (?:need|want) (?:you )?to|i(?: would|'d)(?: also)? like (?:you )?to|i have to)\b[,:]?\s*)+",
-    re.IGNORECASE,
-)
 _MODIFIER = re.compile(
     r"(?:using|with|without|via|for|in|on|at|from|by|if|when|once|as|to|given|based|after|before"
     r"|except|excluding|unless|instead of|rather than|don['’]t|do not|never|no|use\b(?!.*\sto\s))\b",
@@ -62,7 +55,6 @@ _ANNOUNCES = re.compile(
     r"(?:do|help|handle|complete|carry out)\b[^:]*:\Z|with (?:this|these|those|the following)\b.{0,20}\Z", re.IGNORECASE
 )
 """What says only that tasks stand beside it ("do the following for me:", "can you help me with these tasks?")."""
-_QUESTIONS = frozenset("what who whom whose when where why how which is are does do did was were".split())
 _OBJECT = re.compile(
     r"(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|it|them|him|me|us|all|any|some|each|every"
     r"|to|for|on|in|into|from|with|by|up|as|about|of)\b|[\"'“‘#@\d]|[A-Z]"
@@ -158,24 +150,8 @@ def _begins_anew(joint: str, part: str, *, actions: bool = False) -> bool:
     if word in ACTIONS_OR_THINGS:
         begins = actions or sequence or bool(_OBJECT.match(bare(part).partition(" ")[2]))
     else:
-        begins = word in ACTIONS or word in _QUESTIONS
+        begins = word in ACTIONS or word in QUESTION_WORDS
     return begins and (_stands_alone(own) or (sequence and may_act(word) and part[:1].islower() and says(own, 1)))
-
-
-def first_word(part: str) -> str:
-    """The word that a part begins with, in lower case, behind "then", "please", "I need to" and the like."""
-    return bare(part).partition(" ")[0].lower().strip(",:.;")
-
-
-def bare(part: str) -> str:
-    """The part without "then", "please", "I need to" and the like before it."""
-    filler = _FILLER.match(part)
-    return part[filler.end() :] if filler else part
-
-
-def asks_something(part: str) -> bool:
-    """Whether it is a question."""
-    return part.rstrip().endswith("?") or bare(part).partition(" ")[0].lower() in _QUESTIONS
 
 
 def _asks(sentence: str) -> bool:

@@ -8,14 +8,13 @@ import re
 from functools import lru_cache
 from itertools import islice
 
-from orchestrator.language.clauses import MAX_CUT, bare, first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import CHANGING
 from orchestrator.language.people import MAILING, TELLING, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.reports import SIGN, reports
 from orchestrator.language.statements import only_states
-from orchestrator.language.words import words_in
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import MAX_CUT, bare, first_word, words_in
 
 _LEAD = r"(?:\s{0,3}(?<![,;.…])[,;.…]{1,9}|\s[-–—]+|\s?—)\s*(?:(?:oh|ah|uh|um|er|oops|hmm|and|but)[,\s]+)*"
 _GONE = (

@@ -5,8 +5,8 @@ Only verbs that move, send or reword things hand over; behind "get me the follow
 
 import re
 
-from orchestrator.language.everyday import may_act
 from orchestrator.language.people import MAILING, TELLING, one_of
+from orchestrator.language.verbs import may_act
 from orchestrator.text import says
 
 _REWORDING = "proofread rephrase rewrite shorten summarise summarize translate".split()

@@ -5,10 +5,10 @@
 
 import re
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.statements import STATES
+from orchestrator.language.verbs import may_act
 from orchestrator.language.wishes import SENTENCE_END, asks_all_the_same, is_wished
+from orchestrator.language.words import first_word
 
 _PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")
 """Behind what was done, a wish: "order 12 cancelled please"."""

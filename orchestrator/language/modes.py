@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS
 from orchestrator.models import Kind, Tool
 from orchestrator.text import spaced, stem
 

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 
 from orchestrator.language.abroad import forbidden_abroad
-from orchestrator.language.clauses import end_of_part, first_word
-from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
+from orchestrator.language.clauses import end_of_part
 from orchestrator.language.quoted import masked, unquoted
+from orchestrator.language.verbs import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.without import DOING, RELATING, Span, doing, done_without
+from orchestrator.language.words import first_word
 from orchestrator.text import says
 
 _CUES = tuple(

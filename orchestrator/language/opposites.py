@@ -5,8 +5,8 @@
 import re
 from functools import lru_cache
 
-from orchestrator.language.clauses import bare
 from orchestrator.language.reports import SIGN
+from orchestrator.language.words import bare
 from orchestrator.text import stem
 
 _PAIRS = (

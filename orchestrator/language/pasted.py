@@ -4,7 +4,7 @@ Patterns for regular expressions with MULTILINE. A console's output ends at an e
 like a task or a sentence.
 """
 
-from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS
 
 _ASKS = (
     *ACTIONS,

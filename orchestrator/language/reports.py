@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from orchestrator.language.clauses import MAX_CUT, first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.people import MAILING, NAME, PEOPLE, SOMEBODY, TELLING, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import SENDS_MESSAGE
-from orchestrator.language.words import words_in
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import MAX_CUT, first_word, words_in
 
 SIGN = r"(?:[^,.;:!?\n]|[.:](?=\w))"
 """Of a part of a sentence; "notes.txt" and "9:30" are within one."""

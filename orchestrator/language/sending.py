@@ -4,10 +4,9 @@ of somebody is a message. Tools say it in full."""
 import re
 from collections.abc import Callable, Container
 
-from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.people import MAILING, NAME, SOMEBODY, TELLING, one_of
 from orchestrator.language.quoted import masked
-from orchestrator.language.words import words_in
+from orchestrator.language.words import MAX_CUT, words_in
 from orchestrator.text import terms
 
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from string import ascii_lowercase
 
-from orchestrator.language.clauses import MAX_CUT
+from orchestrator.language.words import MAX_CUT
 from orchestrator.text import stem
 
 SHORTEST = 5

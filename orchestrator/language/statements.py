@@ -2,9 +2,9 @@
 
 import re
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import ACTIONS, may_act
+from orchestrator.language.verbs import ACTIONS, may_act
 from orchestrator.language.wishes import SENTENCE_END, is_wished, wishes
+from orchestrator.language.words import first_word
 
 STATES = re.compile(
     r"(?i)\W*(?:(?:so|and|but|as|because|since|well|maybe|perhaps|later|tomorrow|next \w+|at some point|sooner or later"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import TELLS, done_by, own_words
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import first_word
 from orchestrator.models import Tool
 
 _TAKES_AWAY = frozenset(

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from orchestrator.language.asides import asides, without_asides
-from orchestrator.language.everyday import ACTIONS
 from orchestrator.language.mentioned import is_mentioned
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, questions, reasons
+from orchestrator.language.verbs import ACTIONS
 from orchestrator.language.words import WORD, words_in
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms

@@ -2,9 +2,9 @@
 
 import re
 
-from orchestrator.language.clauses import bare, first_word
-from orchestrator.language.everyday import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.modes import CHANGES, CHANGING, TAKING, TELLING, TELLS, TELLS_OF_A_DEED, UNSAID
+from orchestrator.language.verbs import ACTIONS_OR_THINGS, may_act
+from orchestrator.language.words import bare, first_word
 
 _REQUEST = re.compile(
     r"(?i)\b(?:(?P<may>(?:can|could) (?:we|i))|(?:can|could|would|will) (?:you|we|i)"

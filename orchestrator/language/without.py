@@ -6,8 +6,9 @@ Mostly "no" tells a trait or a complaint ("a pizza, no onions", "no call, call a
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from orchestrator.language.clauses import end_of_part, first_word
-from orchestrator.language.everyday import ACTIONS, may_act
+from orchestrator.language.clauses import end_of_part
+from orchestrator.language.verbs import ACTIONS, may_act
+from orchestrator.language.words import first_word
 
 Span = tuple[int, int]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.quoted import QUOTE
+from orchestrator.language.words import MAX_CUT
 from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
 from orchestrator.planning.parameters import UNITS, Parameter, parameters_of, plain, words_of

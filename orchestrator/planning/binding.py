@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.language.asides import without_asides
-from orchestrator.language.clauses import first_word
 from orchestrator.language.corrections import corrected
-from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import TELLS, done_by, own_words
 from orchestrator.language.negation import split_negated
 from orchestrator.language.opposites import UNDOING, takes_back
@@ -16,6 +14,8 @@ from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
 from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
 from orchestrator.language.told import told_in, verb_of
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import first_word
 from orchestrator.models import Match, Tool
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of

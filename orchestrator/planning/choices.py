@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from orchestrator.language.clauses import bare
-from orchestrator.language.everyday import ACTIONS, may_act
 from orchestrator.language.quoted import QUOTE, masked
+from orchestrator.language.verbs import ACTIONS, may_act
+from orchestrator.language.words import bare
 from orchestrator.models import Tool
 from orchestrator.text import STOP_WORDS, spaced, split_words, stem, stemmed, terms
 

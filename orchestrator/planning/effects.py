@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from orchestrator.language.clauses import first_word
 from orchestrator.language.modes import CHANGES, STARTS, TELLS, done_by, own_words
 from orchestrator.language.opposites import TURNS, UNDOING, opposites, takes_back, turned
 from orchestrator.language.told import verb_of
+from orchestrator.language.words import first_word
 from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
 from orchestrator.planning.parameters import Parameter, parameters_of

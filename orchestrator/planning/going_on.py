@@ -1,7 +1,7 @@
 """Parts that are none: they only go on with the values of the part before."""
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import first_word
 from orchestrator.models import Match, Tool
 from orchestrator.planning.parameters import parameters_of
 from orchestrator.planning.pieces import pieces

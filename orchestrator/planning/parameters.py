@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from orchestrator.language.everyday import ACTIONS
+from orchestrator.language.verbs import ACTIONS
 from orchestrator.planning.pieces import Piece
 from orchestrator.text import STOP_WORDS, spaced, split_words, stemmed
 

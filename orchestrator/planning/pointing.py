@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.language.everyday import may_act
+from orchestrator.language.verbs import may_act
 from orchestrator.planning.parameters import Parameter, words_of
 from orchestrator.planning.pieces import Piece
 from orchestrator.text import STOP_WORDS, stemmed

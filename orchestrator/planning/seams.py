@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass, replace
 
 from orchestrator.language.asides import Condition, conditions
-from orchestrator.language.clauses import MAX_CUT, asks_something, first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
 from orchestrator.language.negation import forbidden_places
@@ -18,6 +16,8 @@ from orchestrator.language.pleasantries import is_pleasantry, without_closing
 from orchestrator.language.quoted import PASTED, QUOTE, unquoted
 from orchestrator.language.reports import errands, handed_on, reports
 from orchestrator.language.sentences import NO_END
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import MAX_CUT, asks_something, first_word
 from orchestrator.text import stem
 
 _THEN = (

@@ -8,13 +8,13 @@ from collections.abc import Container
 from functools import lru_cache
 
 from orchestrator.language.asides import without, without_asides
-from orchestrator.language.clauses import MAX_CUT
 from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
 from orchestrator.language.reports import Span, handed_on, questions
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
 from orchestrator.language.wanted import wanted
+from orchestrator.language.words import MAX_CUT
 from orchestrator.models import Tool
 from orchestrator.text import spaced, terms
 

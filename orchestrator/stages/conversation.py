@@ -8,10 +8,10 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from orchestrator.language.clauses import first_word
-from orchestrator.language.everyday import may_act
 from orchestrator.language.modes import TELLING
+from orchestrator.language.verbs import may_act
 from orchestrator.language.wanted import asks_of_a_deed
+from orchestrator.language.words import first_word
 from orchestrator.route_requests import Turn
 from orchestrator.text import says, split_words, stem
 

@@ -14,11 +14,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
-from orchestrator.language.clauses import MAX_CUT
-from orchestrator.language.everyday import EVERYDAY
+from orchestrator.language.common_words import EVERYDAY
 from orchestrator.language.quoted import masked, with_messages_masked
 from orchestrator.language.spelling import Speller
 from orchestrator.language.wording import PLACES, VERBS, Wording
+from orchestrator.language.words import MAX_CUT
 from orchestrator.models import Tool
 from orchestrator.text import STOP_WORDS, spaced
 

@@ -7,7 +7,7 @@ tool is left out only where nothing else is said of the action: "don't delete al
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from orchestrator.language.everyday import ACTIONS, ACTIONS_OR_THINGS
+from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS
 from orchestrator.language.without import ANOTHER
 from orchestrator.models import Tool
 from orchestrator.text import spaced, stem, terms, terms_and_words

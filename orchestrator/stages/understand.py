@@ -9,8 +9,7 @@ from functools import cached_property
 from itertools import islice
 
 from orchestrator.language.asides import without_asides, without_states
-from orchestrator.language.clauses import MAX_CUT, asks_something, first_word, split_clauses, told_beside
-from orchestrator.language.everyday import may_act
+from orchestrator.language.clauses import split_clauses, told_beside
 from orchestrator.language.lists import without_list_marks
 from orchestrator.language.modes import TELLS, UNSAID
 from orchestrator.language.negation import split_negated
@@ -19,7 +18,9 @@ from orchestrator.language.sending import in_full
 from orchestrator.language.shapes import with_shapes, without_urls
 from orchestrator.language.slips import may_be_slip, respelt, slips
 from orchestrator.language.told import NOTHING_TOLD, Told, told_in
+from orchestrator.language.verbs import may_act
 from orchestrator.language.wanted import asks_for_more, wanted
+from orchestrator.language.words import MAX_CUT, asks_something, first_word
 from orchestrator.sparse.wordpairs import Pair, side_by_side
 from orchestrator.text import split_words, terms, terms_and_words
 from orchestrator.variants import spelt_out
