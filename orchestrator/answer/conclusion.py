@@ -4,7 +4,7 @@ from dataclasses import replace
 from textwrap import shorten
 
 from orchestrator.answer import explain
-from orchestrator.answer.continuing import continued
+from orchestrator.answer.continuing import continued, in_order
 from orchestrator.answer.costs import Costs
 from orchestrator.answer.flagged import set_beside
 from orchestrator.answer.outcome import Outcome
@@ -19,7 +19,6 @@ from orchestrator.route_requests import MAX_LIMIT
 from orchestrator.stages import select
 from orchestrator.stages.conversation import offered_before
 from orchestrator.stages.forbidden import forbidden_tools
-from orchestrator.stages.keep import in_order
 
 
 def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) -> Decision:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 
 from orchestrator.language.modes import CHANGING
-from orchestrator.language.people import MAILING, TELLING, one_of
+from orchestrator.language.people import INFORMING, MAILING, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.reports import SIGN, reports
 from orchestrator.language.statements import only_states
@@ -48,7 +48,7 @@ _MARK = re.compile(
 _FILLER = re.compile(r"(?i)\A(?:(?:only|just|actually,?|it['’]s|it is|the right one is)\s+)*")
 _MAKE = re.compile(r"(?i)\Amake (?:it|that)\s+")
 _TO = re.compile(r"(?i)\Ato\s+")
-_ASKS = rf"\b{one_of('ask', 'call', *TELLING, *MAILING)} [\w#@]+"
+_ASKS = rf"\b{one_of('ask', 'call', *INFORMING, *MAILING)} [\w#@]+"
 _TOLD = re.compile(r"(?i)\b(?:saying|says?|said)\Z")
 _TELLS = re.compile(rf"(?i){_ASKS}(?: an? \w+)?\Z")
 """Behind it stands what somebody is told, or what something is called."""

@@ -5,7 +5,7 @@ Only verbs that move, send or reword things hand over; behind "get me the follow
 
 import re
 
-from orchestrator.language.people import MAILING, TELLING, one_of
+from orchestrator.language.people import INFORMING, MAILING, one_of
 from orchestrator.language.verbs import may_act
 from orchestrator.text import says
 
@@ -43,7 +43,7 @@ _LEADS = (
 _NOBODY = r"(?:to\s)?(?:me|us)\b|only\b|with\b|\d{1,2}\b"
 _NOTE = r"an?\s(?:[\w-]+\s){0,2}(?:comment|dm|e-?mail|message|note|notice|reminder|reply|sms|text|update)\b"
 _SENDS = (
-    rf"(?!send\s(?:channel\s)?message:\s{one_of(*TELLING, *'ask get let reach write'.split())}\b)"
+    rf"(?!send\s(?:channel\s)?message:\s{one_of(*INFORMING, *'ask get let reach write'.split())}\b)"
     rf"{one_of(*MAILING, *'announce comment forward message notify ping post send tell tweet'.split())}"
     rf"\s(?!{_NOBODY}|(?!{_NOTE}|an?\s\w+\sto\s)an?\s)"
 )

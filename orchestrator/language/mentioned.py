@@ -5,9 +5,8 @@
 
 import re
 
-from orchestrator.language.statements import STATES
+from orchestrator.language.statements import SENTENCE_END, STATES, asks_all_the_same, is_wished
 from orchestrator.language.verbs import may_act
-from orchestrator.language.wishes import SENTENCE_END, asks_all_the_same, is_wished
 from orchestrator.language.words import first_word
 
 _PLEASE = re.compile(r"(?i)\A[^,.?!;]{0,60}\bplease\b")

@@ -65,6 +65,11 @@ def done_by(tool: Tool) -> int:
     return said
 
 
+def changes(tool: Tool) -> bool:
+    """Whether a tool changes something, or starts a workflow, which may."""
+    return done_by(tool) in (CHANGES, STARTS)
+
+
 @lru_cache(maxsize=100_000)
 def own_words(name: str, server: str) -> tuple[str, ...]:
     """The words of a tool's name without those of its server, in lower case: "stripe_cancel_order" says cancel, order.

@@ -23,7 +23,7 @@ PEOPLE = rf"(?:{SOMEBODY}|(?:the|my|our|his|her|their)\s{_NOUN}(?:\s{_NOUN})?)"
 """Who may be told something; "me" and "us" ask for it themselves."""
 NAME = r"(?-i:(?!I\b)[A-Z][\w'’-]+(?:\s[A-Z][\w'’-]+)?(?<!['’]s))"
 
-TELLING = tuple("alert inform message notify page ping tell warn".split())
+INFORMING = tuple("alert inform message notify page ping tell warn".split())
 """Somebody is told something; "page" and "alert" begin what is no order, too."""
 MAILING = tuple("dm email e-mail fax mail sms text".split())
 """So is somebody here, by what they send."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from orchestrator.language.people import MAILING, NAME, PEOPLE, SOMEBODY, TELLING, one_of
+from orchestrator.language.people import INFORMING, MAILING, NAME, PEOPLE, SOMEBODY, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import SENDS_MESSAGE
 from orchestrator.language.verbs import may_act
@@ -20,7 +20,7 @@ STATE = (
     r"(?:[a-z]+n['’]t|is|are|was|were|has|have|had|does|did|gets?|got|becomes?|comes?|goes|fails?|passes|succeeds"
     r"|agrees?|says|wants?|exists?|shows|falls?|rises?|drops?|exceeds?|arrives?)"
 )
-_CALLS = " ".join((*TELLING, *MAILING, "ask slack update"))
+_CALLS = " ".join((*INFORMING, *MAILING, "ask slack update"))
 _SAYS = "answer comment post reply respond say write"
 _CAUSES = "beg expect get need want"
 _INFORMS = "inform notify tell warn"

@@ -4,7 +4,7 @@ of somebody is a message. Tools say it in full."""
 import re
 from collections.abc import Callable, Container
 
-from orchestrator.language.people import MAILING, NAME, SOMEBODY, TELLING, one_of
+from orchestrator.language.people import INFORMING, MAILING, NAME, SOMEBODY, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.words import MAX_CUT, words_in
 from orchestrator.text import terms
@@ -21,14 +21,14 @@ _SAID = (
     r"\b)"
 )
 _TELLS = re.compile(
-    rf"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|(?P<to>(?:write|reach out|get back)\sto)|{one_of(*TELLING)})"
+    rf"(?i)\b(?:(?P<let>let)|(?P<ask>ask)|(?P<to>(?:write|reach out|get back)\sto)|{one_of(*INFORMING)})"
     rf"\s(?:{SOMEBODY}|(?P<named>(?:my|our|his|her|their)\s[a-z]+|{NAME}))"
     rf"(?(let)\sknow\b|(?(to)(?={_SAID}|\s?[.,;!?\n]|\Z)|(?={_SAID})))"
 )
 SENDS_MESSAGE = "send message: "
 """Behind it stands who is told or asked: somebody, and no server."""
 _CALLS = frozenset({"phone", "ring", "dial"})
-_CUES = _CALLS | frozenset((*TELLING, *MAILING, *"ask get let reach write".split()))
+_CUES = _CALLS | frozenset((*INFORMING, *MAILING, *"ask get let reach write".split()))
 """Of which a text has one that says any of these."""
 _BEGINS = re.compile(
     r"(?i)(?:\A|[.;!?:,](?=\s)|[\n()→•*]|(?<!\w)[-–]|[-=]>|&|\b(?:and|then|(?:can|could|would|will) you"

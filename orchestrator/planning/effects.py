@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from orchestrator.language.modes import CHANGES, STARTS, TELLS, done_by, own_words
+from orchestrator.language.modes import TELLS, changes, done_by, own_words
 from orchestrator.language.opposites import TURNS, UNDOING, opposites, takes_back, turned
 from orchestrator.language.told import verb_of
 from orchestrator.language.words import first_word
@@ -91,10 +91,6 @@ def unread(tool: Tool, text: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     given = [known[name] for name in values if name in known]
     left = (own for own in known.values() if not own.required and own.name not in values)
     return tuple(islice((own.name for own in left if _is_spoken_of(own, tool, text, given)), 1))
-
-
-def changes(tool: Tool) -> bool:
-    return done_by(tool) in (CHANGES, STARTS)
 
 
 def _is_spoken_of(own: Parameter, tool: Tool, text: str, given: list[Parameter]) -> bool:

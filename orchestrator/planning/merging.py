@@ -5,10 +5,16 @@ from dataclasses import dataclass, replace
 
 from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.statements import only_states
-from orchestrator.models import Match
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import first_word
+from orchestrator.models import Match, Tool
 from orchestrator.planning.binding import lacks
-from orchestrator.planning.going_on import gives_value, lists_on
+from orchestrator.planning.parameters import parameters_of
+from orchestrator.planning.pieces import pieces
+from orchestrator.planning.pointing import LINKS, stands_beside
 from orchestrator.planning.seams import Part
+from orchestrator.schemas import usable
+from orchestrator.text import split_words, stemmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,11 @@ def merge_weak(bound: Sequence[Bound]) -> list[Bound]:
     merged: list[Bound] = []
     for item in bound:
         last = merged[-1] if merged else None
-        if last is not None and not item.part.strong and lists_on(item.part, last.part):
+        if last is not None and not item.part.strong and _lists_on(item.part, last.part):
             item = replace(item, match=None, alone=False)
         if last is None or item.part.strong:
             merged.append(item)
-        elif last.match is not None and gives_value(last.match.tool, item.part, item.match):
+        elif last.match is not None and _gives_value(last.match.tool, item.part, item.match):
             merged[-1] = replace(last, part=last.part.joined(item.part))
         elif _two_tasks(last, item):
             merged.append(item)
@@ -105,3 +111,34 @@ def _apart(last: Bound, item: Bound) -> bool:
     if any(lacks(last.match, text, {}) for text in alone):
         return False
     return lacks(last.match, last.part.joined(item.part).text, {})
+
+
+def _gives_value(tool: Tool, part: Part, own: Match | None) -> bool:
+    """Whether a part begins with a parameter of this tool and its value: "due 2026-04-30", "role 'dev'".
+
+    Behind "and", and before more words, what may be an action is one where the part has a match of its own: "and email
+    ann@example.org".
+    """
+    first = next(iter(pieces(part.text)), None)
+    said = [stemmed(word) for word in split_words(part.text[: first.start])] if first else []
+    if first is None or not said:
+        return False
+    parameters = list(parameters_of(usable(tool.input_schema or {})).values())
+    named = [
+        each
+        for each in parameters
+        if set(said) <= {*each.stems, *LINKS}
+        and each.may_read(first)
+        and stands_beside(each, first, [other for other in parameters if other is not each])
+    ]
+    acts = own is not None and may_act(first_word(part.text)) and ("and" in part.seam or bool(first.behind))
+    return any(not acts or len(each.stems) == len(said) > 1 for each in named)
+
+
+def _lists_on(part: Part, before: Part) -> bool:
+    """Whether a part begins with a value, as the one before ends: 'receipts "r1" and "r2" for Ann'."""
+    first = next(iter(pieces(part.text)), None)
+    if first is None or first.start:
+        return False
+    last = next(reversed(pieces(before.text)), None)
+    return last is not None and last.end == len(before.text)

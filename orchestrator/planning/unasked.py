@@ -8,7 +8,7 @@ from collections.abc import Container
 from functools import lru_cache
 
 from orchestrator.language.asides import without, without_asides
-from orchestrator.language.modes import CHANGES, STARTS, UNSAID, done_by
+from orchestrator.language.modes import UNSAID, changes
 from orchestrator.language.reports import Span, handed_on, questions
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
@@ -18,8 +18,9 @@ from orchestrator.language.words import MAX_CUT
 from orchestrator.models import Tool
 from orchestrator.text import spaced, terms
 
+_GREETING = r"\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*"
 _QUESTION = re.compile(
-    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
+    rf"(?i){_GREETING}(?:"
     r"(?:how|when|where|why) (?:can|could|do|should|will|would) (?:i|we|one|you|the|it|they)\b"
     r"|(?:i (?:want|need|would like) (?:to |help )|help me (?:to )?)understand"
     r"|(?:do|did) you know (?:if|whether|how|why|when)\b"
@@ -29,7 +30,7 @@ _QUESTION = re.compile(
 _IN_GENERAL = r"(?:after|before|by mistake|if|mid-\w+|once|still|twice|when|without)\b"
 """In a question whether something may be, says that it is about the rules, and not about doing it."""
 _REQUEST = re.compile(
-    r"(?i)\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*(?:"
+    rf"(?i){_GREETING}(?:"
     rf"(?:can|could|may) (?:i|we) (?!even\b)(?!.*\b{_IN_GENERAL})"
     rf"|(?:can|could) (?!(?:an?|any|each|every|most|all|[a-z]+s)\b(?!\s#?[\w-]*\d))(?!.*\b{_IN_GENERAL})"
     r"[^?]{1,60}? be [a-z]+(?:ed|en|nt)\b"
@@ -43,7 +44,7 @@ _REQUEST = re.compile(
 
 def is_only_stated(text: str, tool: Tool, before: str = "") -> bool:
     """Whether a part only tells how things are, where the tool changes something."""
-    return done_by(tool) in (CHANGES, STARTS) and only_states(text, before)
+    return changes(tool) and only_states(text, before)
 
 
 def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
@@ -56,7 +57,7 @@ def is_unasked(text: str, tool: Tool, before: str = "") -> bool:
         return False
     if is_anothers(text, tool):
         return True
-    return done_by(tool) in (CHANGES, STARTS) and (asks_to_be_told(text) or told_in(text, before).covers(tool))
+    return changes(tool) and (asks_to_be_told(text) or told_in(text, before).covers(tool))
 
 
 def is_anothers(text: str, tool: Tool) -> bool:
@@ -74,7 +75,7 @@ def is_anothers(text: str, tool: Tool) -> bool:
 
 def _others(text: str, tool: Tool, own: Container[str]) -> list[Span]:
     """From where to where a text says what somebody else is asked, or to do, who has no name that is this tool's."""
-    asked = questions(text) if done_by(tool) in (CHANGES, STARTS) else ()
+    asked = questions(text) if changes(tool) else ()
     return [*asked, *(span for whom, span in handed_on(text) if not any(term in own for term in terms(whom)))]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.language.modes import CHANGES, STARTS, TELLS_OF_A_DEED, done_by
+from orchestrator.language.modes import STARTS, TELLS_OF_A_DEED, changes
 from orchestrator.language.told import Told
 from orchestrator.models import Tool
 
@@ -31,5 +31,5 @@ def fitting(wanted: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.fl
 
 def only_told(tools: Sequence[Tool], told: Told) -> NDArray[np.bool_]:
     """Which tools [tools] change what a part of a task only tells of."""
-    covered = (done_by(tool) in (CHANGES, STARTS) and told.covers(tool) for tool in tools)
+    covered = (changes(tool) and told.covers(tool) for tool in tools)
     return np.fromiter(covered, np.bool_, len(tools))
