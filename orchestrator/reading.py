@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def without_comments(text: str) -> str:
     for part in (_COMMENT, _LAST_COMMA):
         text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
     return text
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, counted from 1 with the others. Only a line feed ends one: JSON texts may hold
+    U+2028 and its like, at which `splitlines` would cut."""
+    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def _refuse(constant: str) -> None:

@@ -16,6 +16,7 @@ from orchestrator.answer.conclusion import conclude
 from orchestrator.answer.outcome import Outcome
 from orchestrator.catalogue import Catalogue
 from orchestrator.confidence import Calibration, shipped
+from orchestrator.coverage import shipped as shipped_coverage
 from orchestrator.decision import Decision
 from orchestrator.embed import (
     Embedder,
@@ -152,9 +153,17 @@ class Router:
         understood = understand(task, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
         warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
         clock.book("understand")
-        outcome = Outcome(index, request, understood, self.options, warnings=warnings, timings_ms=clock.timings_ms)
-        outcome.asks = said.asks
-        outcome.coverage = self._fit.coverage or outcome.coverage
+        outcome = Outcome(
+            index,
+            request,
+            understood,
+            self.options,
+            asks=said.asks,
+            leans=bool(said.earlier) or said.text != request.query,
+            coverage=self._fit.coverage or shipped_coverage(),
+            warnings=warnings,
+            timings_ms=clock.timings_ms,
+        )
         outcome.find_always()
         clock.book("always")
         outcome.find_explicit()

@@ -213,14 +213,14 @@ def card(tool: Tool) -> str:
 def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
     """The texts about a tool and how much each weighs among them: its name, what it does, more of that, parameters."""
     name = f"{spaced(tool.server)} {spaced(tool.name)} {', '.join(tool.keywords)}".strip()
-    first, *rest = _SENTENCE_END.split(tool.description.strip()[:1000])
+    first, *rest = SENTENCE_END.split(tool.description.strip()[:1000])
     parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
     return (name, 1.0), (first, 1.0), (" ".join(rest), 0.5), (parameters, 0.5)
 
 
 def sentences(text: str) -> list[str]:
     """A description's sentences and lines."""
-    return [part for part in _SENTENCE_END.split(text.strip()) if part]
+    return [part for part in SENTENCE_END.split(text.strip()) if part]
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from orchestrator.definitions import tool_from, tool_to_json
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.models import Tool
-from orchestrator.reading import read_json, why_unread
+from orchestrator.reading import numbered_lines, read_json, why_unread
 
 Read = TypeVar("Read")
 
@@ -102,10 +102,7 @@ def _is_lines(text: str) -> bool:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[_Place, Any]]:
-    # Only "\n" ends a line: JSON texts may hold U+2028 and its like, at which splitlines() would cut.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(text):
         place = _Place(path=path, line=number)
         try:
             record = read_json(line)

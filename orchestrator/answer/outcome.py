@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.coverage import Coverage, CoverageSet
-from orchestrator.coverage import shipped as shipped_coverage
 from orchestrator.features import Positions
-from orchestrator.language.corrections import corrected
 from orchestrator.options import Options
 from orchestrator.retrieval.index import Index
 from orchestrator.route_requests import MAX_LIMIT, RouteRequest
@@ -17,7 +15,7 @@ from orchestrator.stages.always import AlwaysHit
 from orchestrator.stages.conversation import undone, used_just_before
 from orchestrator.stages.explicit import Explicit
 from orchestrator.stages.forbidden import forbidden_tools
-from orchestrator.stages.understand import Understood, clean, understand
+from orchestrator.stages.understand import Understood, understand
 
 ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words beside something else."""
@@ -36,8 +34,11 @@ class Outcome:
     request: RouteRequest
     understood: Understood
     options: Options
-    asks: bool = True
+    asks: bool
     """Whether this turn of a conversation asks for anything."""
+    leans: bool
+    """Whether earlier turns tell what the query means."""
+    coverage: Coverage
     explicit: Explicit = field(default_factory=Explicit)
     forbidden: Mapping[int, str] = field(default_factory=dict)
     """Tools that do what the task forbids, each with the words that forbid it."""
@@ -47,15 +48,9 @@ class Outcome:
     gate_confidence: float = 0.0
     semantic_ran: bool = False
     vector: NDArray[np.float32] | None = None
-    coverage: Coverage = field(default_factory=shipped_coverage)
     covering: CoverageSet | None = None
     warnings: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
-    leans: bool = field(init=False)
-    """Whether earlier turns tell what the query means."""
-
-    def __post_init__(self) -> None:
-        self.leans = bool(self.understood.earlier) or self.understood.text != clean(corrected(self.request.query))
 
     @property
     def asks_nothing(self) -> bool:

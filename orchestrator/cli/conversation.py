@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 
 from orchestrator.cli.paths import PATH
 from orchestrator.errors import InvalidInput
-from orchestrator.reading import first_problem, why_unread
+from orchestrator.reading import first_problem, numbered_lines, why_unread
 from orchestrator.route_requests import Turn
 
 CONVERSATION = click.option(
@@ -36,10 +36,10 @@ def read_conversation(path: Path | None) -> tuple[Turn, ...]:
     if path is None:
         return ()
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
-    return tuple(_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+    return tuple(_turn(path, number, line) for number, line in numbered_lines(text))
 
 
 def _turn(path: Path, number: int, line: str) -> Turn:

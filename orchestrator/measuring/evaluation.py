@@ -21,7 +21,7 @@ from orchestrator.confidence import Calibration, shipped
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.measuring import metrics
 from orchestrator.models import Stage
-from orchestrator.reading import first_problem, read_json, why_unread
+from orchestrator.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.route_requests import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
 from orchestrator.toolfiles import read_tools
@@ -129,9 +129,7 @@ def read_queries(path: Path) -> list[Query]:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
     queries: dict[str, Query] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(text):
         try:
             query = _query(_Line.model_validate(read_json(line)), number)
         except ValidationError as error:

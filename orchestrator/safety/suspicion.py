@@ -15,7 +15,7 @@ from typing import Any
 
 from orchestrator.models import Tool
 from orchestrator.safety.phrases import BLOCK, HINTS, ORDERS, PRAISE, first_of, folded, unfolded
-from orchestrator.text import STOP_WORDS, spaced
+from orchestrator.text import SENTENCE_END, STOP_WORDS, spaced
 from orchestrator.tokens import compact
 
 VOUCHED = "reviewed"
@@ -33,7 +33,6 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
 _UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\u200b\u200c\u2060\ufeff]{2,}")
 _INVISIBLE = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u200c\u2060\ufeff]+")
 _VALUES = ("default", "const")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
 def suspects(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
@@ -130,7 +129,7 @@ def cleaned(tool: Tool) -> Tool:
 def _clean(text: str) -> str:
     """The text without hidden characters, comments, marked blocks, and each sentence that holds an order or praise."""
     plain = BLOCK.sub(" ", _COMMENT.sub(" ", _INVISIBLE.sub("", text)))
-    kept = [part for part in _SENTENCE.split(plain) if not _spoken(part)]
+    kept = [part for part in SENTENCE_END.split(plain) if not _spoken(part)]
     return text if "\n".join(kept) == text else " ".join(" ".join(kept).split())
 
 

@@ -46,8 +46,8 @@ class Understood:
     to the word that a person is shown, and `pairs` weighs those that stand side by side. `earlier` holds the earlier
     texts that it leans on, with their weights. `slips` maps misspelt words to those that are meant, whose terms stand
     in place of theirs. `tells_of`: what all of it only tells of; nothing where it is too long to be a task.
-    `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it. `names`:
-    the terms of the catalogue's names, where they are known.
+    `only_forbids`: nothing is asked for ("don't delete the bucket"), here or before, so `asked` is all of it. `meant`:
+    what is asked, spelt rightly and in full. `names`: the terms of the catalogue's names, where they are known.
     """
 
     text: str
@@ -61,6 +61,7 @@ class Understood:
     forbidden: tuple[str, ...] = ()
     only_forbids: bool = False
     tells_of: Told = field(default=NOTHING_TOLD, compare=False)
+    meant: str = field(repr=False, compare=False)
     names: Container[str] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -87,22 +88,21 @@ class Understood:
     def texts(self) -> list[str]:
         """What an embedder reads: what is asked, its parts, what is told beside them, the earlier texts; as they are
         meant, and without quoted messages and asides; acronyms and shapes with their words."""
-        parts = [self._embedded(part.text, LEAST_OF_PART) for part in (*self.parts, *self.told)]
-        return [self._embedded(self.asked), *parts, *(self._embedded(text) for text, _ in self.earlier)]
-
-    def _embedded(self, text: str, least: int = LEAST_SAID) -> str:
-        meant = in_full(respelt(text, self.slips), self.names)
-        return spelt_out(with_shapes(_asked_itself(meant, least)))
+        parts = [_embedded(part.meant, LEAST_OF_PART) for part in (*self.parts, *self.told)]
+        earlier = [_embedded(_meant(text, self.slips, self.names)) for text, _ in self.earlier]
+        return [_embedded(self.meant), *parts, *earlier]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """A part of the query that may be a task of its own. `acts`: it asks, or begins with what may be an action; `mode`:
-    whether it wants to be told something or to have something changed; `tells_of`: what it only tells of."""
+    whether it wants to be told something or to have something changed; `tells_of`: what it only tells of; `meant`: its
+    text, spelt rightly and in full."""
 
     text: str
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
+    meant: str = field(repr=False, compare=False)
     acts: bool = True
     mode: int = UNSAID
     tells_of: Told = field(default=NOTHING_TOLD, compare=False)
@@ -127,10 +127,10 @@ def understand(
     words = _words(asked)
     odd = known is not None and any(term not in known and may_be_slip(word) for term, word in words)
     wrong = slips(asked, known) if known is not None and odd else {}
-    meant = with_shapes(in_full(respelt(asked, wrong), names))
-    if meant != asked:
-        words = _words(meant)
-    weighted = _weights(meant, words)
+    meant = _meant(asked, wrong, names)
+    if (shaped := with_shapes(meant)) != asked:
+        words = _words(shaped)
+    weighted = _weights(shaped, words)
     pairs = _pairs(words, weighted)
     earlier = tuple((clean(said), weight) for said, weight in earlier)
     for said, weight in earlier:
@@ -140,9 +140,10 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong, asked, names) for part in parts) if len(parts) > 1 else ()
-    mode = _mode_of_all(respelt(asked, wrong), respelt(parts[0] if len(parts) == 1 else asked, wrong))
+    spelt = respelt(asked, wrong)
+    mode = _mode_of_all(spelt, respelt(parts[0], wrong) if len(parts) == 1 else spelt)
     tells_of = told_in(asked) if is_task else NOTHING_TOLD
-    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of),)
+    clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of, meant=meant),)
     shown = dict(reversed(words))
     return Understood(
         text=text,
@@ -152,6 +153,7 @@ def understand(
         pairs=pairs,
         clauses=clauses,
         tells_of=tells_of,
+        meant=meant,
         names=names,
         earlier=earlier,
         slips=wrong,
@@ -171,14 +173,31 @@ def clean(query: str) -> str:
 
 def _clause(text: str, wrong: Mapping[str, str], asked: str, names: Container[str] | None) -> Clause:
     """One part of all that is asked."""
-    meant = with_shapes(in_full(respelt(text, wrong), names))
-    words = _words(meant)
-    weighted = _weights(meant, words, LEAST_OF_PART)
+    meant = _meant(text, wrong, names)
+    shaped = with_shapes(meant)
+    words = _words(shaped)
+    weighted = _weights(shaped, words, LEAST_OF_PART)
     acts = may_act(first_word(text)) or asks_something(text)
     tells_of = told_in(text, asked[: max(0, asked.find(text))])
     return Clause(
-        text=text, terms=weighted, pairs=_pairs(words, weighted), acts=acts, mode=_mode(meant), tells_of=tells_of
+        text=text,
+        terms=weighted,
+        pairs=_pairs(words, weighted),
+        meant=meant,
+        acts=acts,
+        mode=_mode(shaped),
+        tells_of=tells_of,
     )
+
+
+def _meant(text: str, wrong: Mapping[str, str], names: Container[str] | None) -> str:
+    """The text spelt rightly, and with what its verbs do: "send text him"."""
+    return in_full(respelt(text, wrong), names)
+
+
+def _embedded(meant: str, least: int = LEAST_SAID) -> str:
+    """What an embedder reads of a text as it is meant."""
+    return spelt_out(with_shapes(_asked_itself(meant, least)))
 
 
 def _earlier(said: str, weight: float, names: Container[str] | None) -> tuple[list[tuple[str, str]], dict[str, float]]:
