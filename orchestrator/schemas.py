@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.bounded import TooManySteps, counting, limited
 from orchestrator.digests import digest
 from orchestrator.errors import FAULTS
 
@@ -28,19 +29,22 @@ _QUICK = re.compile(rf"(?!(?:[^?]*\?){{4}})\^(?:{_SIGN}(?:\{{\d+\}}|\?)?)*(?:{_S
 signs optional, and only the last one of any number. Others (`^(a+)+$`) may take Python longer than a process lives."""
 
 
+_LEADING_ON = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"))
+
+
 class UnusableSchema(ValueError):
     """Nothing can be held to a schema; the message goes on behind "the schema"."""
 
 
 class ElsewhereSchema(UnusableSchema):
-    """The schema refers to what is not at hand."""
+    """Values are to be checked elsewhere: the schema refers to what is not at hand, or leads to too many checks."""
 
 
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> "list[ValidationError]":
     """What the schema, mended, finds wrong with a value: with all arguments, or with those of one parameter.
 
-    Nothing is fetched, and no pattern is tried that may take long. Raises UnusableSchema, ElsewhereSchema
-    where it refers to what is not at hand.
+    Nothing is fetched, no pattern is tried that may take long, and no more is checked than the value is worth. Raises
+    UnusableSchema, ElsewhereSchema where others have to check it.
     """
     from jsonschema import SchemaError
     from jsonschema.exceptions import UnknownType
@@ -50,9 +54,12 @@ def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) 
         validator = _validator(json.dumps(usable(schema)))
         if parameter is not None:  # References in it still mean the whole schema's parts.
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
-        return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
+        with limited(value):
+            return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
     except SchemaError as error:
         raise UnusableSchema(f"is broken ({error.message})") from None
+    except TooManySteps as error:
+        raise ElsewhereSchema(f"cannot be used ({error})") from None
     except RecursionError:
         raise UnusableSchema("cannot be used (it refers to itself without end)") from None
     except Unresolvable as error:
@@ -70,14 +77,20 @@ def _validator(schema_text: str) -> Any:
     schema = json.loads(schema_text, object_hook=_quick)
     validator = validator_for(schema)
     validator.check_schema(schema)
+    validator = counting(validator)
     # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
     return validator(schema, registry=Registry())
 
 
 def checkable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as `faults` reads it: usable, and without patterns that may take long."""
-    read: dict[str, Any] = json.loads(json.dumps(usable(schema)), object_hook=_quick)
+    """What of the schema anybody can check in time: usable, without patterns that may take long, and without references
+    and leftovers, which may lead to more checks than a process lives for."""
+    read: dict[str, Any] = json.loads(json.dumps(usable(schema)), object_hook=_flat)
     return read
+
+
+def _flat(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _quick(part).items() if name not in _LEADING_ON}
 
 
 def _quick(part: dict[str, Any]) -> dict[str, Any]:

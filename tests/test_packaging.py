@@ -70,8 +70,8 @@ def test_people_and_type_checkers_see_the_public_names() -> None:
 
 
 LAYERS = {
-    "records": "digests errors forms reading definitions toolfiles names tenants models route_requests completions "
-    "schemas exports decision limits plans calls run_records payloads held budget",
+    "records": "bounded digests errors forms reading definitions toolfiles names tenants models route_requests "
+    "completions schemas exports decision limits plans calls run_records payloads held budget",
     "workflow side": "runs workflow workflows",
     "words and settings": "options credentials scrub endpoints variants text language safety tokens catalogue embed "
     "sparse",

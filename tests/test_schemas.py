@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.schemas import UnusableSchema, checkable, faults
+from orchestrator.schemas import ElsewhereSchema, UnusableSchema, checkable, faults
 from tests.timing import seconds
 
 FOREVER = r"^(a+)+$"
@@ -27,6 +27,40 @@ CRAFTED = "a" * 40 + "!"
 def test_a_pattern_that_may_take_for_ever_is_left_to_the_server(schema: dict[str, Any]) -> None:
     assert seconds(lambda: faults(schema, {"a": CRAFTED, CRAFTED: "x"}) == []) < 1
     assert FOREVER not in str(checkable(schema))
+
+
+def _doubling(times: int) -> dict[str, Any]:
+    """Each reference leads to two of the next."""
+    twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(times)}
+    return {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**twice, f"d{times}": {"type": "string"}}}
+
+
+def _left_over(times: int) -> dict[str, Any]:
+    """Each level looks at all below it once more."""
+    schema: dict[str, Any] = {}
+    for _ in range(times):
+        schema = {"unevaluatedProperties": {"type": "string"}, "anyOf": [schema, schema]}
+    return schema
+
+
+@pytest.mark.parametrize("schema", [_doubling(60), _left_over(9)])
+def test_a_schema_that_leads_to_more_checks_than_the_value_is_worth_is_left_to_the_server(
+    schema: dict[str, Any],
+) -> None:
+    def refuse() -> object:
+        with pytest.raises(ElsewhereSchema, match="more checks than can be made") as refused:
+            faults(schema, {"a": "x"})
+        return refused
+
+    assert seconds(refuse) < 5
+    mended = checkable(schema)
+    assert seconds(lambda: faults(mended, {"a": "x"}) == []) < 5
+
+
+def test_a_schema_of_references_is_held_to_where_that_takes_no_time() -> None:
+    assert [fault.json_path for fault in faults(_doubling(5), {"a": 1})] == ["$.a"] * 32
+    many = {"properties": {"a": {"items": {"$ref": "#/$defs/name"}}}, "$defs": {"name": {"minLength": 1}}}
+    assert len(faults(many, {"a": ["x"] * 10_000 + [""]})) == 1
 
 
 @pytest.mark.parametrize(
