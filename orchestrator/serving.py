@@ -95,6 +95,8 @@ async def serve_http(
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
 
+    if not _may_be_host(host):
+        raise InvalidConfig(f"--host {host!r} names no address: give 127.0.0.1, or 0.0.0.0 for all interfaces")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -105,3 +107,11 @@ async def serve_http(
     cut_off = round(2 * _GRACE_S)
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=cut_off)
     await Server(config).serve([listening])
+
+
+def _may_be_host(host: str) -> bool:
+    """Whether it may be an address or a name; a blank one would be all interfaces."""
+    try:
+        return bool(host.strip().encode("idna"))
+    except UnicodeError:
+        return False

@@ -32,6 +32,8 @@ CATALOGUE = str(EXAMPLES / "tools.jsonl")
         ("doctor --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
         ("serve --allow-host example.org", "--allow-host is for HTTP"),
+        ("route q --store http://me:secret@there:99999", "store 'http://there:99999' is no address: give http://HOST:"),
+        ("tools list --store http://[::1", "store 'http://[::1' is no address: give http://HOST:PORT or https://HOST"),
         (
             "servers --of http://127.0.0.1:1/mcp --check",
             "--of asks a running serve, whose token names the tenant: leave",
@@ -148,6 +150,15 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy
     elsewhere = toolroute("serve", "--transport", "http", "--host", "192.0.2.1")
     assert elsewhere.exit_code == 2
     assert elsewhere.stderr.strip().endswith("give another --host")
+
+
+@pytest.mark.parametrize(
+    ("host", "told"), [("", "--host '' names no address: give 127.0.0.1"), ("a\udcff", "names no address")]
+)
+def test_a_host_that_is_none_listens_nowhere(toolroute: Run, mcp_file: Path, host: str, told: str) -> None:
+    refused = toolroute("serve", "--transport", "http", "--host", host)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import gzip
 import logging
 import time
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -23,6 +26,7 @@ from orchestrator.errors import (
 from orchestrator.mcp import owner
 from orchestrator.models import Tool
 from tests.loopback import served
+from tests.servers.byhand import HELLO, tool
 from tests.servers.start import config, entry, free_port, owners, running, until
 
 
@@ -127,6 +131,45 @@ async def test_a_refusal_over_http_tells_the_servers_reason_and_the_remedy(
         async with Connections(config(web={"url": f"{web}{path}", "headers": given})) as servers:
             with pytest.raises(ToolrouteError, match=said):
                 await servers.tools("web")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (200, OutcomeUnknown, r"its answer lost \(gave an answer of more than 32 MiB\)"),
+        (500, OutcomeUnknown, r"HTTP 500 Internal Server Error: x{200}\.\.\."),
+    ],
+)
+async def test_an_answer_that_unpacks_to_more_than_is_read_fills_no_memory(
+    status: int, error: type[ToolrouteError], said: str
+) -> None:
+    headers = {"content-type": "text/plain" if status == 500 else "application/json", "content-encoding": "gzip"}
+    packed = gzip.compress(b"x" * 200_000_000)
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        if asked["method"] == "tools/call":
+            return Response(packed, status, headers)
+        return _rpc(asked) if "id" in asked else Response(status_code=202)
+
+    with served(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])) as web:
+        async with Connections(config(web={"url": f"{web}/mcp"})) as servers:
+            assert [tool.name for tool in await servers.tools("web")] == ["it"]
+            tracemalloc.start()
+            try:
+                with pytest.raises(error, match=said):
+                    await servers.call("web:it")
+                assert tracemalloc.get_traced_memory()[1] < 150_000_000
+            finally:
+                tracemalloc.stop()
+
+
+def _rpc(asked: dict[str, Any]) -> Response:
+    """What a server of one tool answers, in the protocol of 2025."""
+    known = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}}
+    result = known.get(asked["method"])
+    told = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
+    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **told})
 
 
 async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_connection_stays() -> None:

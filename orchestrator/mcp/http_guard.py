@@ -5,7 +5,7 @@ Here such a request gets a JSON-RPC error with one of these codes, and the other
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,11 +33,16 @@ REMEDIES = {
 }
 """What to do about refused credentials."""
 
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""The longest answer that is read, be it a document or an event."""
+_MAX_REFUSAL_BYTES = 64 * 1024
 _LONGEST_REASON = 200
 
 
-def guarded_client(streams: Callable[[], None], scrub: Callable[[str], str], **options: Any) -> "httpx2.AsyncClient":
-    """An AsyncClient (options as there) whose POSTs always end in a response.
+def guarded_client(
+    streams: Callable[[], None], scrub: Callable[[str], str], headers: Mapping[str, str], **options: Any
+) -> "httpx2.AsyncClient":
+    """An AsyncClient (options as there) whose POSTs always end in a response, and in none that fills the memory.
 
     `streams` is called when the server has answered a GET: its own messages arrive from then on, if it has any. `scrub`
     takes the secrets out of what a refusal says.
@@ -63,13 +68,42 @@ def guarded_client(streams: Callable[[], None], scrub: Callable[[str], str], **o
             except httpx2.TransportError as error:
                 return _answer(request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
             if response.status_code < 400:
-                return response
-            await response.aread()
-            await response.aclose()
-            code = _code(response)
-            return response if code is None else _answer(request, code, _refusal(response, scrub))
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    return response  # The library reads it event by event, up to a limit.
+                whole = await _read(response, MAX_ANSWER_BYTES)
+                too_long = f"gave an answer of more than {MAX_ANSWER_BYTES // 2**20} MiB"
+                return _answer(request, LOST, too_long) if whole is None else whole
+            refusal = await _read(response, _MAX_REFUSAL_BYTES, cut=True) or response
+            code = _code(refusal)
+            return refusal if code is None else _answer(request, code, _refusal(refusal, scrub))
 
-    return Guarded(**options)
+    # A compressed answer of some kilobytes may be one of gigabytes.
+    return Guarded(headers={"accept-encoding": "identity", **headers}, **options)
+
+
+async def _read(response: "httpx2.Response", most: int, *, cut: bool = False) -> "httpx2.Response | None":
+    """The response read, and closed; of more bytes than that the beginning, or None."""
+    import httpx2
+
+    content = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if len(content) > most:
+                break
+    except httpx2.TransportError as error:
+        return _answer(response.request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
+    finally:
+        await response.aclose()
+    if len(content) > most and not cut:
+        return None
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
+    return httpx2.Response(
+        response.status_code, headers=headers, content=bytes(content[:most]), request=response.request
+    )
+
+
+_OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
 def _code(response: "httpx2.Response") -> int | None:

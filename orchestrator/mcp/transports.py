@@ -19,9 +19,6 @@ from orchestrator.mcp.repairs import Repairs
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-MAX_EVENT_BYTES = 32 * 1024 * 1024
-"""The longest single result over HTTP; the library's own limit of 1 MiB refuses results that stdio lets through."""
-
 _TAIL_LINES = 3
 _TAIL_CHARS = 200
 _CHUNK = 65_536
@@ -168,7 +165,7 @@ async def http(
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    from orchestrator.mcp.http_guard import guarded_client
+    from orchestrator.mcp.http_guard import MAX_ANSWER_BYTES, guarded_client
 
     loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
     timeout = httpx2.Timeout(30.0, read=None)
@@ -177,7 +174,8 @@ async def http(
     )
     async with (
         client,
-        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as (read, write),
+        # The library's own limit of 1 MiB refuses results that stdio lets through.
+        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_ANSWER_BYTES) as (read, write),
     ):
         yield _Watched(read, ended, repairs), _Shown(write, repairs)
 

@@ -198,12 +198,17 @@ class Qdrant:
             logger.warning("QDRANT_API_KEY goes to the store %s unencrypted: give it an https address", self)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Api key is used with an insecure connection")  # Said above.
-            return QdrantClient(
-                url=self.location,
-                api_key=key,
-                timeout=max(1, round(self._timeout_s)),
-                check_compatibility=False,  # It would ask from a thread of its own, and warn there.
-            )
+            try:
+                return QdrantClient(
+                    url=self.location,
+                    api_key=key,
+                    timeout=max(1, round(self._timeout_s)),
+                    check_compatibility=False,  # It would ask from a thread of its own, and warn there.
+                )
+            except ValueError:  # It tells the address, credentials and all.
+                raise InvalidConfig(
+                    f"store {str(self)!r} is no address: give http://HOST:PORT or https://HOST, the port up to 65535"
+                ) from None
 
 
 def _in_memory() -> Any:
