@@ -6,6 +6,7 @@ _HOMES = {
     "Catalogue": "catalogue",
     "Connections": "connections",
     "Decision": "decision",
+    "Limits": "limits",
     "Options": "options",
     "OrchestratorPlugin": "plugin",
     "RouteRequest": "route_requests",

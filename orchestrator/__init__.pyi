@@ -4,6 +4,7 @@ from orchestrator.catalogue import Catalogue as Catalogue
 from orchestrator.connections import Connections as Connections
 from orchestrator.decision import Decision as Decision
 from orchestrator.errors import ToolrouteError as ToolrouteError
+from orchestrator.limits import Limits as Limits
 from orchestrator.models import Tool as Tool
 from orchestrator.options import Options as Options
 from orchestrator.plugin import OrchestratorPlugin as OrchestratorPlugin

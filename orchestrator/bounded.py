@@ -33,8 +33,9 @@ def limited(value: Any) -> Iterator[None]:
 
 def counting(validator: Any) -> Any:
     """This class of validators with each keyword counted, to be used within `limited`."""
-    from jsonschema.validators import extend
+    from jsonschema import validators
 
+    extend: Any = validators.extend
     return extend(validator, {keyword: _counted(check) for keyword, check in validator.VALIDATORS.items()})
 
 

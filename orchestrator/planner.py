@@ -69,9 +69,10 @@ def plan(request: PlanRequest) -> Plan:
         return finish(request, (), (f"{sure} (needed: {needed:.0%}); nothing is called",))
     if first_word(task) == "either" and " or " in task and done_by(decision.matches[0].tool) != TELLS:
         return finish(request, (), ("the task leaves open which of two things is to be done; nothing is called",))
-    bound = _bind(request, parts)
+    binder = Binder(request)
+    bound = _bind(binder, request, parts)
     if not bound:
-        return finish(request, (), (f"{_why_nothing(request, task)}; nothing is called",))
+        return finish(request, (), (f"{_why_nothing(binder, decision.matches[0].tool, task)}; nothing is called",))
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
@@ -81,9 +82,8 @@ def plan(request: PlanRequest) -> Plan:
     return replace(made, warnings=(*left, *made.warnings))
 
 
-def _why_nothing(request: PlanRequest, task: str) -> str:
+def _why_nothing(binder: Binder, best: Tool, task: str) -> str:
     """Why a task has no step though a tool was found for it."""
-    best, binder = request.decision.matches[0].tool, Binder(request)
     if binder.leaves(best):
         return f"{best.key} takes something away, and the task says nothing of the kind"
     if binder.holds_back(task, best):
@@ -123,9 +123,8 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     return replace(first, steps=tuple(steps), warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _bind(request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
+def _bind(binder: Binder, request: PlanRequest, parts: Sequence[Part]) -> list[Bound]:
     decision, given = request.decision, request.arguments
-    binder = Binder(request)
     if len(parts) == 1:
         return _whole(binder, decision, parts[0], given)
     task = corrected(decision.query)
