@@ -1,6 +1,7 @@
 """What is shipped: one import name, a short door, imports that go one way, stages that do not know each other."""
 
 import ast
+import re
 import zipfile
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import orchestrator
+import orchestrator.language
 from tests.check_types import build_wheel
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +107,11 @@ def test_the_map_of_the_code_names_every_file_and_folder() -> None:
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     for path in (ROOT / "orchestrator").glob("[!_]*"):
         assert f"`{path.name}{'/' if path.is_dir() else '`'}" in text or path.name == "py.typed", path.name
+
+
+def test_the_map_of_the_language_names_every_module() -> None:
+    named = re.findall(r"(?m)^    (\w+)", orchestrator.language.__doc__ or "")
+    assert sorted(named) == sorted(path.stem for path in (ROOT / "orchestrator" / "language").glob("[!_]*.py"))
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "examples", "training"])
