@@ -233,7 +233,7 @@ class Owner:
                 tools = await self._connection.list_again()
                 if self._on_change is not None:
                     await self._on_change(self._name, tools)
-                pause = _TAKE_AGAIN_S
+                pause, listed = _TAKE_AGAIN_S, anyio.current_time()
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
                 why = in_words(error, self._connection.secrets)
@@ -242,7 +242,6 @@ class Owner:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _TAKE_AGAIN_AT_MOST_S)
                 self._connection.changed.set()
-            listed = anyio.current_time()
 
     async def _listen(self, client: "Client") -> None:
         """Subscribes to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
