@@ -150,12 +150,14 @@ def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
 
 
 def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
-    """The tenant's own servers that are stored but not in the configuration (any more), and their number of tools.
+    """The tenant's own MCP servers that are stored but not in the configuration (any more), and their number of tools.
 
-    They may have gone from the file, be disabled there, or have come from elsewhere (`toolroute tools import`).
+    They may have gone from the file, be disabled there, or have come from elsewhere (`toolroute tools import`). Agents,
+    integrations, workflows and built-ins stand in no such file.
     """
+    others = {tool.server for tool in store.load(tenant).tools if tool.kind is not Kind.MCP}
     stored = store.servers(tenant, own=True)
-    return {server: tools for server, tools in stored.items() if server not in config.servers}
+    return {server: tools for server, tools in stored.items() if server not in {*config.servers, *others}}
 
 
 def keep_stored(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnChange:

@@ -17,7 +17,7 @@ def is_tenant(name: str) -> bool:
 def check_tenant(name: str, *, shared: bool = False) -> None:
     """Raises UnknownTenant for no tenant's name: it would be a tenant without tools. With `shared`, SHARED is one."""
     if not name:
-        raise UnknownTenant("no tenant: give an organization (org:ID) or a user (user:ID)")
+        raise UnknownTenant("no tenant: give an organization (org:ID), a user (user:ID), or local")
     if not (is_tenant(name) or (shared and name == SHARED)):
         raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
 

@@ -195,3 +195,11 @@ def test_a_tool_whose_parameter_says_the_opposite_does_that_too() -> None:
     assert undoes(tool("car:lock_doors", "Lock the doors.", input_schema=lock), "unlock the doors")
     lock = takes("door", code=empty)
     assert not undoes(tool("car:lock_doors", "Lock the doors.", input_schema=lock), "unlock the doors")
+
+
+@pytest.mark.parametrize("task", ["unsilence alert 12", "Unreserve alert 12"])
+def test_what_begins_with_un_undoes_the_verb_behind_it(task: str) -> None:
+    verb = task.split()[0][2:].lower()
+    assert undoes(tool(f"desk:{verb}_alert", f"{verb} an alert."), task)
+    assert not undoes(tool(f"desk:un{verb}_alert", f"Un{verb} an alert."), task)
+    assert not undoes(tool(f"desk:{verb}_alert", f"{verb} an alert."), f"{verb} alert 12")

@@ -229,14 +229,15 @@ def test_servers_that_left_the_file_are_told_and_removed_when_asked(
     store.replace_server("local", "old", tools)
     store.replace_server("org:1", "old", tools)
     store.replace_server(SHARED, "everyones", [Tool(server="everyones", name="tool")])
+    store.replace_server("local", "crm", [Tool(server="crm", name="find", kind=Kind.INTEGRATION)])
     command = ("tools", "sync", "--config", file, "--store", store.location, "--server", "quick")
     kept = toolroute(*command)
     assert f"stored, but not in {file}: old (2 tools); --prune removes" in kept.stderr
-    assert set(store.servers("local")) == {"old", "everyones", "quick"}
+    assert set(store.servers("local")) == {"old", "everyones", "crm", "quick"}
     removed = toolroute(*command, "--prune", "-o", "json")
     assert f"removed, not in {file}: old (2 tools)" in removed.stderr
     assert json.loads(removed.stdout)["removed"] == ["old"]
-    assert store.servers("local") == {"everyones": 1, "quick": 8}
+    assert store.servers("local") == {"everyones": 1, "crm": 1, "quick": 8}
     assert store.servers("org:1") == {"old": 2, "everyones": 1}
     again = toolroute(*command, "-o", "json")
     assert json.loads(again.stdout)["left_over"] == []

@@ -28,7 +28,7 @@ from orchestrator.mcp.faults import without_name
 @click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
 @click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
-@click.option("--prune", is_flag=True, help="Remove the stored servers that the file does not name (any more).")
+@click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
 @output_option
 @command_body
 async def sync_command(
@@ -44,7 +44,7 @@ async def sync_command(
 ) -> int:
     """List the servers of an mcpServers file once and store their tools.
 
-    Stored servers that the file does not name are told, and stay unless --prune is given.
+    Stored MCP servers that the file does not name are told, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
     from orchestrator.connections import Connections

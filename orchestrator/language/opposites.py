@@ -89,7 +89,14 @@ def _both_ways() -> dict[str, frozenset[str]]:
 _OPPOSITES = _both_ways()
 
 
+_SHORTEST_UNDONE = 6
+"""Letters: "unsilence" undoes, "unite" and "unlist" may not."""
+
+
 @lru_cache(maxsize=1_000)
 def opposites(verb: str) -> frozenset[str]:
-    """The stems of the verbs that undo this one, a word of any form."""
-    return _OPPOSITES.get(stem(verb.lower()), frozenset()) if verb.isascii() else frozenset()
+    """The stems of the verbs that undo this one, a word of any form; of any verb in "un-" what stands behind that."""
+    if not verb.isascii():
+        return frozenset()
+    found, own = _OPPOSITES.get(stem(verb.lower()), frozenset()), verb.lower()
+    return found | {stem(own[2:])} if own.startswith("un") and len(own) > _SHORTEST_UNDONE else found

@@ -69,7 +69,12 @@ def undoes(tool: Tool, text: str) -> bool:
     if turn not in names and TURNS.get(turn) in names:
         return done_by(tool) != TELLS and not flags(tool, text)
     against = opposites(verb)
-    if not against or not changes(tool) or against.isdisjoint(map(stem, names)) or stem(verb) in terms(" ".join(names)):
+    if (
+        not against
+        or done_by(tool) == TELLS
+        or against.isdisjoint(map(stem, names))
+        or stem(verb) in terms(" ".join(names))
+    ):
         return False
     said = frozenset(terms(f"{tool.description} {_said_of(tool)}"))
     return not flags(tool, text) and stem(verb) not in said
