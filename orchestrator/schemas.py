@@ -75,7 +75,7 @@ def _validator(schema_text: str) -> Any:
     from referencing import Registry
 
     schema = json.loads(schema_text, object_hook=_quick)
-    validator = validator_for(schema)
+    validator = validator_for(json.loads(schema_text))
     validator.check_schema(schema)
     validator = counting(validator)
     # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
@@ -83,18 +83,23 @@ def _validator(schema_text: str) -> Any:
 
 
 def checkable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the schema anybody can check in time: usable, without patterns that may take long, and without references
-    and leftovers, which may lead to more checks than a process lives for."""
-    read: dict[str, Any] = json.loads(json.dumps(usable(schema)), object_hook=_flat)
-    return read
+    """What of the schema anybody can check in time: usable, and without patterns that may take long; nothing of one
+    with references or leftovers, which may lead to more checks than a process lives for."""
+    read: dict[str, Any] = json.loads(json.dumps(usable(schema)), object_hook=_quick)
+    return {} if _leads_on(read) else read
 
 
-def _flat(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in _quick(part).items() if name not in _LEADING_ON}
+def _leads_on(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_leads_on, value))
+    return isinstance(value, dict) and (not _LEADING_ON.isdisjoint(value) or any(map(_leads_on, value.values())))
 
 
 def _quick(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of a schema without slow patterns, wherever a reference may lead: they are left to the server to check."""
+    """A part of a schema without slow patterns, wherever a reference may lead: they are left to the server to check.
+    And without its dialect, which the whole schema's is."""
+    if isinstance(part.get("$schema"), str):
+        del part["$schema"]  # A part that names one would be held to it by a validator that counts nothing.
     pattern, by_pattern = part.get("pattern"), part.get("patternProperties")
     if isinstance(pattern, str) and not _QUICK.fullmatch(pattern):
         del part["pattern"]

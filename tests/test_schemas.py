@@ -1,5 +1,7 @@
 """What values are held to by a stranger's schema: nothing is fetched, nothing takes long, nothing breaks."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -29,21 +31,16 @@ def test_a_pattern_that_may_take_for_ever_is_left_to_the_server(schema: dict[str
     assert FOREVER not in str(checkable(schema))
 
 
-def _doubling(times: int) -> dict[str, Any]:
-    """Each reference leads to two of the next."""
-    twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(times)}
+DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def _doubling(times: int, part: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Each reference leads to two of the next; each definition has this, too."""
+    twice = {f"d{n}": {**part, "allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(times)}
     return {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**twice, f"d{times}": {"type": "string"}}}
 
 
-def _left_over(times: int) -> dict[str, Any]:
-    """Each level looks at all below it once more."""
-    schema: dict[str, Any] = {}
-    for _ in range(times):
-        schema = {"unevaluatedProperties": {"type": "string"}, "anyOf": [schema, schema]}
-    return schema
-
-
-@pytest.mark.parametrize("schema", [_doubling(60), _left_over(9)])
+@pytest.mark.parametrize("schema", [_doubling(60), _doubling(60, DIALECT)])
 def test_a_schema_that_leads_to_more_checks_than_the_value_is_worth_is_left_to_the_server(
     schema: dict[str, Any],
 ) -> None:
@@ -55,6 +52,24 @@ def test_a_schema_that_leads_to_more_checks_than_the_value_is_worth_is_left_to_t
     assert seconds(refuse) < 5
     mended = checkable(schema)
     assert seconds(lambda: faults(mended, {"a": "x"}) == []) < 5
+
+
+def test_what_is_left_over_is_not_checked_as_that_may_take_for_ever() -> None:
+    twice = {f"a{n}": {"dependentSchemas": {key: {"$ref": f"#/$defs/a{n + 1}"} for key in "pq"}} for n in range(40)}
+    schema = {"$ref": "#/$defs/a0", "unevaluatedProperties": {"type": "string"}, "$defs": {**twice, "a40": {}}}
+    with pytest.raises(ElsewhereSchema):
+        faults(schema, {"p": 1, "q": 1})
+    assert not faults({"unevaluatedProperties": False}, {"a": 1})
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+def test_an_answer_is_never_refused_for_references_that_are_not_followed(keyword: str) -> None:
+    either = {
+        "properties": {"a": {keyword: [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}},
+        "$defs": {"A": {}, "B": {}},
+    }
+    assert checkable(either) == {}
+    assert checkable({"properties": {"a": {"type": "string"}}}) == {"properties": {"a": {"type": "string"}}}
 
 
 def test_a_schema_of_references_is_held_to_where_that_takes_no_time() -> None:

@@ -35,7 +35,7 @@ REMEDIES = {
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """The longest answer that is read, be it a document or an event."""
-_MAX_REFUSAL_BYTES = 64 * 1024
+_MAX_REFUSAL_BYTES = 1024 * 1024
 _LONGEST_REASON = 200
 
 
@@ -68,8 +68,9 @@ def guarded_client(
             except httpx2.TransportError as error:
                 return _answer(request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
             if response.status_code < 400:
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    return response  # The library reads it event by event, up to a limit.
+                kind = response.headers.get("content-type", "").lower()
+                if response.status_code == 202 or not kind.startswith("application/json"):
+                    return response  # The library reads nothing of it, or event by event, up to a limit.
                 whole = await _read(response, MAX_ANSWER_BYTES)
                 too_long = f"gave an answer of more than {MAX_ANSWER_BYTES // 2**20} MiB"
                 return _answer(request, LOST, too_long) if whole is None else whole
@@ -91,15 +92,20 @@ async def _read(response: "httpx2.Response", most: int, *, cut: bool = False) ->
             content += chunk
             if len(content) > most:
                 break
-    except httpx2.TransportError as error:
+    except httpx2.RequestError as error:
         return _answer(response.request, LOST, f"gave no answer: {str(error) or type(error).__name__}")
     finally:
         await response.aclose()
     if len(content) > most and not cut:
         return None
     headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
+    said = {name: value for name, value in response.extensions.items() if name == "reason_phrase"}
     return httpx2.Response(
-        response.status_code, headers=headers, content=bytes(content[:most]), request=response.request
+        response.status_code,
+        headers=headers,
+        content=bytes(content[:most]),
+        request=response.request,
+        extensions=said,
     )
 
 

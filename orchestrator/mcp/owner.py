@@ -223,14 +223,17 @@ class Owner:
         where each listing is followed by the next notice: some servers say so whenever they are asked. What could not
         be taken over (the store was away, the listing broken) is tried again: the server says it once."""
         pause, quiet, listed = _TAKE_AGAIN_S, _COALESCE_S, -math.inf
+        known: tuple[Tool, ...] = ()
+        most = _SOON_S
         while True:
             await self._connection.changed.wait()
             again = anyio.current_time() - listed < max(quiet, _SOON_S)
-            quiet = min(2 * quiet, _COALESCE_AT_MOST_S) if again else _COALESCE_S
+            quiet = min(2 * quiet, most) if again else _COALESCE_S
             await anyio.sleep(quiet)
             self._connection.changed.clear()
             try:
                 tools = await self._connection.list_again()
+                most, known = _COALESCE_AT_MOST_S if tools == known else _SOON_S, tools
                 if self._on_change is not None:
                     await self._on_change(self._name, tools)
                 pause, listed = _TAKE_AGAIN_S, anyio.current_time()
