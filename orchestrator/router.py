@@ -39,7 +39,7 @@ from orchestrator.retrieval.indexes import Indexes
 from orchestrator.retrieval.search import Search
 from orchestrator.route_requests import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.stages.always import DEFAULT_CAPABILITIES, Capability
-from orchestrator.stages.conversation import meant
+from orchestrator.stages.conversation import Meant, meant
 from orchestrator.stages.semantic import leaning
 from orchestrator.stages.understand import Understood, understand
 from orchestrator.store import Store
@@ -147,11 +147,7 @@ class Router:
         clock.book("load")
 
         said = meant(request.query, request.conversation, index.keyword.terms)
-        task = corrected(said.text)
-        if task != said.text:
-            warnings.append(f'it corrects itself: read as "{shorten(task, MOST_SHOWN)}"')
-        understood = understand(task, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
-        warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
+        understood = _understood(said, index, warnings)
         clock.book("understand")
         outcome = Outcome(
             index,
@@ -223,6 +219,16 @@ class Router:
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
+
+
+def _understood(said: Meant, index: Index, warnings: list[str]) -> Understood:
+    """What is meant, with corrections carried out and slips mended, as the warnings tell."""
+    task = corrected(said.text)
+    if task != said.text:
+        warnings.append(f'it corrects itself: read as "{shorten(task, MOST_SHOWN)}"')
+    understood = understand(task, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
+    warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
+    return understood
 
 
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> RouteRequest:

@@ -140,16 +140,14 @@ def understand(
         pairs = {**_pairs(before, own), **pairs}
     parts = split_clauses(asked)
     cut = tuple(_clause(part, wrong, asked, names) for part in parts) if len(parts) > 1 else ()
-    spelt = respelt(asked, wrong)
-    mode = _mode_of_all(spelt, respelt(parts[0], wrong) if len(parts) == 1 else spelt)
+    mode = _mode_of_all(respelt(asked, wrong), [respelt(part, wrong) for part in parts if len(parts) == 1])
     tells_of = told_in(asked) if is_task else NOTHING_TOLD
     clauses = cut or (Clause(text=asked, terms=weighted, pairs=pairs, mode=mode, tells_of=tells_of, meant=meant),)
-    shown = dict(reversed(words))
     return Understood(
         text=text,
         asked=asked,
         terms=weighted,
-        words=shown,
+        words=dict(reversed(words)),
         pairs=pairs,
         clauses=clauses,
         tells_of=tells_of,
@@ -211,10 +209,12 @@ def _mode(text: str) -> int:
     return wanted(without_asides(text))
 
 
-def _mode_of_all(asked: str, part: str) -> int:
-    """The mode of a task by its one part that asks; a question beside which more is asked for has none."""
+def _mode_of_all(asked: str, own: Sequence[str]) -> int:
+    """The mode of a task by its one part that asks, if any does alone; a question beside which more is asked for has
+    none."""
     if len(asked) > MAX_CUT:
         return UNSAID
+    part = own[0] if own else asked
     mode = _mode(part)
     return UNSAID if mode > UNSAID and part != asked and asks_for_more(asked.replace(part, "", 1)) else mode
 
