@@ -146,10 +146,46 @@ async def test_nothing_is_done_anew_that_is_to_be_taken_back(task: str) -> None:
     assert set(called) <= {"git:list_pull_requests"}
 
 
+@pytest.mark.parametrize(
+    ("name", "description", "task"),
+    [
+        ("hr:request_leave", "Request days of leave.", "cancel my leave"),
+        ("ci:run_pipeline", "Run a pipeline.", "stop the pipeline"),
+        ("git:release", "Publish a release of a version.", "unpublish version 2.3"),
+        ("git:merge_pull_request", "Merge a pull request.", "cancel pull request 14"),
+        ("pay:approve_invoice", "Approve an invoice.", "cancel the approval of invoice 77"),
+    ],
+)
+def test_what_brings_something_about_does_not_end_it(name: str, description: str, task: str) -> None:
+    assert undoes(tool(name, description), task)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "task"),
+    [
+        ("git:close_pull_request", "Close a pull request.", "cancel pull request 14"),
+        ("desk:create_cancellation", "Create a cancellation of an order.", "cancel order 12"),
+        ("shop:submit_change", "Submit a change: edit or cancel an order.", "cancel the change of order 12"),
+        ("db:run_query", "Run a query on the database.", "delete the rows of May"),
+        ("mail:send_email", "Send an email.", "cancel the email course by sending an email to Bob"),
+        ("desk:edit_page", "Edit a page.", "remove the title of page 12"),
+    ],
+)
+def test_what_may_end_it_is_not_held_back(name: str, description: str, task: str) -> None:
+    assert not undoes(tool(name, description), task)
+
+
 async def test_what_takes_it_back_is_called() -> None:
     assert await planned("roll back the release v1.4.0") == ["ops:rollback_release"]
     assert await planned("reverse charge ch_3") == ["pay:refund_charge"]
     assert await planned("please merge pull request 42") == ["git:merge_pull_request"]
+
+
+async def test_what_ends_something_else_does_not_stand_in() -> None:
+    leave = tool("hr:request_leave", "Request days of leave.", input_schema=takes("day"))
+    booking = tool("cal:cancel_booking", "Cancel the booking of a room.", input_schema=takes("room"))
+    async with Router(Catalogue([leave, booking])) as router:
+        assert not plan(PlanRequest(decision=await router.route("cancel my leave on 2026-12-01"))).steps
 
 
 async def test_of_two_things_left_open_none_is_done() -> None:

@@ -34,6 +34,11 @@ def mentioned(text: str, before: str = "") -> bool:
         "[merging] it failed",
         "the [cancel] button doesn't work",
         "before I [deactivate] the user, show her groups",
+        "refuse to [merge] it",
+        "prevent [merging] it",
+        "make sure nobody [merges] it",
+        "it would be wrong to [merge] it",
+        "I hesitate to [merge] it",
     ],
 )
 def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:
@@ -57,6 +62,11 @@ def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:
         "[mute] monitor 12, it keeps failing",
         "would you mind [cancelling] it",
         "see to it that it is [cancelled]",
+        "if Bob refuses, [cancel] order 12",
+        "Ana objected, [cancel] it anyway",
+        "I refused last week but now [cancel] it",
+        "don't block order 12, [ship] it",
+        "nobody answered and so [cancel] it",
     ],
 )
 def test_what_is_asked_for_is_not(text: str) -> None:

@@ -136,6 +136,8 @@ def test_to_get_something_done_is_not_to_get_something(task: str, mode: int) -> 
         ("what if we moved it to Friday?", UNSAID),
         ("do you mind renaming the file?", UNSAID),
         ("why did the build fail?", TELLS_OF_A_DEED),
+        ("why can't I merge it", TELLS_OF_A_DEED),
+        ("why won't order 12 ship?", TELLS_OF_A_DEED),
         ("how many seats are left?", TELLS),
         ("is there any flight before noon?", TELLS_OF_A_DEED),
         ("when you have a minute cancel the order", UNSAID),

@@ -23,6 +23,12 @@ _KEPT = re.compile(
     r"|n['’]t\b|['’]ll\b(?!\s(?:need|want|like|have)\b))(?:\s(?!(?:so|and|then)\b)[\w'’]+){0,5}\s\Z"
 )
 """Before an action that is named and not to be done now: "we decided not to", "I will", "I no longer want to"."""
+_REFUSED = re.compile(
+    r"(?i)\b(?:refus|declin|hesitat|neglect|prevent|prohibit|forbid|resist|oppos|object|block|bar|ban|skip|omit|fail"
+    r"|reluctant|unwilling|afraid|wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|mistake|too late"
+    r"|nobody|no one|none of)[a-z]*(?:\s(?!(?:so|and|then|but|or)\b)[\w'’-]+){0,4}\s\Z"
+)
+"""Before an action that is to stay undone, in an order, too: "refuse to", "make sure nobody", "it'd be wrong to"."""
 _LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
 """Before what nobody is to do, or only later: "don't let anyone merge it" may ask to protect it, and surely not to
 merge it."""
@@ -48,9 +54,9 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
         return True
     if not ahead.strip() and not verb.endswith("ed"):
         return False
-    if _LET.search(ahead):
-        return True
     behind = text[deed.end() :]
+    if _LET.search(ahead) or (_REFUSED.search(ahead) and not _orders(text, behind)):
+        return True
     kept = STATES.match(sentence) and _KEPT.search(ahead)
     if (kept or (verb.endswith("ing") and _PUT_OFF.search(ahead))) and not _orders(text, behind):
         return True

@@ -41,6 +41,9 @@ _HARDLY = TAKING | frozenset("access check display provide".split())
 _TELLING_TERMS, CHANGING_TERMS, _SURELY_TERMS = (
     frozenset(map(stem, verbs)) - {""} for verbs in (TELLING, CHANGING, _SURELY)
 )
+_PROCESSES = frozenset("build deploy enroll install merge migrate publish purchase release restore sync upload".split())
+_TOLD_OF = frozenset("count details errors history info log logs metrics progress state stats status".split())
+"""A name of these two ("build_status", "deploy_history") begins with no verb, but with what it tells of."""
 _JOINING = frozenset(("and", "or", "then"))
 _BEGINS = re.compile(
     r"\W*(?P<verbs>[A-Za-z]+(?:(?:,|,? and|,? or|/) ?[A-Za-z]+)*)"
@@ -83,7 +86,7 @@ def _said_of(name: str, server: str, description: str) -> int:
     words = own_words(name, server)
     if _joins_both(words):
         return UNSAID
-    if words[0] in TELLING - _HARDLY:
+    if words[0] in TELLING - _HARDLY or (words[0] in _PROCESSES and words[-1] in _TOLD_OF):
         return TELLS
     if words[0] in _SURELY or words[-1] in _SURELY:
         return CHANGES

@@ -15,9 +15,10 @@ from orchestrator.language.without import DOING, RELATING, Span, doing, done_wit
 from orchestrator.language.words import first_word
 from orchestrator.text import says
 
-_CUES = tuple(
-    "n't,n’t,dont,not ,never,nothing,no ,without,instead of,rather than,avoid,refrain from,forget about"
-    ",hold off,hands off, alone,keep from,wait before,nicht,kein,não ,non , pas, rien, jamais".split(",")
+_CUES = (
+    *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "? no", "? ne", "ly not", "ly no", "hell no", "without"),
+    *("instead of", "rather than", "avoid", "refrain from", "forget about", "hold off", "hands off", " alone"),
+    *("keep from", "wait before", "nicht", "kein", "não ", "non ", " pas", "rien", "jamais"),
 )
 _NOT = (
     r"(?:you\s+)?(?:do not under any circumstances|don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t"
@@ -48,6 +49,12 @@ _WAITS = re.compile(
     r"\s[^,.;:!?\n]{1,80},\s*(?:(?:then|please)\s+)?)\Z"
 )
 """What an order waits for, right before it: "if the build fails, don't deploy" asks for nothing where it does not."""
+_DECLINED = re.compile(
+    r"(?i)(?:\A|(?<=[.!?\n]))[^\w\n]{0,3}(?:(?:please|so|and|ok|okay|then)\s){0,3}"
+    r"(?P<deed>[a-z]+)\b(?P<object>[^.?!\n]*)[?？]\s*(?:(?:oh|hell|please|rather|better|absolutely|certainly|definitely|surely)\s)?"
+    r"(?:nope|never|not|no(?:\sway)?)\b"
+)
+"""What is asked for and refused at once: "cancel order 12? No"."""
 _STOPS = re.compile(r"(?i)\W*(?:stop|wait|hold on|(?:cancel|scrap|stop) (?:that|it|this))\W*")
 """What asks for nothing beside what is forbidden: "Stop! Don't merge it"."""
 _GOES_ON = re.compile(r"(?i)(?:cease|end|finish|pause|quit|rest|stop)\b")
@@ -113,6 +120,7 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
     """From where to where something is forbidden, in order, and where in it begins what is meant all the same."""
     found = [(span, span[1]) for span in done_without(said)]
     found += [(span, span[1]) for span in forbidden_abroad(said)]
+    found += [(no.span(), _of_the_declined(no)) for no in _DECLINED.finditer(said) if may_act(no["deed"].lower())]
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
@@ -127,6 +135,11 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
         if span[0] >= past:
             past = span[1]
             yield span, stays
+
+
+def _of_the_declined(no: re.Match[str]) -> int:
+    """Where what a declined action would be done to begins, if the words behind speak of it; else where "no" ends."""
+    return no.end() if _BACK.match(no.string, no.end()) is None else no.start("object")
 
 
 def _forbids(head: re.Match[str]) -> bool:

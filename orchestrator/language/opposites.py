@@ -52,6 +52,17 @@ _PAIRS = (
 )
 UNDOING = frozenset("reverse revert rollback undo unwind".split())
 """What takes a deed back, whichever it was."""
+ENDING = frozenset(
+    """abort cancel decommission delete destroy discard erase kill purge remove rescind retract revoke scrap stop
+    terminate trash uninstall wipe""".split()
+)
+"""What leaves less than there was, or ends what goes on."""
+MAKING = frozenset(
+    """add approve book buy create deploy execute grant insert install invite issue launch make merge open order place
+    post publish purchase register release request reserve run schedule send share start submit subscribe trigger
+    upload""".split()
+)
+"""What begins or brings about what may be ended: no tool that does this does what ends it."""
 _TAKES_BACK = re.compile(rf"(?i)(?:(?:roll|take)\s(?:{SIGN}{{1,60}}?\s)?back|back\s(?:{SIGN}{{1,60}}?\s)?out)\b")
 
 
@@ -99,4 +110,13 @@ def opposites(verb: str) -> frozenset[str]:
     if not verb.isascii():
         return frozenset()
     found, own = _OPPOSITES.get(stem(verb.lower()), frozenset()), verb.lower()
-    return found | {stem(own[2:])} if own.startswith("un") and len(own) > _SHORTEST_UNDONE else found
+    return found | {stem(own[2:])} if _undoes(own) else found
+
+
+def ends(verb: str) -> bool:
+    """Whether a verb, in lower case, ends something or leaves less than there was: "cancel", "unpublish"."""
+    return verb in ENDING or _undoes(verb)
+
+
+def _undoes(verb: str) -> bool:
+    return verb.startswith("un") and len(verb) > _SHORTEST_UNDONE

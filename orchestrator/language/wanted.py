@@ -53,6 +53,7 @@ _OF_A_DEED = re.compile(
     r"(?:(?:and|but|so|ok|okay|hey|hi|hello|then|btw|also|just)\W+)*"
     r"(?:(?:is|are|was|were|has|had|did|does|have(?=[^.!\n]*\?\s*\Z))(?:n['’]?t)?\s"
     r"|(?:have|do)(?:n['’]?t)?\s(?:i|we|you|they)\s|am\si\s"
+    r"|why\s(?:(?:ca|could|wo|would|does|do|is|are)n['’]?t|cannot|can not)\s(?!you\b)"
     r"|how(?:['’]s|\s(?:is|are))\s|(?:who|what|where|why|when)['’]s\s(?:[^,.;!?\n]{1,40}\s)?[a-z]{3,}ed\b"
     r"|any\s[^,.;!?\n]{1,40}\s[a-z]{3,}ed\b"
     r"|what\s(?:happens|will happen|would happen)\s(?:if|when)\b"

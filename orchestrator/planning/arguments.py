@@ -17,7 +17,7 @@ from orchestrator.language.quoted import QUOTE
 from orchestrator.language.words import MAX_CUT
 from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
-from orchestrator.planning.parameters import UNITS, Parameter, parameters_of, plain, words_of
+from orchestrator.planning.parameters import CALLED, UNITS, Parameter, parameters_of, plain, words_of
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.planning.pointing import is_acted_on, is_labelled, is_of_its_own, may_be, points_to, stands_beside
 from orchestrator.schemas import UnusableSchema, faults, usable
@@ -107,6 +107,7 @@ class _Reader:
         numbers = [piece for piece in self._pieces if piece.kind == "number" and self._has_unit(own, piece)]
         named = (*self._readable(own), *(numbers if own.identifies else ()))  # "order 1001"
         found = [piece for piece in named if stands_beside(own, piece, self._others(own))]
+        found = [piece for piece in found if piece.before[-1:] not in CALLED] or found  # "titled" goes before "named"
         if own.is_list and found:
             self._take_all(own, self._run(found[0]), "named in the text")
         elif len({piece.value for piece in found}) == 1 and not (

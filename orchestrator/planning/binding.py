@@ -9,7 +9,7 @@ from orchestrator.language.asides import without_asides
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, done_by, own_words
 from orchestrator.language.negation import split_negated
-from orchestrator.language.opposites import UNDOING, takes_back
+from orchestrator.language.opposites import UNDOING, ends, takes_back
 from orchestrator.language.quoted import masked
 from orchestrator.language.sending import in_full
 from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
@@ -22,7 +22,7 @@ from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.effects import undoes
 from orchestrator.planning.unasked import is_only_stated, is_unasked
 from orchestrator.plans import PlanRequest
-from orchestrator.text import field_terms, fields, terms
+from orchestrator.text import field_terms, fields, stem, terms
 
 UNNAMED = 0.7
 """The confidence that a call needs when its tool was found by meaning alone."""
@@ -106,10 +106,15 @@ class Binder:
         return self.leaves(tool) or undoes(tool, text)
 
     def may_replace(self, tool: Tool, text: str) -> bool:
-        """Whether a tool may be called in place of one that is held back: where it changes nothing, or has the verb
-        that the part begins with, or another that takes back."""
-        takes_it_back = takes_back(text) and not UNDOING.isdisjoint(own_words(tool.name, tool.server))
-        return takes_it_back or done_by(tool) == TELLS or verb_of(tool) in terms(first_word(text))
+        """Whether a tool may be called in place of one that is held back: where it changes nothing, takes back, or has
+        the verb that the part begins with; of those that end something only one whose name the part says besides."""
+        verb, names = first_word(text), own_words(tool.name, tool.server)
+        if done_by(tool) == TELLS or (takes_back(text) and not UNDOING.isdisjoint(names)):
+            return True
+        if not ends(verb):
+            return verb_of(tool) in terms(verb)
+        others = {*map(stem, names)} - {verb_of(tool)}
+        return (verb_of(tool) in terms(verb) or takes_away(tool)) and not others.isdisjoint(terms(text))
 
     def leaves(self, tool: Tool) -> bool:
         """Whether the tool takes something away, and nothing in the task speaks of that."""

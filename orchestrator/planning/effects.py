@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.language.modes import TELLS, changes, done_by, own_words
-from orchestrator.language.opposites import TURNS, UNDOING, opposites, takes_back, turned
+from orchestrator.language.opposites import ENDING, MAKING, TURNS, UNDOING, ends, opposites, takes_back, turned
 from orchestrator.language.told import verb_of
+from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
 from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
@@ -37,6 +38,9 @@ _TELLS_MONEY = re.compile(
 """What was paid, and not what is to be paid: "refund it, the customer paid $20"."""
 _UPDATES = frozenset("change edit modify patch update".split())
 _BACK = UNDOING | {"back"}
+_ENDING, _MAKING = frozenset(map(stem, ENDING)), frozenset(map(stem, MAKING))
+_BESIDES = re.compile(r"(?i)(?:[,;:&/]|\b(?:and|by|or|then|to))\s(?:\w+ly\s)?(?P<deed>[a-z]+)")
+"""A deed beside the one that a text begins with: "and send", "by sending"."""
 _MAKES = frozenset("add create deploy insert make open post publish release send upload".split())
 _BY_VERB = {
     **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
@@ -68,6 +72,8 @@ def undoes(tool: Tool, text: str) -> bool:
         return done_by(tool) != TELLS
     if turn not in names and TURNS.get(turn) in names:
         return done_by(tool) != TELLS and not flags(tool, text)
+    if ends(verb) and _begins_it(tool, verb, text):
+        return True
     against = opposites(verb)
     if (
         not against
@@ -78,6 +84,18 @@ def undoes(tool: Tool, text: str) -> bool:
         return False
     said = frozenset(terms(f"{tool.description} {_said_of(tool)}"))
     return not flags(tool, text) and stem(verb) not in said
+
+
+def _begins_it(tool: Tool, verb: str, text: str) -> bool:
+    """Whether a tool only brings about what a text wants ended, and nothing besides has it do so: for "cancel my leave"
+    `request_leave`, but not for "cancel it by sending a mail" `send_email`."""
+    names = own_words(tool.name, tool.server)
+    own = stem(names[0] if may_act(names[0]) else first_word(tool.description))
+    if own not in _MAKING or (len(names) > 1 and frozenset(map(stem, names[1:])).isdisjoint(terms(text))):
+        return False
+    if any(stem(word["deed"].lower()) == own for word in _BESIDES.finditer(text)):
+        return False
+    return {*_ENDING, stem(verb)}.isdisjoint(terms(f"{spaced(tool.name)} {tool.description} {_said_of(tool)}"))
 
 
 def _does_again(tool: Tool, text: str) -> bool:

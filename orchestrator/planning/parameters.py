@@ -63,6 +63,8 @@ _SAME_AS = {
     "query": ("for",),
 }
 """What stands before a value in place of the last word of a parameter's name."""
+CALLED = (("called",), ("named",))
+"""What stands between a thing and its name."""
 UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), "millisecond"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "second"),
@@ -154,6 +156,8 @@ class Parameter:
             )
         if self.shape and piece.kind == self.shape:
             return True
+        if piece.kind == "word":
+            return self.item.get("type") == "string" and "enum" not in self.item and self._is_called(piece)
         if piece.kind == "identifier" and not piece.quoted:
             return self.identifies or (self.is_free and self._stands_before(piece))
         if piece.quoted and _TEXTS.isdisjoint(self.words) and self._is_no_name(piece):
@@ -161,8 +165,17 @@ class Parameter:
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
 
     def _stands_before(self, piece: Piece) -> bool:
-        """Whether the word before a piece is the parameter's name: "charge ch_3PqX", and nothing describes `charge`."""
-        return any(stemmed(word) == self.stems[-1] for word in piece.before[-1:])
+        """Whether the word before a piece is the parameter's name: "charge ch_3PqX", and nothing describes `charge`; or
+        the piece begins with it ("SKU-1001")."""
+        before = (*piece.before[-1:], piece.value.partition("-")[0].lower())
+        return any(stemmed(word) == self.stems[-1] for word in before) or self._is_called(piece)
+
+    def _is_called(self, piece: Piece) -> bool:
+        """Whether a word stands behind the parameter's name, "service api", "the service called api"; or it is a name,
+        and something is "called launch"."""
+        *_, name = [word for word in self.words if word != "name"] or self.words
+        before = piece.before[-2:-1] if piece.before[-1:] in CALLED else piece.before[-1:]
+        return before == (name,) or (name in ("name", "title") and piece.before[-1:] in CALLED)
 
     def _is_no_name(self, piece: Piece) -> bool:
         """Whether a piece is what somebody wrote, or an order: "delete a.txt" is no path, and of what says "restart

@@ -1,6 +1,6 @@
 """The pieces of a text that may be a value: quoted texts, addresses, dates, times, time zones, paths, identifiers
-("ch_3PqX", "PROJ-12"), numbers, and by their shape channels, handles, versions, repositories, phone numbers; and a
-message that stands behind a colon."""
+("ch_3PqX", "PROJ-12"), numbers, and by their shape channels, handles, versions, repositories, phone numbers; one
+word behind what it is the name of ("on branch main", "named launch"); and a message that stands behind a colon."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,9 @@ from itertools import islice
 
 from orchestrator.language.handed import told_inline
 from orchestrator.language.quoted import QUOTE, cited, reported
+from orchestrator.text import STOP_WORDS
 
+_STOP_WORD = "|".join(sorted(STOP_WORDS))
 _KINDS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`)]|(?<=\w)'(?=\w))+(?<![.,;:!?\]])"),
     "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
@@ -33,7 +35,10 @@ _KINDS: dict[str, re.Pattern[str]] = {
     "phone": re.compile(r"(?<![\w.])(?:\+\d|0\d)[\d ()/-]{5,}\d(?![\w-])"),
     "channel": re.compile(r"(?<![\w#/&])#[A-Za-z][\w-]*"),
     "handle": re.compile(r"(?<![\w.@])@[A-Za-z]\w*(?![\w.-]*@)"),
-    "version": re.compile(r"(?<![\w./@:=-])v?\d+\.\d+\.\d+(?:-[\w.]*\w)?(?![\w/-]|\.\d)"),
+    "version": re.compile(
+        r"(?<![\w./@:=-])(?:v?\d+\.\d+\.\d+(?:-[\w.]*\w)?|v\d+\.\d+|(?:(?<=\bversion )|(?<=\bVersion ))\d+\.\d+)"
+        r"(?![\w/-]|\.\d)"
+    ),
     "repository": re.compile(
         r"(?:(?<=\bin )|(?<=\bof )|(?<=\bto )|(?<=\bon )|(?<=\bfor )|(?<=\brepo )|(?<=\bfrom )|(?<=\brepository ))"
         r"(?![A-Z]+/[A-Z]+\b)[A-Za-z][\w-]+/[A-Za-z][\w.-]*\w(?![\w/])"
@@ -46,6 +51,13 @@ _KINDS: dict[str, re.Pattern[str]] = {
         r")(?![\w/@:-]|\.\w)"
     ),
     "slug": re.compile(r"(?<![\w./@:=-])[a-z]{2,}(?:-[a-z\d]{2,})+(?![\w/@:-]|\.\w)"),
+    "word": re.compile(
+        r"\b(?:called|named|(?:at|for|from|in|into|of|on|to|under)\s"
+        r"(?:app|branch|bucket|channel|cluster|collection|container|database|deployment|environment|folder|job|namespace"
+        rf"|pipeline|project|queue|region|room|service|workspace):?)\s(?!(?:{_STOP_WORD})\b)"
+        r"(?P<value>[A-Z][\w-]*(?:\s(?:(?:the|of|for)\s)?[A-Z][\w-]*){0,4}|[a-z][\w-]*\w)"
+        rf"(?=\W*\Z|\s*[,.;!?)\n](?!\w)|\s(?:{_STOP_WORD})\b)"
+    ),
     "number": re.compile(r"(?<![\w.,/:–—-])(?!(?<=\d\s)\d{3}\b)[-−]?\d+(?:\.\d+)?(?![\w/–—-]|:\S|[.,]\d|\s\d{3}\b)"),
 }
 """In the order in which they claim their part of the text: a path inside a URL is no path."""
@@ -111,7 +123,8 @@ def _all(text: str) -> Iterator[Piece]:
     for kind, pattern in _KINDS.items():
         for match in islice(pattern.finditer(rest), MOST_OF_A_KIND):
             if kind != "number" or _is_whole(rest, match):
-                yield _piece(kind, match.group().replace("−", "-").removeprefix("@"), text, match.span())
+                place = match.span("value" if "value" in match.re.groupindex else 0)
+                yield _piece(kind, text[slice(*place)].replace("−", "-").removeprefix("@"), text, place)
             rest = _without(rest, match)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from orchestrator.language.verbs import may_act
-from orchestrator.planning.parameters import Parameter, words_of
+from orchestrator.planning.parameters import CALLED, Parameter, words_of
 from orchestrator.planning.pieces import Piece
 from orchestrator.text import STOP_WORDS, stemmed
 
@@ -31,13 +31,18 @@ _LATER = frozenset(("ago", "before", "after", "from", "later"))
 
 
 def stands_beside(own: Parameter, piece: Piece, others: Iterable[Parameter]) -> bool:
-    """Whether the text names this parameter at the piece, by no word that another one is called by, too."""
+    """Whether the text names this parameter at the piece, or in it ("SKU-1001"), by no word that another one is called
+    by, too."""
     if own.identifies and _is_told_apart(piece.before[:-1]):
         return False
     shared = words_of(others)
+    if piece.kind == "identifier" and stemmed(piece.value.partition("-")[0].lower()) in {own.stems[-1]} - shared:
+        return True
     words = [stemmed(word) for word in piece.before]
     if own.identifies and len(words) > 1 and words[-1] in _IDENTIFYING and words[-1] not in own.stems:
         words.pop()  # "charge id ch_3"
+    if len(words) > 1 and piece.before[-1:] in CALLED and own.words[-1] not in ("name", "title"):
+        words.pop()  # "the service called api"
     typed = not own.is_free and own.kind != "path"
     if typed and len(words) > 1 and words[-1] in LINKS and words[-1] not in own.stems:
         words.pop()
