@@ -21,6 +21,7 @@ Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 
 _PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
 _PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
+_MOST_NAMED = 30
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
 
 
@@ -96,11 +97,22 @@ def _get(record: Any, key: str) -> Any:
 
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
-    """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments."""
+    """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments, which
+    says what it takes."""
     read = read_arguments(tool.key, arguments)
     if problems := _problems(tool, read):
-        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}")
+        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
     return read
+
+
+def _taken(tool: Tool) -> str:
+    """The names of its parameters, the required ones first and marked."""
+    schema = parameters(tool)
+    required = schema["required"] if isinstance(schema.get("required"), list) else []
+    names = [f"{name} (required)" for name in schema["properties"] if name in required]
+    names += [name for name in schema["properties"] if name not in required]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED]) or 'nothing'}{more}"
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:

@@ -6,9 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.servers.start import alive
 from tests.user import User, served
+
+ENDED = WorkflowExecutionStatus.TERMINATED
 
 
 async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queue: str) -> None:
@@ -26,18 +29,22 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
         assert await asyncio.wait_for(worker.wait(), 30) == 0
 
 
-async def test_a_run_that_nobody_serves_says_so_and_can_be_interrupted(user: User) -> None:
+async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(user: User, task_queue: str) -> None:
     process = await user.start(
-        *("run", "What is the current time in UTC?", "--address", user.address, "--task-queue", "nobody-serves-this")
+        *("run", "What is the current time in UTC?", "--address", user.address, "--task-queue", task_queue)
     )
     assert process.stderr is not None
     async with asyncio.timeout(60):
-        while b"no worker serves" not in (line := await process.stderr.readline()):
+        while f"toolroute worker --task-queue {task_queue}".encode() not in (line := await process.stderr.readline()):
             assert line, "the run ended"
     process.send_signal(signal.SIGINT)
     _, err = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
+    client = await Client.connect(user.address)
+    async with asyncio.timeout(20):
+        while [run.status async for run in client.list_workflows(f"TaskQueue = '{task_queue}'")] != [ENDED]:
+            await asyncio.sleep(0.2)
 
 
 async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(user: User) -> None:

@@ -83,7 +83,9 @@ MOST_TOLD = 20
 
 
 def tenant_from(organization: str | None, user: str | None) -> str:
-    """The tenant named by the options, else `local`."""
+    """The tenant named by the options, else `local`; of both the organization."""
+    if organization is not None and user is not None:
+        note(f"--user {user} not used: with --organization the tools are those of {organization}")
     return tenant_of(organization, user, default="local")
 
 

@@ -27,6 +27,8 @@ MOST_TOLD = 500
 """Characters of a failure."""
 NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer after which the user is told that nobody serves the queue."""
+_NOT_TAKEN_UP = 3
+"""Events of a run that no worker has seen: started, a task for a worker, asked to cancel."""
 RETRIES_EVERY_S = 1.0
 STOPPING_S = 30.0
 """Most seconds that a cancelled run gets to stop its calls and to tell how each step ended."""
@@ -41,7 +43,7 @@ async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult
 
     run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
     handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
-    teller = _Teller(handle, ask=request.approve_destructive)
+    teller = _Teller(handle, queue, ask=request.approve_destructive)
     telling = asyncio.create_task(teller.until_cancelled())
     try:
         result: RunResult = await handle.result()
@@ -60,14 +62,19 @@ async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult
 
 
 async def _stopped(handle: "WorkflowHandle[Any, RunResult]", teller: "_Teller") -> None:
-    """Cancels the run and tells how its steps ended; waits for nobody where none serves it, nor past a second Ctrl-C.
+    """Cancels the run and tells how its steps ended; waits for nobody past a second Ctrl-C. A run that no worker has
+    taken up is ended at once, as it would stand there, running, until one comes.
 
-    That one is taken here: as KeyboardInterrupt it would hit the worker in this process anywhere, which then hangs.
+    The second Ctrl-C is taken here: as KeyboardInterrupt it would hit the worker in this process anywhere, which then
+    hangs.
     """
     hurry = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hurry.set)
     await handle.cancel()
     if not teller.answered:
+        described = await handle.describe(rpc_timeout=timedelta(seconds=2))
+        if described.history_length <= _NOT_TAKEN_UP:
+            await handle.terminate("cancelled before a worker took it up")
         return
     waiting = {asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())}
     await asyncio.wait(waiting, timeout=STOPPING_S, return_when=asyncio.FIRST_COMPLETED)
@@ -80,8 +87,8 @@ async def _stopped(handle: "WorkflowHandle[Any, RunResult]", teller: "_Teller") 
 class _Teller:
     """Each change of a step on standard error, and what is tried again; asks where a step waits for approval."""
 
-    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", *, ask: bool) -> None:
-        self._handle, self._asks = handle, ask
+    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, ask: bool) -> None:
+        self._handle, self._queue, self._asks = handle, queue, ask
         self._told: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
         self._look_at = 0.0
@@ -98,7 +105,10 @@ class _Teller:
                 await self._tell_retries()
             except RPCError:  # no worker has taken the run up yet
                 if waited_since is not None and time.monotonic() - waited_since > NO_WORKER_AFTER_S:
-                    note("no worker serves this task queue yet: start one with `toolroute worker --task-queue NAME`")
+                    note(
+                        f"no worker serves the task queue {self._queue!r} yet, the run waits for one: start it with"
+                        f" `toolroute worker --task-queue {self._queue}`, or end the run with Ctrl-C"
+                    )
                     waited_since = None
                 continue
             waited_since = None

@@ -88,16 +88,12 @@ def _read_arguments(text: str) -> dict[str, Any]:
 
 
 def _check(tool: "Tool", given: dict[str, Any]) -> None:
-    from orchestrator.exports import check_arguments, parameters
+    from orchestrator.exports import check_arguments
 
     try:
         check_arguments(tool, given)
     except InvalidArguments as error:
-        schema = parameters(tool)
-        required = schema.get("required") or []
-        names = [f"{name} (required)" if name in required else name for name in schema["properties"]]
-        takes = f"it takes: {', '.join(names) or 'nothing'}"
-        raise InvalidArguments(f"{error}; {takes}. If the server has changed since: toolroute tools sync") from None
+        raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
 
 
 def _print_answer(answered: "Answered", output: str) -> int:
