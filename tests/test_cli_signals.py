@@ -43,7 +43,7 @@ async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(
     assert b"Traceback" not in err
     client = await Client.connect(user.address)
     async with asyncio.timeout(20):
-        while [run.status async for run in client.list_workflows(f"TaskQueue = '{task_queue}'")] != [ENDED]:
+        while [run.status async for run in client.list_workflows(f"TaskQueue = '{task_queue}'")] != [ENDED]:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
 
