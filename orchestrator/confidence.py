@@ -96,7 +96,7 @@ def from_json(record: dict[str, dict[str, object]]) -> Calibration:
 
 TOP = ("best", "lead", "mass", "second_share", "held")
 BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name")
-BEST_BOTH = ("cos_z", "cos_behind_best")
+BEST_BOTH = ("cos_z", "cos_behind_best", "cos_server")
 OF_QUERY = ("log_tools", "unknown")
 GATE = (*TOP, *OF_QUERY, *BEST_KEYWORD)
 """What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
