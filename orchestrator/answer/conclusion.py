@@ -12,6 +12,7 @@ from orchestrator.answer.ranking import Ranked, always_only, by_standing, rank
 from orchestrator.answer.remarks import rejected, warnings_of
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
+from orchestrator.language.outdated import is_outdated
 from orchestrator.models import Gives, Kind, Match, Stage
 from orchestrator.retrieval.found import Candidates
 from orchestrator.retrieval.search import Search
@@ -174,6 +175,8 @@ def _notes(outcome: Outcome, ranked: Ranked, position: int, gives: Gives | None)
         notes.append(f'server named by "{said}"')
     if gives is not None:
         notes.append(str(gives))
+    if is_outdated(tool.description):
+        notes.append("says that it is deprecated")
     if position in ranked.lowered:
         notes.append("its server has less of what is asked")
     if position in ranked.moved_up:

@@ -22,6 +22,7 @@ What is meant by its words
     wanted        to be told something, or a change       "is it merged?"
     modes         the same of tools and verbs             get_order, cancel_order
     opposites     what undoes what                        "turn off", "resume"
+    outdated      tools that are to be used no longer    "[DEPRECATED] ..."
     taking_away   whether something goes                  "revoke", delete_user
     identified    identifiers that it gives               "order 4711"
     sending       messages that say no "send"             "text him"

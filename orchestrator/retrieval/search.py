@@ -222,6 +222,8 @@ class Search:
             if told.verbs:
                 covered = only_told([tools[position] for position in chosen.positions[own].tolist()], told)
                 fits[own][covered] = DOES_WHAT_IS_ASKED_OF
+        if (standing := self._index.keyword.standing) is not None:
+            fits *= standing[chosen.positions]
         return fits
 
     def _asking(self, idle: NDArray[np.float32], cosines: NDArray[np.float32]) -> Probabilities:

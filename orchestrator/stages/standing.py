@@ -1,0 +1,30 @@
+"""Standing: a tool that says it is deprecated comes behind what took its place."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.language.outdated import is_outdated
+from orchestrator.models import Tool
+
+OUTDATED, REPLACED = 0.2, 0.02
+"""What is left of the odds of a tool that says it is deprecated, and where it names another of its server."""
+_NAME = re.compile(r"[\w.-]*\w")
+
+
+def standing(tools: Sequence[Tool], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
+    """What to multiply the odds of each tool with [tools]; None where none is deprecated.
+
+    places: where each server's tools stand.
+    """
+    outdated = [place for place, tool in enumerate(tools) if is_outdated(tool.description)]
+    if not outdated:
+        return None
+    left = np.ones(len(tools))
+    for place in outdated:
+        said = frozenset(_NAME.findall(tools[place].description)) - {tools[place].name}
+        beside = tools[places[tools[place].server]]
+        left[place] = REPLACED if any(tool.name in said for tool in beside) else OUTDATED
+    return left
