@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -150,7 +151,15 @@ class Gateway:
             return catalogue[key]
         if why := unlisted.why(server):
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
-        raise UnknownTool(f"no tool {key!r}: use `search`, and give a match's `tool` as it stands there")
+        meant = self._meant(key, catalogue)
+        raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
+
+    def _meant(self, key: str, catalogue: Catalogue) -> str:
+        """Which of the tenant's tools may be meant by a key that none has: those of that name, else the likest ones."""
+        own = {tool.key: tool.name for tool in catalogue if self._callable(tool)}
+        named = [other for other, name in own.items() if name == key.rpartition(":")[2]]
+        near = named[:3] or get_close_matches(key, own, n=3)
+        return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
         """Whether what is stored of a configured server was listed by another entry of its name: projects may share a

@@ -1,7 +1,7 @@
 """`toolroute serve`: an MCP server with `search` and `call_tool` before all configured servers."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -43,6 +43,8 @@ _INSTRUCTIONS = (
     "its `input_schema`."
 )
 
+_MOST_NAMED = 40
+
 
 class SearchArguments(BaseModel):
     """The arguments of `search`."""
@@ -68,6 +70,13 @@ class CallArguments(BaseModel):
     arguments: Annotated[dict[str, Any], BeforeValidator(_decoded)] = Field(
         default_factory=dict, description="Arguments that fit its `input_schema`."
     )
+
+
+def _instructions(servers: Iterable[str]) -> str:
+    """What a client's model is told of this server, with the names of those behind it."""
+    names = sorted(servers)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}."
 
 
 def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
@@ -113,7 +122,7 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     return Server(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS,
+        instructions=_instructions(gateway.config.servers),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,

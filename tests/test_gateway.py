@@ -111,8 +111,19 @@ async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
         assert found["matches"][0]["tool"] == "time:payroll"
         other = await served.search("user:1", "show the payroll", 50, RouteHint.SEMANTIC)
         assert "time:payroll" not in {match["tool"] for match in other["matches"]}
-        with pytest.raises(UnknownTool, match="no tool 'time:payroll'"):
+        with pytest.raises(UnknownTool, match="no tool 'time:payroll'") as told:
             await served.call("user:1", "time:payroll", {})
+        assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("called", "meant"), [("add", "quick:add"), ("quik:add", "quick:add"), ("quick:ad", "quick:add")]
+)
+async def test_an_unknown_tool_is_told_with_the_one_that_may_be_meant(tmp_path: Path, called: str, meant: str) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("org:1", "anything", 1, RouteHint.AUTO)
+        with pytest.raises(UnknownTool, match=rf"did you mean (?:.* or )?{meant}\b"):
+            await served.call("org:1", called, {})
 
 
 async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path) -> None:

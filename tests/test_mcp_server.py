@@ -79,6 +79,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
         transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
         async with Client(transport) as client:
             assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
+            assert (client.instructions or "").endswith("The servers: quick, time.")
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert names[:2] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})

@@ -146,7 +146,7 @@ def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
         return [f"-> {tool}: no word of its own sets it apart; say in its description what only it does"]
     words, of = ", ".join(mend.words), f"of {counted(mend.queries, 'failing query', 'failing queries')}"
     if mend.added > mend.said:
-        found = f"tasks that say them then find it ({mend.added} {of}, {mend.said} without)"
-        return [f"-> {tool}: add the keywords {words}; {found}"]
-    found = f"tasks that do find it ({mend.said} {of})"
-    return [f"-> {tool}: of {among} only it says {words}, and {found}: describe more of that"]
+        found = f"{mend.added} {of} find it then, where they say them ({mend.said} without the keywords)"
+        return [f"-> {tool}: add the keywords {words}: {found}"]
+    found = f"{mend.said} {of} find it once they say so"
+    return [f"-> {tool}: only it of {among} says {words}, and {found}. Tell more about that in its description"]
