@@ -1,5 +1,7 @@
 """What a Decision says beside its matches: why other tools were left out, and what a person should know."""
 
+from difflib import get_close_matches
+
 from orchestrator.answer import explain
 from orchestrator.answer.costs import Costs
 from orchestrator.answer.explain import Overlap
@@ -7,6 +9,8 @@ from orchestrator.answer.flagged import flag_warnings
 from orchestrator.answer.outcome import Outcome
 from orchestrator.answer.ranking import Ranked
 from orchestrator.models import Match, Rejected, Stage
+
+_MOST_COMPARED = 2_000
 
 
 def rejected(
@@ -70,7 +74,8 @@ def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
         return [f"the catalogue of {outcome.request.tenant} is empty: {add}"]
     if outcome.allowed is not None and not outcome.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in outcome.request.filters.items())
-        return [f"no tool is left by {said or 'what the query leaves out'}; `toolroute tools list` shows them all"]
+        near = _labels_meant(outcome) or "`toolroute tools list` shows them all"
+        return [f"no tool is left by {said or 'what the query leaves out'}; {near}"]
     if ranked.positions and not kept:
         remedy = "give a larger token cap" if outcome.request.token_cap else "shorten the tools' schemas"
         return [f"not one definition fits into {costs.room}: {remedy}"]
@@ -83,3 +88,14 @@ def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
     if stage is Stage.NONE:
         return ["no tool fits well; the matches are shown for information and marked low"]
     return []
+
+
+def _labels_meant(outcome: Outcome) -> str:
+    """Which labels may be meant by filters that no tool has; "" where none is like them."""
+    known = outcome.index.labelled
+    wrong = [(name, value) for name, value in outcome.request.filters.items() if (name, value) not in known]
+    values = {wanted: [value for name, value in known if name == wanted][:_MOST_COMPARED] for wanted, _ in wrong}
+    near = [f"{name}={found}" for name, value in wrong for found in get_close_matches(value, values[name], n=2)]
+    names = {name for name, _ in known}
+    near += [f"{found}={value}" for name, value in wrong for found in get_close_matches(name, names - {name}, n=1)]
+    return f"did you mean {' or '.join(near)}?" if near else ""

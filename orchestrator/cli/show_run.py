@@ -44,7 +44,7 @@ def show_run(result: RunResult) -> None:
     out.print()
     _print_steps(out, result.plan, result.decision.matches, {outcome.step: outcome for outcome in result.steps})
     budget = result.budget
-    line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, {budget.steps_left} steps left"
+    line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, room for {budget.steps_left} more"
     out.print(Text(line, style="dim"))
     told = result.decision.warnings
     _print_model(out, result.plan, [warning for warning in result.warnings if warning not in told])
