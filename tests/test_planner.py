@@ -175,6 +175,7 @@ def test_given_arguments_that_the_tool_cannot_take_are_told_and_those_that_it_ca
     given = {"place": "nowhere", "path": "b.txt", "s1.seconds": "soon"}
     place = "place: 'nowhere' is not one of ['here', 'there']"
     told = f"what is given for s1 does not fit plain:wait: {place}; seconds: 'soon' is not of type 'integer'"
+    told += "; it takes: seconds, place, until"
     assert plan(PlanRequest(decision=waits, arguments=given)).warnings == (told,)
 
 
