@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from orchestrator import Connections
+from orchestrator.mcp import owner
 from orchestrator.models import Tool
 from tests.servers.start import config, entry, free_port, running, until
 
@@ -39,3 +40,16 @@ async def test_a_server_that_tells_of_a_change_at_each_listing_is_listed_more_an
         assert (await servers.call("restless:it")).text == "fine"
         await asyncio.sleep(2)  # As often as it says so were some twenty times.
         assert 2 <= len(heard) <= 6
+
+
+async def test_a_notice_that_brings_news_is_never_waited_with_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_SOON_S", 0.2)
+    heard: list[frozenset[str]] = []
+
+    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
+        heard.append(frozenset(tool.name for tool in tools))
+
+    async with Connections(config(growing=entry("faulty.py", "growing")), on_change=on_change) as servers:
+        assert (await servers.call("growing:it")).text == "fine"
+        await until(lambda: len(heard) >= 10, 10)  # Ever more seldom, ten would take 25 seconds.
+    assert len(set(heard)) == len(heard)

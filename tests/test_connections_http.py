@@ -6,13 +6,14 @@ import gzip
 import logging
 import time
 import tracemalloc
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from orchestrator import Connections
@@ -69,6 +70,7 @@ async def test_an_http_server_killed_in_mid_call_leaves_the_outcome_unknown(mode
     ("answer", "error", "message"),
     [
         ("401 Unauthorized", Unauthorised, r"refused the credentials \(HTTP 401 Unauthorized\): check its headers"),
+        ("403 Members Only", Unauthorised, r"refused the credentials \(HTTP 403 Members Only\): check its headers"),
         ("404 Not Found", ServerUnavailable, "HTTP 404 Not Found"),
         ("503 Service Unavailable", ServerUnavailable, "HTTP 503"),
     ],
@@ -162,6 +164,20 @@ async def test_an_answer_that_unpacks_to_more_than_is_read_fills_no_memory(
                 assert tracemalloc.get_traced_memory()[1] < 150_000_000
             finally:
                 tracemalloc.stop()
+
+
+async def test_an_accepted_notification_whose_body_stays_open_is_not_waited_for() -> None:
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.sleep(60)
+        yield b""
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        return _rpc(asked) if "id" in asked else StreamingResponse(never(), 202, media_type="application/json")
+
+    with served(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])) as web:
+        async with Connections(config(web={"url": f"{web}/mcp"})) as servers, asyncio.timeout(10):
+            assert [tool.name for tool in await servers.tools("web")] == ["it"]
 
 
 def _rpc(asked: dict[str, Any]) -> Response:

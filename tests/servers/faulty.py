@@ -127,6 +127,12 @@ class Faulty:
         threading.Timer(0.02, lambda: print(told, flush=True)).start()
         return {"tools": [tool("it")]}
 
+    def list_growing(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The same, and each time there is another tool."""
+        self.grown = getattr(self, "grown", 0) + 1
+        self.list_restless(params)
+        return {"tools": [tool("it"), tool(f"it_{self.grown}")]}
+
     def list_javascript(self, params: dict[str, Any]) -> dict[str, Any]:
         letters = {"type": "string", "pattern": r"^\p{L}+$"}
         properties = {"word": letters, "sort": {"type": "any"}, "count": {"type": "integer"}}
