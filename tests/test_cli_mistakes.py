@@ -19,6 +19,7 @@ CATALOGUE = str(EXAMPLES / "tools.jsonl")
     ("command", "message"),
     [
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
+        ("route deploy the api", "unexpected extra arguments (the api): write a task of several words in quotes"),
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
         ("tools list --store tols", "store 'tols' does not exist"),
         (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),
@@ -55,6 +56,12 @@ def test_a_mistake_ends_with_2_and_its_remedy(toolroute: Run, mcp_file: Path, co
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert [path.name for path in mcp_file.parent.iterdir()] == ["mcp.json"]
+
+
+def test_a_user_beside_an_organization_is_told_to_count_nothing(toolroute: Run) -> None:
+    result = toolroute("route", "refund a charge", "--catalogue", CATALOGUE, "--user", "7", "--organization", "42")
+    assert result.exit_code == 0
+    assert "--user 7 not used: with --organization the tools are those of 42" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
+        if "unexpected extra argument" in error.message:
+            error.message += ": write a task of several words in quotes"
         error.show(file=sys.stderr)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
