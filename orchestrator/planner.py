@@ -6,7 +6,7 @@ clause, each bound to a match that shares its words and is likely right for it; 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from orchestrator.planning.effects import flags, unread
 from orchestrator.planning.merging import Bound, merge_told, merge_weak
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.planning.unasked import asks_to_be_told, is_only_stated
+from orchestrator.planning.waiting import put_off
 from orchestrator.plans import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.text import terms
 from orchestrator.tokens import compact, count_tokens
@@ -78,7 +79,7 @@ def plan(request: PlanRequest) -> Plan:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
         bound = bound[:MAX_STEPS]
     made = finish(request, _steps(bound, request.arguments), tuple(reasons))
-    left = (*reasons[1:], *_unchecked(task))  # What is left out is no mere reason.
+    left = (*reasons[1:], *_unchecked(task), *_at_once(bound))  # What is left out is no mere reason.
     return replace(made, warnings=(*left, *made.warnings))
 
 
@@ -94,6 +95,13 @@ def _why_nothing(binder: Binder, best: Tool, task: str) -> str:
 def _unchecked(task: str) -> tuple[str, ...]:
     """What to say of the conditions that the task tells: no step waits for one."""
     return tuple(f"no step checks {task[one.start : one.end]!r}: it is taken as given" for one in conditions(task))
+
+
+def _at_once(bound: Sequence[Bound]) -> Iterator[str]:
+    """What to say of the parts that put something off: no step waits for a time."""
+    for item in bound:
+        if item.match is not None and (said := put_off(item.part.text, item.match.tool)):
+            yield f"no step waits for {said!r}: {item.match.tool.key} takes no time and is called at once"
 
 
 def _needed(request: PlanRequest) -> float:

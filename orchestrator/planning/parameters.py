@@ -40,7 +40,7 @@ _SHAPES = {
 }
 """What a text is known by that such a parameter takes, by the last word of its name but "name" and "number"."""
 _SAYS_PHONE = re.compile(r"(?i)\bphone\b|E\.164|\+\d\d")
-_TEXTS = frozenset(
+TEXTS = frozenset(
     """body caption comment content description details instruction message name note notes prompt purpose query
     question reason search subject summary task text title topic""".split()
 )
@@ -152,7 +152,7 @@ class Parameter:
                 and self.required
                 and self.is_free
                 and self.shape in ("", "email")
-                and _TEXTS.isdisjoint(self.words)
+                and TEXTS.isdisjoint(self.words)
             )
         if self.shape and piece.kind == self.shape:
             return True
@@ -160,7 +160,7 @@ class Parameter:
             return self.item.get("type") == "string" and "enum" not in self.item and self._is_called(piece)
         if piece.kind == "identifier" and not piece.quoted:
             return self.identifies or (self.is_free and self._stands_before(piece))
-        if piece.quoted and _TEXTS.isdisjoint(self.words) and self._is_no_name(piece):
+        if piece.quoted and TEXTS.isdisjoint(self.words) and self._is_no_name(piece):
             return False
         return piece.kind in self.reads or (piece.quoted and "quoted" in self.reads)
 
