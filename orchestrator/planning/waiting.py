@@ -11,7 +11,8 @@ from orchestrator.schemas import usable
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _COUNT = r"(?:\d+|an?|one|two|three|four|five|six|ten|half an)"
 _LATER = re.compile(
-    r"(?i)(?<!\bof )\b(?:tomorrow|tonight|later(?: today)?|at (?:noon|midnight)|at \d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?|o['’]clock)"
+    r"(?i)(?<!\bof )\b(?:tomorrow|tonight|later(?: today)?|at (?:noon|midnight)"
+    r"|at \d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?|o['’]clock)"
     rf"|(?:on|next|this coming|from|by)\s{_DAY}|next (?:week|month|quarter|year)"
     rf"|in {_COUNT} (?:minute|hour|day|week|month)s?)(?:\s(?:morning|afternoon|evening|night|at \d{{1,2}}(?::\d\d)?))?"
     r"(?=,|\W*(?:\Z|\b(?:and|then|please|for|to|if|but)\b))"
