@@ -76,9 +76,9 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
-        if "unexpected extra argument" in error.message:
-            error.message += ": write a task of several words in quotes"
         error.show(file=sys.stderr)
+        if "unexpected extra argument" in error.message:
+            click.echo("A task of several words stands in quotes.", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
