@@ -98,3 +98,16 @@ def test_a_server_is_as_near_as_its_tools_that_pass() -> None:
     cosines = index.score(np.array([[1, 0]], np.float32), passing).astype(np.float64)
     assert cosines[0].tolist() == pytest.approx([-1, 0.6, 0, -1])
     assert index.server_scores(cosines, passing)[0].tolist() == pytest.approx([0.6, 0])
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        ({"kind": "agnet"}, "no tool is left by kind=agnet; did you mean kind=agent?"),
+        ({"sever": "jira"}, "no tool is left by sever=jira; did you mean server=jira?"),
+        ({"server": "xxxxxxxx"}, "no tool is left by server=xxxxxxxx; `toolroute tools list` shows them all"),
+    ],
+)
+async def test_a_filter_that_no_tool_passes_is_told_with_what_may_be_meant(filters: dict[str, str], told: str) -> None:
+    async with Router(Catalogue(sample())) as router:
+        assert told in (await router.route(RouteRequest(query="a page", tenant="local", filters=filters))).warnings

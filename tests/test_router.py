@@ -190,20 +190,6 @@ async def test_every_filter_must_hold_and_only_tools_that_pass_are_answered(rout
     assert (nothing.stage, nothing.matches) == (Stage.NONE, ())
 
 
-@pytest.mark.parametrize(
-    ("filters", "told"),
-    [
-        ({"kind": "agnet"}, "no tool is left by kind=agnet; did you mean kind=agent?"),
-        ({"sever": "jira"}, "no tool is left by sever=jira; did you mean server=jira?"),
-        ({"server": "xxxxxxxx"}, "no tool is left by server=xxxxxxxx; `toolroute tools list` shows them all"),
-    ],
-)
-async def test_a_filter_that_no_tool_passes_is_told_with_what_may_be_meant(
-    router: Router, filters: dict[str, str], told: str
-) -> None:
-    assert told in (await router.route(request("create an issue", filters=filters))).warnings
-
-
 async def test_a_filter_holds_for_always_available_capabilities_too(router: Router) -> None:
     decision = await router.route(request("search my documents", filters={"kind": "integration"}))
     assert {match.tool.kind for match in decision.matches} == {Kind.INTEGRATION}
