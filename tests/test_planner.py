@@ -173,11 +173,9 @@ def test_given_arguments_that_the_tool_cannot_take_are_told_and_those_that_it_ca
     given = {"place": "here", "path": "b.txt", "s1.seconds": "3"}
     assert plan(PlanRequest(decision=waits, arguments=given)).warnings == ()
     given = {"place": "nowhere", "path": "b.txt", "s1.seconds": "soon"}
-    place = "place: 'nowhere' is not one of ['here', 'there']"
-    said = f"{place}; seconds: 'soon' is not of type 'integer'; it takes: seconds, place, until"
-    assert plan(PlanRequest(decision=waits, arguments=given)).warnings == (
-        f"what is given for s1 does not fit plain:wait: {said}",
-    )
+    faults = "place: 'nowhere' is not one of ['here', 'there']; seconds: 'soon' is not of type 'integer'"
+    told = f"what is given for s1 does not fit plain:wait: {faults}; it takes: seconds, place, until"
+    assert plan(PlanRequest(decision=waits, arguments=given)).warnings == (told,)
 
 
 def test_what_a_plan_leaves_out_of_a_long_task_is_a_warning() -> None:
