@@ -21,7 +21,7 @@ Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 
 _PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
 _PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
-_MOST_NAMED = 30
+_MOST_NAMED, _LONGEST_NAME = 30, 80
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
 
 
@@ -112,7 +112,7 @@ def _taken(tool: Tool) -> str:
     names = [f"{name} (required)" for name in schema["properties"] if name in required]
     names += [name for name in schema["properties"] if name not in required]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED]) or 'nothing'}{more}"
+    return f"{', '.join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED]) or 'nothing'}{more}"
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:

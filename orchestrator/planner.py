@@ -185,7 +185,10 @@ def _whole(binder: Binder, decision: Decision, part: Part, given: dict[str, Any]
         if other and binder.holds_back(part.text, best.match.tool) and not binder.may_replace(other[0].tool, part.text):
             other = None
         return [Bound(part, *other)] if other else []
-    return [] if best.match is not None and is_only_stated(part.text, best.match.tool) else [best]
+    if best.match is None:
+        return [best]
+    tool = best.match.tool
+    return [] if is_only_stated(part.text, tool) or binder.is_beside(part.text, tool) else [best]
 
 
 def _best_of_all(decision: Decision, part: Part, given: dict[str, Any]) -> Bound:

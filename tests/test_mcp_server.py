@@ -20,10 +20,10 @@ from mcp.types import Implementation, ToolListChangedNotification
 
 from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.http_door import Tokens
-from orchestrator.mcp_server import SERVERS
 from orchestrator.models import Tool
 from orchestrator.options import Options
+from orchestrator.serve.http_door import Tokens
+from orchestrator.serve.mcp_server import SERVERS
 from orchestrator.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, text_of, until

@@ -81,7 +81,7 @@ LAYERS = {
     "stages and services": "stages features confidence coverage retrieval fit answer context store storage mcp "
     "connections sync planning planner structured replies llm deciding completing threads executors devserver",
     "router": "router measuring",
-    "faces": "activities resources plugin notices unlisted gateway mcp_server serving scripted testing",
+    "faces": "activities resources plugin serve scripted testing",
     "command line": "cli __main__",
 }
 """Each may import from its own layer and from those before it, except that only faces see the workflow side."""

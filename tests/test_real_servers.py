@@ -9,10 +9,10 @@ import pytest
 from mcp import Client
 
 from orchestrator import Connections, Router
-from orchestrator.gateway import Gateway
 from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp_server import make_server
 from orchestrator.route_requests import RouteHint
+from orchestrator.serve.gateway import Gateway
+from orchestrator.serve.mcp_server import make_server
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config, owners
 

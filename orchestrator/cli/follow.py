@@ -74,7 +74,7 @@ async def _stopped(handle: "WorkflowHandle[Any, RunResult]", teller: "_Teller") 
     if not teller.answered:
         described = await handle.describe(rpc_timeout=timedelta(seconds=2))
         if described.history_length <= _NOT_TAKEN_UP:
-            await handle.terminate("cancelled before a worker took it up")
+            await handle.terminate("cancelled before a worker took it up", rpc_timeout=timedelta(seconds=2))
         return
     waiting = {asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())}
     await asyncio.wait(waiting, timeout=STOPPING_S, return_when=asyncio.FIRST_COMPLETED)

@@ -155,7 +155,7 @@ async def _ask(url: str) -> list[dict[str, Any]]:
     from mcp import MCPError
 
     from orchestrator.connections import Connections
-    from orchestrator.mcp_server import SERVERS
+    from orchestrator.serve.mcp_server import SERVERS
 
     serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
     try:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.plain import echo_text
+from orchestrator.cli.plain import counted, echo_text
 from orchestrator.cli.show import console, show_decision, show_warnings
 from orchestrator.completions import NO_MODEL
 from orchestrator.decision import Decision
@@ -44,8 +44,8 @@ def show_run(result: RunResult) -> None:
     out.print()
     _print_steps(out, result.plan, result.decision.matches, {outcome.step: outcome for outcome in result.steps})
     budget = result.budget
-    line = f"  budget: {budget.settled:,} of {budget.max_total_tokens:,} tokens used, room for {budget.steps_left} more"
-    out.print(Text(line, style="dim"))
+    used = f"{budget.settled:,} of {budget.max_total_tokens:,} tokens used"
+    out.print(Text(f"  budget: {used}, room for {counted(budget.steps_left, 'more step')}", style="dim"))
     told = result.decision.warnings
     _print_model(out, result.plan, [warning for warning in result.warnings if warning not in told])
     show_warnings(out, budget.warnings)

@@ -24,12 +24,22 @@ _KEPT = re.compile(
 )
 """Before an action that is named and not to be done now: "we decided not to", "I will", "I no longer want to"."""
 _REFUSED = re.compile(
-    r"(?i)\b(?:refus|declin|hesitat|neglect|prevent|prohibit|forbid|resist|oppos|object|block|bar|ban|skip|omit|fail"
-    r"|reluctant|unwilling|afraid|wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|mistake|too late"
-    r"|nobody|no one|none of)[a-z]*(?:\s(?!(?:so|and|then|but|or)\b)[\w'’-]+){0,4}\s\Z"
+    r"(?i)(?:(?<!n['’]t\s)(?<!\bnot\s)(?<!\bnever\s)\b"
+    r"(?:refus(?:e[sd]?|ing)|declin(?:e[sd]?|ing)|hesitat(?:e[sd]?|ing)|neglect(?:s|ed|ing)?|fail(?:s|ed|ing)?|hate[sd]?"
+    r"|reluctant|unwilling|afraid|too (?:late|early|soon)"
+    r"|(?:it|that|this)(?:['’]s|['’]d be|\s(?:is|was|would be))\s(?:\w+\s)?"
+    r"(?:wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|foolish|mistake))\sto\s(?:\w+ly\s)?"
+    r"|\b(?:ignor|den|reject|declin|refus)(?:y|e[sd]?|ies|ied|s|ed|ing)\s(?:[\w'’]+\s){0,3}"
+    r"(?:request|wish|demand|plea|attempt|proposal|plan)s?\s(?:to|of|for)\s"
+    r"|\b(?:prevent|block|forbid|prohibit|ban|veto|oppos|resist|skip|omit)(?:s|es?|ed|ned|ped|ing|ning|ping)?\s"
+    r"(?:(?:the|any|all|further)\s)?(?:[\w'’]+\sfrom\s)?)\Z"
 )
-"""Before an action that is to stay undone, in an order, too: "refuse to", "make sure nobody", "it'd be wrong to"."""
-_LET = re.compile(r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z")
+"""Before an action that is to stay undone, in an order, too: "refuse to", "prevent Bob from", "it'd be wrong to"."""
+_LET = re.compile(
+    r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z"
+    r"|\bforbid(?:s|den)?\s(?:[\w'’]+\s){1,2}to\s\Z"
+    r"|\bnot allowed to\s\Z|\b(?:nobody|no one)\s(?:(?:else|ever|may|must|should|can|shall|will)\s){0,2}\Z"
+)
 """Before what nobody is to do, or only later: "don't let anyone merge it" may ask to protect it, and surely not to
 merge it."""
 _FAILS = re.compile(
@@ -63,6 +73,12 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
     if not verb.endswith("ed"):
         return False
     return not (_PLEASE.match(behind) or is_wished(SENTENCE_END.split(f"{before} {ahead}")[-1]))
+
+
+def is_refused(text: str, deed: re.Match[str]) -> bool:
+    """Whether it is mentioned as what is to stay undone."""
+    _, ahead = _sentence_of(text, deed)
+    return bool(_LET.search(ahead) or _REFUSED.search(ahead))
 
 
 def _sentence_of(text: str, deed: re.Match[str]) -> tuple[str, str]:

@@ -42,8 +42,9 @@ _TELLING_TERMS, CHANGING_TERMS, _SURELY_TERMS = (
     frozenset(map(stem, verbs)) - {""} for verbs in (TELLING, CHANGING, _SURELY)
 )
 _PROCESSES = frozenset("build deploy enroll install merge migrate publish purchase release restore sync upload".split())
-_TOLD_OF = frozenset("count details errors history info log logs metrics progress state stats status".split())
-"""A name of these two ("build_status", "deploy_history") begins with no verb, but with what it tells of."""
+_TOLD_OF = frozenset("count details errors history log progress status".split())
+"""A name of these two ("build_status", "deploy_history") begins with no verb, but with what it tells of; unless its
+description begins with a verb that changes something ("upload_logs": "Upload the logs")."""
 _JOINING = frozenset(("and", "or", "then"))
 _BEGINS = re.compile(
     r"\W*(?P<verbs>[A-Za-z]+(?:(?:,|,? and|,? or|/) ?[A-Za-z]+)*)"
@@ -63,8 +64,8 @@ def done_by(tool: Tool) -> int:
     if tool.kind is Kind.AGENT:
         return UNSAID
     said = _said_of(tool.name, tool.server, tool.description[:40])
-    if said == UNSAID and tool.annotations.read_only is False:
-        return CHANGES if own_words(tool.name, tool.server)[0] in CHANGING else UNSAID
+    if tool.annotations.read_only is False and own_words(tool.name, tool.server)[0] in CHANGING:
+        return CHANGES
     return said
 
 
@@ -86,7 +87,7 @@ def _said_of(name: str, server: str, description: str) -> int:
     words = own_words(name, server)
     if _joins_both(words):
         return UNSAID
-    if words[0] in TELLING - _HARDLY or (words[0] in _PROCESSES and words[-1] in _TOLD_OF):
+    if words[0] in TELLING - _HARDLY or (words[0] in _PROCESSES and words[-1] in _TOLD_OF and _tells_of(description)):
         return TELLS
     if words[0] in _SURELY or words[-1] in _SURELY:
         return CHANGES
@@ -98,6 +99,12 @@ def _said_of(name: str, server: str, description: str) -> int:
     if verbs[0] in _TELLING_TERMS or words[-1] in TELLING:
         return TELLS
     return CHANGES if verbs[0] in (CHANGING_TERMS if begins and begins["object"] else _SURELY_TERMS) else UNSAID
+
+
+def _tells_of(description: str) -> bool:
+    """Whether a description begins with no verb that changes something: "Build status of a branch" does not."""
+    first, second = [*re.findall("[a-z]+", description.lower()), "", ""][:2]
+    return bool(first) and (stem(first) not in CHANGING_TERMS or second in _TOLD_OF)
 
 
 def _joins_both(words: Sequence[str]) -> bool:

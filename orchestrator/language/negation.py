@@ -16,9 +16,9 @@ from orchestrator.language.words import first_word
 from orchestrator.text import says
 
 _CUES = (
-    *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "? no", "? ne", "ly not", "ly no", "hell no", "without"),
-    *("instead of", "rather than", "avoid", "refrain from", "forget about", "hold off", "hands off", " alone"),
-    *("keep from", "wait before", "nicht", "kein", "não ", "non ", " pas", "rien", "jamais"),
+    *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "? no", "? ne", "? na", "ly not", "ly no", "hell no"),
+    *("se not", "without", "instead of", "rather than", "avoid", "refrain from", "forget about", "hold off"),
+    *("hands off", " alone", "keep from", "wait before", "nicht", "kein", "não ", "non ", " pas", "rien", "jamais"),
 )
 _NOT = (
     r"(?:you\s+)?(?:do not under any circumstances|don['’]?t(?:\s(?:you\s)?dare(?:\sto)?)?|do not|must not|mustn['’]t"
@@ -51,8 +51,9 @@ _WAITS = re.compile(
 """What an order waits for, right before it: "if the build fails, don't deploy" asks for nothing where it does not."""
 _DECLINED = re.compile(
     r"(?i)(?:\A|(?<=[.!?\n]))[^\w\n]{0,3}(?:(?:please|so|and|ok|okay|then)\s){0,3}"
-    r"(?P<deed>[a-z]+)\b(?P<object>[^.?!\n]*)[?？]\s*(?:(?:oh|hell|please|rather|better|absolutely|certainly|definitely|surely)\s)?"
-    r"(?:nope|never|not|no(?:\sway)?)\b"
+    r"(?P<deed>[a-z]+)\b(?P<object>[^.?!\n]*)[?？][^\w\n]{0,4}"
+    r"(?:(?:oh|hell|please|rather|better|absolutely|certainly|definitely|surely|of course)\s)?"
+    r"(?:nope|nah|never|no (?:way|thanks|thank you)|(?:do not|don['’]t|not|no)(?=\s*(?:[,.;:!)\n]|\Z)))"
 )
 """What is asked for and refused at once: "cancel order 12? No"."""
 _STOPS = re.compile(r"(?i)\W*(?:stop|wait|hold on|(?:cancel|scrap|stop) (?:that|it|this))\W*")

@@ -6,7 +6,8 @@ import re
 from functools import lru_cache
 
 from orchestrator.language.reports import SIGN
-from orchestrator.language.words import bare
+from orchestrator.language.verbs import may_act
+from orchestrator.language.words import bare, first_word
 from orchestrator.text import stem
 
 _PAIRS = (
@@ -53,16 +54,20 @@ _PAIRS = (
 UNDOING = frozenset("reverse revert rollback undo unwind".split())
 """What takes a deed back, whichever it was."""
 ENDING = frozenset(
-    """abort cancel decommission delete destroy discard erase kill purge remove rescind retract revoke scrap stop
-    terminate trash uninstall wipe""".split()
+    """abandon abort cancel decommission delete deny destroy discard discontinue end erase interrupt kill purge quit
+    reject remove rescind retract revoke scrap stop terminate trash uninstall void wipe withdraw""".split()
 )
 """What leaves less than there was, or ends what goes on."""
 MAKING = frozenset(
-    """add approve book buy create deploy execute grant insert install invite issue launch make merge open order place
-    post publish purchase register release request reserve run schedule send share start submit subscribe trigger
+    """activate add apply approve assign ban block book buy charge create deploy deposit enroll execute grant insert
+    install invite issue launch make merge mute open order pay place play post publish purchase refund register release
+    renew request reserve resume return run schedule send share sign start submit subscribe transfer trigger
     upload""".split()
 )
 """What begins or brings about what may be ended: no tool that does this does what ends it."""
+_ENDS = re.compile(
+    rf"(?i)(?:call\s(?:{SIGN}{{1,60}}?\s)?off|turn\s(?:{SIGN}{{1,60}}?\s)?down|get\srid\sof|(?:back|opt)\sout\sof)\b"
+)
 _TAKES_BACK = re.compile(rf"(?i)(?:(?:roll|take)\s(?:{SIGN}{{1,60}}?\s)?back|back\s(?:{SIGN}{{1,60}}?\s)?out)\b")
 
 
@@ -110,13 +115,14 @@ def opposites(verb: str) -> frozenset[str]:
     if not verb.isascii():
         return frozenset()
     found, own = _OPPOSITES.get(stem(verb.lower()), frozenset()), verb.lower()
-    return found | {stem(own[2:])} if _undoes(own) else found
+    return found | {stem(own[2:])} if own.startswith("un") and len(own) > _SHORTEST_UNDONE else found
 
 
-def ends(verb: str) -> bool:
-    """Whether a verb, in lower case, ends something or leaves less than there was: "cancel", "unpublish"."""
-    return verb in ENDING or _undoes(verb)
+def ends(text: str) -> bool:
+    """Whether what a text begins with ends something or leaves less than there was: "cancel", "call off"."""
+    return first_word(text) in ENDING or _ENDS.match(bare(text)) is not None
 
 
-def _undoes(verb: str) -> bool:
-    return verb.startswith("un") and len(verb) > _SHORTEST_UNDONE
+def undone_by(verb: str) -> str:
+    """The stem of the verb that one in "un-" undoes: of "unpublish" publish; "" for any other."""
+    return stem(verb[2:]) if verb.startswith("un") and may_act(verb[2:]) else ""

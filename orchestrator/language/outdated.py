@@ -5,8 +5,10 @@ from functools import lru_cache
 
 _SAYS_SO = re.compile(
     r"(?i)\A\W{0,8}(?:deprecated|obsolete)\b(?!\s(?!by\b|since\b|in\b|as\b)[a-z])"
-    r"|[\[(*]deprecated\b|\bdeprecated\s?::|\bdeprecated[.,:;)]\s?(?:please\s)?use\b"
-    r"|\bthis (?:tool|function|method|endpoint|action) (?:is|has been) (?:deprecated|obsolete)\b|(?-i:\bDEPRECATED\b)"
+    r"|[\[(]deprecated\b[^\])]*[\])]\W*\Z|[-–—:]\s?deprecated\W*\Z|\bdeprecated\s?::|\bnote:\s?deprecated\b"
+    r"|\bthis (?:tool|function|method|endpoint|action|api|operation|command|call) (?:is|has been)"
+    r" (?:deprecated|obsolete)\b"
+    r"|(?-i:(?:[.!\n]\s*\W{0,4})DEPRECATED\b)"
 )
 
 

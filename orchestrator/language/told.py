@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from orchestrator.language.asides import asides, without_asides
-from orchestrator.language.mentioned import is_mentioned
+from orchestrator.language.mentioned import is_mentioned, is_refused
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, questions, reasons
 from orchestrator.language.verbs import ACTIONS
@@ -30,6 +30,7 @@ class Told:
         self._text = text
         self._named: dict[str, list[int]] = {}
         """Where each verb stands that is more than mentioned."""
+        self._refused: set[str] = set()
         if not any(stem(word) in CHANGING_TERMS for word in words_in(text)):
             return
         words = ((stem(word.group().lower()), word) for word in WORD.finditer(text))
@@ -41,11 +42,18 @@ class Told:
             places = self._named.setdefault(verb, [])
             if not is_mentioned(text, word, before):
                 places.append(word.start())
+            elif is_refused(text, word):
+                self._refused.add(verb)
 
     @cached_property
     def verbs(self) -> frozenset[str]:
         """The stems of those that it may only tell of; `covers` knows for which tools."""
         return frozenset(verb for verb, places in self._named.items() if not places or self._beside(places, self._all))
+
+    def refuses(self, tool: Tool) -> bool:
+        """Whether the text says that what a tool does is to stay undone, and asks for it nowhere."""
+        verb = verb_of(tool)
+        return verb in self._refused and not self._named[verb]
 
     def covers(self, tool: Tool) -> bool:
         """Whether the text has the verb of a tool, and only mentions what it does, or has it in what somebody is told

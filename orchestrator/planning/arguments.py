@@ -21,6 +21,7 @@ from orchestrator.planning.parameters import CALLED, UNITS, Parameter, parameter
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.planning.pointing import is_acted_on, is_labelled, is_of_its_own, may_be, points_to, stands_beside
 from orchestrator.schemas import UnusableSchema, faults, usable
+from orchestrator.text import stemmed
 
 _HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
 _LISTS = re.compile(r"\s*(?:,|&|,?\s+and|,?\s+or)\s*")
@@ -187,7 +188,13 @@ class _Reader:
     def _readable(self, own: Parameter) -> list[Piece]:
         """The pieces left that may be its value; a number with a unit only where the tool speaks of that unit."""
         fits = (piece for piece in self._pieces if own.may_read(piece) and self._has_unit(own, piece))
-        return [piece for piece in fits if is_of_its_own(own, piece)]
+        return [piece for piece in fits if is_of_its_own(own, piece) and self._may_be_called(own, piece)]
+
+    def _may_be_called(self, own: Parameter, piece: Piece) -> bool:
+        """Whether a name is that of what the tool is about, and not of another thing ("for a customer called Acme")."""
+        if piece.quoted or piece.before[-1:] not in CALLED or not self._nouns or len(piece.before) < 2:
+            return True
+        return stemmed(piece.before[-2]) in self._nouns | {*own.stems}
 
     def _has_unit(self, own: Parameter, piece: Piece) -> bool:
         unit = UNITS.get(piece.behind[0]) if piece.kind == "number" and piece.behind else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.language.asides import without_asides
 from orchestrator.language.corrections import corrected
-from orchestrator.language.modes import TELLS, done_by, own_words
+from orchestrator.language.modes import TELLS, changes, done_by, own_words
 from orchestrator.language.negation import split_negated
 from orchestrator.language.opposites import UNDOING, ends, takes_back
 from orchestrator.language.quoted import masked
@@ -33,6 +33,8 @@ lower than the confidence that the best of all is right (0.28 and 0.53 where sev
 _WEIGHTS = {"name": 3.0, "server": 2.0, "keywords": 2.0, "description": 1.0, "parameters": 0.5}
 _LEAST = 0.1
 """What a match without any score counts beside one with a score of 1, where only words tell which is meant."""
+
+_STOPPING = frozenset("halt pause stop suspend".split())
 
 
 class Binder:
@@ -67,7 +69,8 @@ class Binder:
         held_back = 0.0
         for match, table in zip(self._matches, self._tables, strict=True):
             says_it = not tells or verb_of(match.tool) in verbs or "explicit" in match.evidence
-            if not says_it or is_unasked(text, match.tool, self._before(text)):
+            unasked = is_unasked(text, match.tool, self._before(text))
+            if not says_it or (unasked and not self._is_refused(text, match.tool)):
                 continue
             shared = shared_terms(asked, table)
             why = f"shares {', '.join(map(repr, shared))}" if shared else "found by meaning alone"
@@ -82,7 +85,7 @@ class Binder:
                 continue
             if (match.tool.input_schema or {}).get("required") and not lacks(match, text, self._given):
                 worth *= 2
-            if self.holds_back(text, match.tool):
+            if unasked or self.holds_back(text, match.tool):
                 held_back = max(held_back, worth)
             elif best is None or worth > best[0]:
                 best = (worth, match, why)
@@ -96,6 +99,17 @@ class Binder:
         """Whether a part tells of what one of the matches does, as done."""
         told = told_in(text, self._before(text))
         return any(self.refuses(text, match.tool) and told.covers(match.tool) for match in self._matches)
+
+    def is_beside(self, text: str, tool: Tool) -> bool:
+        """Whether a tool does what a part says nothing of, where that refuses what another does: "refuse his request to
+        cancel order 12" refunds nothing either."""
+        if done_by(tool) == TELLS or verb_of(tool) in terms(text) or self.may_replace(tool, text):
+            return False
+        return any(self._is_refused(text, match.tool) for match in self._matches)
+
+    def _is_refused(self, text: str, tool: Tool) -> bool:
+        """Whether a part says that what a tool changes is to stay as it is."""
+        return changes(tool) and told_in(text, self._before(text)).refuses(tool)
 
     def refuses(self, text: str, tool: Tool) -> bool:
         """Whether a tool does what a part does not ask for."""
@@ -111,8 +125,10 @@ class Binder:
         verb, names = first_word(text), own_words(tool.name, tool.server)
         if done_by(tool) == TELLS or (takes_back(text) and not UNDOING.isdisjoint(names)):
             return True
-        if not ends(verb):
+        if not ends(text):
             return verb_of(tool) in terms(verb)
+        if verb in _STOPPING and names[0] in _STOPPING and len(names) == 1:
+            return True
         others = {*map(stem, names)} - {verb_of(tool)}
         return (verb_of(tool) in terms(verb) or takes_away(tool)) and not others.isdisjoint(terms(text))
 

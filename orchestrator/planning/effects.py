@@ -8,7 +8,17 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.language.modes import TELLS, changes, done_by, own_words
-from orchestrator.language.opposites import ENDING, MAKING, TURNS, UNDOING, ends, opposites, takes_back, turned
+from orchestrator.language.opposites import (
+    ENDING,
+    MAKING,
+    TURNS,
+    UNDOING,
+    ends,
+    opposites,
+    takes_back,
+    turned,
+    undone_by,
+)
 from orchestrator.language.told import verb_of
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
@@ -38,9 +48,13 @@ _TELLS_MONEY = re.compile(
 """What was paid, and not what is to be paid: "refund it, the customer paid $20"."""
 _UPDATES = frozenset("change edit modify patch update".split())
 _BACK = UNDOING | {"back"}
-_ENDING, _MAKING = frozenset(map(stem, ENDING)), frozenset(map(stem, MAKING))
+_ENDING, _MAKING = frozenset(map(stem, ENDING - {"end"})), frozenset(map(stem, MAKING))
 _BESIDES = re.compile(r"(?i)(?:[,;:&/]|\b(?:and|by|or|then|to))\s(?:\w+ly\s)?(?P<deed>[a-z]+)")
 """A deed beside the one that a text begins with: "and send", "by sending"."""
+_SAID_FOR = dict.fromkeys("email mail message text".split(), "send")
+_BY_MEANS = re.compile(r"(?i)\b(?:by|with|via|using|through)\s(?:(?:an?|the|my|our|this)\s)?(?P<means>[a-z]+)")
+_MEANS = frozenset("change command form query script transaction".split())
+"""What may end as well as make something: `run_query`, `submit_order_change`."""
 _MAKES = frozenset("add create deploy insert make open post publish release send upload".split())
 _BY_VERB = {
     **dict.fromkeys("close complete finish reopen resolve start".split(), ("state", "status")),
@@ -72,7 +86,7 @@ def undoes(tool: Tool, text: str) -> bool:
         return done_by(tool) != TELLS
     if turn not in names and TURNS.get(turn) in names:
         return done_by(tool) != TELLS and not flags(tool, text)
-    if ends(verb) and _begins_it(tool, verb, text):
+    if _begins_it(tool, text):
         return True
     against = opposites(verb)
     if (
@@ -86,14 +100,19 @@ def undoes(tool: Tool, text: str) -> bool:
     return not flags(tool, text) and stem(verb) not in said
 
 
-def _begins_it(tool: Tool, verb: str, text: str) -> bool:
+def _begins_it(tool: Tool, text: str) -> bool:
     """Whether a tool only brings about what a text wants ended, and nothing besides has it do so: for "cancel my leave"
     `request_leave`, but not for "cancel it by sending a mail" `send_email`."""
-    names = own_words(tool.name, tool.server)
+    verb, names = first_word(text), own_words(tool.name, tool.server)
     own = stem(names[0] if may_act(names[0]) else first_word(tool.description))
-    if own not in _MAKING or (len(names) > 1 and frozenset(map(stem, names[1:])).isdisjoint(terms(text))):
+    others, said = {*map(stem, names[1:])}, {*terms(text)}
+    if not (own in _MAKING and ends(text)) and own != (undone_by(verb) or None):
         return False
-    if any(stem(word["deed"].lower()) == own for word in _BESIDES.finditer(text)):
+    if (len(names) > 1 and own not in said and others.isdisjoint(said)) or not _MEANS.isdisjoint(names[-1:]):
+        return False
+    deeds = {stem(_SAID_FOR.get(said, said)) for said in (word["deed"].lower() for word in _BESIDES.finditer(text))}
+    means = (stem(word["means"].lower()) for word in _BY_MEANS.finditer(text))
+    if own in deeds or not others.isdisjoint(means):
         return False
     return {*_ENDING, stem(verb)}.isdisjoint(terms(f"{spaced(tool.name)} {tool.description} {_said_of(tool)}"))
 

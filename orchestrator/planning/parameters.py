@@ -65,6 +65,7 @@ _SAME_AS = {
 """What stands before a value in place of the last word of a parameter's name."""
 CALLED = (("called",), ("named",))
 """What stands between a thing and its name."""
+_TWO_PARTS = re.compile(r"\d+\.\d+")
 UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), "millisecond"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "second"),
@@ -155,6 +156,8 @@ class Parameter:
                 and TEXTS.isdisjoint(self.words)
             )
         if self.shape and piece.kind == self.shape:
+            return True
+        if piece.kind == "version" and "number" in self.reads and _TWO_PARTS.fullmatch(piece.value):
             return True
         if piece.kind == "word":
             return self.item.get("type") == "string" and "enum" not in self.item and self._is_called(piece)

@@ -54,7 +54,7 @@ _KINDS: dict[str, re.Pattern[str]] = {
     "word": re.compile(
         r"\b(?:called|named|(?:at|for|from|in|into|of|on|to|under)\s"
         r"(?:app|branch|bucket|channel|cluster|collection|container|database|deployment|environment|folder|job|namespace"
-        rf"|pipeline|project|queue|region|room|service|workspace):?)\s(?!(?:{_STOP_WORD})\b)"
+        rf"|pipeline|project|queue|region|room|service|workspace):?)\s(?!(?:{_STOP_WORD})(?![\w-]))"
         r"(?P<value>[A-Z][\w-]*(?:\s(?:(?:the|of|for)\s)?[A-Z][\w-]*){0,4}|[a-z][\w-]*\w)"
         rf"(?=\W*\Z|\s*[,.;!?)\n](?!\w)|\s(?:{_STOP_WORD})\b)"
     ),
@@ -117,12 +117,13 @@ def _all(text: str) -> Iterator[Piece]:
     rest = text
     for match in islice(QUOTE.finditer(text), MOST_OF_A_KIND):
         value = match.group()[1:-1]
-        kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(value)), "quoted")
+        kinds = (kind for kind, pattern in _KINDS.items() if kind != "word" and pattern.fullmatch(value))
+        kind = next(kinds, "quoted")
         yield _piece("quoted" if kind == "number" else kind, value, text, match.span(), quoted=True)
         rest = _without(rest, match)
     for kind, pattern in _KINDS.items():
         for match in islice(pattern.finditer(rest), MOST_OF_A_KIND):
-            if kind != "number" or _is_whole(rest, match):
+            if _is_wanted(kind, rest, match):
                 place = match.span("value" if "value" in match.re.groupindex else 0)
                 yield _piece(kind, text[slice(*place)].replace("−", "-").removeprefix("@"), text, place)
             rest = _without(rest, match)
@@ -130,6 +131,13 @@ def _all(text: str) -> Iterator[Piece]:
 
 def _without(text: str, match: re.Match[str]) -> str:
     return text[: match.start()] + " " * len(match.group()) + text[match.end() :]
+
+
+def _is_wanted(kind: str, text: str, match: re.Match[str]) -> bool:
+    """Whether a number is whole, and a word not told apart with what it names ("not in namespace prod")."""
+    if kind == "word":
+        return not _LEFT_OUT.search(text, max(0, match.start() - _NEAR), match.start())
+    return kind != "number" or _is_whole(text, match)
 
 
 def _is_whole(text: str, number: re.Match[str]) -> bool:

@@ -14,6 +14,7 @@ from orchestrator.exports import export
 from orchestrator.language.slips import vocabulary
 from orchestrator.models import Tool
 from orchestrator.retrieval.prerequisites import Prerequisites
+from orchestrator.retrieval.standing import standing
 from orchestrator.safety.suspicion import cleaned, suspects
 from orchestrator.sparse.difference import Difference, difference_between, difference_over
 from orchestrator.stages.always import AlwaysIndex, Capability
@@ -61,6 +62,7 @@ class Index:
         else:
             self.keyword = earlier.keyword.changed(catalogue, difference)
             self.servers = earlier.servers.changed(difference.gone, difference.come)
+        self.standing = standing(catalogue.tools, catalogue.places)
         self.prerequisites = Prerequisites(catalogue.tools, catalogue.positions, self.keyword.named)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic: SemanticIndex | None = None

@@ -222,7 +222,7 @@ class Search:
             if told.verbs:
                 covered = only_told([tools[position] for position in chosen.positions[own].tolist()], told)
                 fits[own][covered] = DOES_WHAT_IS_ASKED_OF
-        if (standing := self._index.keyword.standing) is not None:
+        if (standing := self._index.standing) is not None:
             fits *= standing[chosen.positions]
         return fits
 

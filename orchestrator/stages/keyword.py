@@ -16,7 +16,6 @@ from orchestrator.sparse.difference import Difference
 from orchestrator.sparse.postings import Columns, Counts, Postings, each
 from orchestrator.sparse.said import Said
 from orchestrator.sparse.wordpairs import Pair, WordPairs
-from orchestrator.stages.standing import standing
 from orchestrator.text import field_terms, fields, terms
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -83,7 +82,6 @@ class KeywordIndex:
         self.server_terms = self.names.terms
         self.does = np.array([done_by(tool) for tool in tools], np.int64)
         """The mode of each tool [tools]."""
-        self.standing = standing(tools, places)
 
     def changed(self, catalogue: Catalogue, difference: Difference) -> "KeywordIndex":
         """The index of this catalogue, which differs so from the present one."""

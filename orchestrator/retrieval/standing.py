@@ -11,7 +11,8 @@ from orchestrator.models import Tool
 
 OUTDATED, REPLACED = 0.2, 0.02
 """What is left of the odds of a tool that says it is deprecated, and where it names another of its server."""
-_NAME = re.compile(r"[\w.-]*\w")
+_INSTEAD = re.compile(r"(?i)\b(?:use|see|try|by|of|or|and)\s[`'\"]?([\w.-]*\w)")
+"""The name of what is to be used instead."""
 
 
 def standing(tools: Sequence[Tool], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
@@ -24,7 +25,7 @@ def standing(tools: Sequence[Tool], places: Mapping[str, slice]) -> NDArray[np.f
         return None
     left = np.ones(len(tools))
     for place in outdated:
-        said = frozenset(_NAME.findall(tools[place].description)) - {tools[place].name}
+        said = frozenset(_INSTEAD.findall(tools[place].description)) - {tools[place].name}
         beside = tools[places[tools[place].server]]
         left[place] = REPLACED if any(tool.name in said for tool in beside) else OUTDATED
     return left

@@ -10,12 +10,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.exports import exported_name, parameters, read_arguments
-from orchestrator.gateway import Gateway
-from orchestrator.mcp.http_door import TENANT
 from orchestrator.models import Tool
 from orchestrator.names import IDEMPOTENCY_KEY
 from orchestrator.reading import first_problem
 from orchestrator.route_requests import MAX_LIMIT, RouteHint
+from orchestrator.serve.gateway import Gateway
+from orchestrator.serve.http_door import TENANT
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

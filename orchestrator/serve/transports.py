@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.gateway import Gateway
-from orchestrator.mcp.http_door import LOOPBACK, Door, Tokens
-from orchestrator.mcp_server import make_server
+from orchestrator.serve.gateway import Gateway
+from orchestrator.serve.http_door import LOOPBACK, Door, Tokens
+from orchestrator.serve.mcp_server import make_server
 
 PATH = "/mcp"
 _GRACE_S = 5.0

@@ -19,19 +19,20 @@ from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.models import Kind, Match, Tool
-from orchestrator.notices import Notices
 from orchestrator.route_requests import RouteHint, RouteRequest
 from orchestrator.router import Router
+from orchestrator.serve.notices import Notices
+from orchestrator.serve.unlisted import Unlisted
 from orchestrator.stages import select
 from orchestrator.store import Store
 from orchestrator.sync import keep_current, keep_stored
-from orchestrator.unlisted import Unlisted
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 _REMEMBERED = 10_000
 _MOST = 50
+_MOST_COMPARED = 2_000
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
 
@@ -156,9 +157,11 @@ class Gateway:
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Which of the tenant's tools may be meant by a key that none has: those of that name, else the likest ones."""
-        own = {tool.key: tool.name for tool in catalogue if self._callable(tool)}
-        named = [other for other, name in own.items() if name == key.rpartition(":")[2]]
-        near = named[:3] or get_close_matches(key, own, n=3)
+        server, _, name = key.rpartition(":")
+        own = [tool for tool in catalogue if self._callable(tool)]
+        named = [tool.key for tool in own if tool.name == name]
+        likely = [tool.key for tool in own if tool.server == server] or [tool.key for tool in own]
+        near = named[:3] or get_close_matches(key, likely[:_MOST_COMPARED], n=3)
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
