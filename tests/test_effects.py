@@ -154,6 +154,11 @@ async def test_nothing_is_done_anew_that_is_to_be_taken_back(task: str) -> None:
         ("git:release", "Publish a release of a version.", "unpublish version 2.3"),
         ("git:merge_pull_request", "Merge a pull request.", "cancel pull request 14"),
         ("pay:approve_invoice", "Approve an invoice.", "cancel the approval of invoice 77"),
+        ("bank:pay_invoice", "Pay an invoice.", "stop the payment of invoice 77"),
+        ("pay:transfer_money", "Transfer money.", "cancel the transfer to account ac_12"),
+        ("iam:invite_user", "Invite a user.", "revoke the invitation for ann@x.org"),
+        ("cal:schedule_meeting", "Schedule a meeting.", "call the meeting off"),
+        ("git:merge_pull_request", "Merge a pull request.", "withdraw pull request 14"),
     ],
 )
 def test_what_brings_something_about_does_not_end_it(name: str, description: str, task: str) -> None:
@@ -169,6 +174,10 @@ def test_what_brings_something_about_does_not_end_it(name: str, description: str
         ("db:run_query", "Run a query on the database.", "delete the rows of May"),
         ("mail:send_email", "Send an email.", "cancel the email course by sending an email to Bob"),
         ("desk:edit_page", "Edit a page.", "remove the title of page 12"),
+        ("mail:send_email", "Send an email.", "cancel the membership with an email to Bob"),
+        ("shop:submit_order_change", "Submit a change to an order.", "remove item 3 from order 12"),
+        ("ci:deploy_service", "Deploy a service.", "unfortunately deploy service api"),
+        ("ci:run_pipeline", "Run a pipeline.", "unblock the pipeline nightly"),
     ],
 )
 def test_what_may_end_it_is_not_held_back(name: str, description: str, task: str) -> None:
@@ -179,6 +188,18 @@ async def test_what_takes_it_back_is_called() -> None:
     assert await planned("roll back the release v1.4.0") == ["ops:rollback_release"]
     assert await planned("reverse charge ch_3") == ["pay:refund_charge"]
     assert await planned("please merge pull request 42") == ["git:merge_pull_request"]
+
+
+@pytest.mark.parametrize(
+    ("task", "called"),
+    [
+        ("refuse to refund charge ch_3", []),
+        ("ignore the request to refund charge ch_3", []),
+        ("never fail to refund charge ch_3", ["pay:refund_charge"]),
+    ],
+)
+async def test_nothing_is_done_in_place_of_what_is_refused(task: str, called: list[str]) -> None:
+    assert await planned(task, "pay:list_charges") == called
 
 
 async def test_what_ends_something_else_does_not_stand_in() -> None:

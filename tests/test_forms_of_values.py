@@ -52,6 +52,8 @@ def taken(said: str, /, **parameters: Any) -> dict[str, Any]:
         ("play the file named take9 and the song titled 'Serenity'", "title", "Serenity"),
         ("release version 2.3", "version", "2.3"),
         ("release version 2.3", "title", None),
+        ("create an issue titled 'on branch main'", "title", "on branch main"),
+        ("list pods not in namespace prod", "namespace", None),
         ("release v2.3", "tag", "v2.3"),
         ("how many SKU-1001 are left", "sku", "SKU-1001"),
         ("how many SKU-1001 are left", "warehouse", None),
@@ -124,3 +126,20 @@ def test_what_a_message_says_is_no_value_of_another_parameter() -> None:
         "channel": "#general",
         "text": "order 12 is late",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("create a channel called Acme", "Acme"),
+        ("create a channel for a customer called Acme", None),
+        ("create a channel named after the project called Atlas", None),
+        ("create a channel for the person who called Ann.", None),
+    ],
+)
+def test_a_name_is_that_of_what_the_tool_is_about(text: str, name: str | None) -> None:
+    assert extract(schema("name", name=TEXT), text, nouns=frozenset(["channel"])).values.get("name") == name
+
+
+def test_a_version_of_two_parts_is_a_number_where_one_is_wanted() -> None:
+    assert taken("set version 2.3", version={"type": "number"}) == {"version": 2.3}

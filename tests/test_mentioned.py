@@ -39,6 +39,11 @@ def mentioned(text: str, before: str = "") -> bool:
         "make sure nobody [merges] it",
         "it would be wrong to [merge] it",
         "I hesitate to [merge] it",
+        "prevent Bob from [merging] it",
+        "ban [deploys] of service api",
+        "ignore the request to [refund] order 12",
+        "I forbid you to [merge] it",
+        "you are not allowed to [merge] it",
     ],
 )
 def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:
@@ -67,6 +72,15 @@ def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:
         "I refused last week but now [cancel] it",
         "don't block order 12, [ship] it",
         "nobody answered and so [cancel] it",
+        "don't hesitate to [merge] it",
+        "never fail to [refund] order 12",
+        "the band wants to [cancel] order 12",
+        "Barry would like to [cancel] order 12",
+        "in order to prevent a double charge [refund] order 12",
+        "provided nobody objects [merge] it",
+        "if it's not too late [cancel] order 12",
+        "I'm afraid you have to [cancel] order 12",
+        "correct the mistake by [refunding] order 12",
     ],
 )
 def test_what_is_asked_for_is_not(text: str) -> None:

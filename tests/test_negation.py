@@ -61,6 +61,8 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("Approve invoice 77? No, approve invoice 78.", "approve invoice 78."),
         ("Please merge 88? Absolutely not. Close 89.", "Close 89."),
         ("List the bugs. Delete them? No way!", "List the bugs. !"),
+        ("Merge 88? Nah. Close 89.", "Close 89."),
+        ("Merge 88? Don't. Close 89.", "Close 89."),
         ("Please do not escalate it; just acknowledge it", "it; just acknowledge it"),
         ("show me which files are in /old but don't move or delete anything", "show me which files are in /old "),
         ("find out who is on call and don't call anyone", "find out who is on call "),
@@ -250,6 +252,8 @@ def test_a_thing_that_is_meant_all_the_same_stays(text: str, asked: str) -> None
         "show me which users order but don't pay anything",
         "show me who is active on days that they log in but don't pay anything",
         "find people that order but never pay",
+        "Cancel order 12? No problem!",
+        "Merge 88? Not a single concern, go",
     ],
 )
 def test_other_negations_forbid_nothing(text: str) -> None:
