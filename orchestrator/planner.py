@@ -8,6 +8,7 @@ clause, each bound to a match that shares its words and is likely right for it; 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from orchestrator.decision import Decision
@@ -19,6 +20,7 @@ from orchestrator.language.modes import TELLS, UNSAID, done_by
 from orchestrator.language.quoted import reported, unquoted
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
+from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
 from orchestrator.models import Match, Stage, Tool
 from orchestrator.planning.arguments import Extraction, extract, given_for
@@ -27,6 +29,7 @@ from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.drafts import check_so_far
 from orchestrator.planning.effects import flags, unread
 from orchestrator.planning.merging import Bound, merge_told, merge_weak
+from orchestrator.planning.pieces import pieces
 from orchestrator.planning.seams import Part, cut_task
 from orchestrator.planning.unasked import asks_to_be_told, is_only_stated
 from orchestrator.planning.waiting import put_off
@@ -138,10 +141,10 @@ def _bind(binder: Binder, request: PlanRequest, parts: Sequence[Part]) -> list[B
     task = corrected(decision.query)
     others = tuple(task[start:end] for start, end in reported(task))
     bound: list[Bound] = []
-    for part in parts:
+    for part, behind in zip_longest(parts, parts[1:]):
         best, alone = binder.best(part.text), bool(binder.searched(part.text))
         tells = best is None and (binder.only_tells(part.text) or part.text.endswith(others))
-        if tells and in_full(part.text, names=()) == part.text:
+        if tells and in_full(part.text, names=()) == part.text and not _is_pointed_at(part, behind):
             continue
         if tells:
             part = replace(part, joint=part.joint if part.strong else "")  # Its values are no other tool's.
@@ -159,6 +162,13 @@ def _bind(binder: Binder, request: PlanRequest, parts: Sequence[Part]) -> list[B
         whole = _whole(binder, decision, Part(unquoted(task)), given)
         return whole if all(item.match is None or _is_ordered(item.match, parts) for item in whole) else []
     return bound
+
+
+def _is_pointed_at(part: Part, behind: Part | None) -> bool:
+    """Whether a part only tells how things are, and the order behind it speaks of what is in it: "... merge it"."""
+    if behind is None or not only_states(part.text) or _DO_IT.fullmatch(behind.text):
+        return False
+    return may_act(first_word(behind.text)) and bool(_POINTS.search(behind.text)) and not pieces(behind.text)
 
 
 def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:

@@ -170,6 +170,19 @@ async def test_a_pasted_text_that_only_tells_how_things_are_does_nothing() -> No
     assert not (await _planned("Pull request 88 is ready, and the team is happy with it. " * 80)).steps
 
 
+@pytest.mark.parametrize(
+    ("task", "path"),
+    [
+        ("I failed to delete a.txt, delete it", "a.txt"),
+        ("Bob refused to delete a.txt. Delete it.", "a.txt"),
+        ("Bob refused to delete a.txt. Delete b.txt.", "b.txt"),
+    ],
+)
+async def test_an_order_may_point_at_what_is_only_told(task: str, path: str) -> None:
+    (step,) = (await _planned(task)).steps
+    assert (step.tool, step.arguments) == ("files:delete_file", {"path": path})
+
+
 async def test_values_of_a_condition_are_not_the_request_s() -> None:
     made = await _planned("if the deployment has 5 replicas, scale the deployment to 3")
     assert made.steps[0].arguments == {"replicas": 3}
