@@ -17,6 +17,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.language.asides import conditions, without_conditions
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, UNSAID, done_by
+from orchestrator.language.opposites import undone_by
 from orchestrator.language.quoted import reported, unquoted
 from orchestrator.language.sending import in_full
 from orchestrator.language.statements import only_states
@@ -168,7 +169,8 @@ def _is_pointed_at(part: Part, behind: Part | None) -> bool:
     """Whether a part only tells how things are, and the order behind it speaks of what is in it: "... merge it"."""
     if behind is None or not only_states(part.text) or _DO_IT.fullmatch(behind.text):
         return False
-    return may_act(first_word(behind.text)) and bool(_POINTS.search(behind.text)) and not pieces(behind.text)
+    acts = may_act(first_word(behind.text)) or undone_by(first_word(behind.text))
+    return bool(acts) and bool(_POINTS.search(behind.text)) and not pieces(behind.text)
 
 
 def _is_ordered(match: Match, parts: Sequence[Part]) -> bool:

@@ -44,6 +44,10 @@ def mentioned(text: str, before: str = "") -> bool:
         "ignore the request to [refund] order 12",
         "I forbid you to [merge] it",
         "you are not allowed to [merge] it",
+        "make sure it is not [merged]",
+        "keep Bob from [merging] it",
+        "prevent order 12 from being [cancelled]",
+        "[merging] it would be a mistake",
     ],
 )
 def test_what_is_done_put_off_or_denied_is_only_mentioned(text: str) -> None:

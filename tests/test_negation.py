@@ -62,6 +62,7 @@ def test_a_forbidden_action_is_left_out_to_the_end_of_its_part(text: str, asked:
         ("Please merge 88? Absolutely not. Close 89.", "Close 89."),
         ("List the bugs. Delete them? No way!", "List the bugs. !"),
         ("Merge 88? Nah. Close 89.", "Close 89."),
+        ("Should we merge 88? I don't think so. Close 89.", "Close 89."),
         ("Merge 88? Don't. Close 89.", "Close 89."),
         ("Please do not escalate it; just acknowledge it", "it; just acknowledge it"),
         ("show me which files are in /old but don't move or delete anything", "show me which files are in /old "),

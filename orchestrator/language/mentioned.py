@@ -23,16 +23,20 @@ _KEPT = re.compile(
     r"|n['’]t\b|['’]ll\b(?!\s(?:need|want|like|have)\b))(?:\s(?!(?:so|and|then)\b)[\w'’]+){0,5}\s\Z"
 )
 """Before an action that is named and not to be done now: "we decided not to", "I will", "I no longer want to"."""
+_WRONG = r"(?:wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|foolish|mistake)"
+_IS_WRONG = re.compile(rf"(?i)[^,.;:!?]*\s(?:is|was|would be|['’]d be)\s(?:\w+\s)?{_WRONG}\b")
+"""Behind an action that is what it says this of: "merging it would be a mistake"."""
 _REFUSED = re.compile(
     r"(?i)(?:(?<!n['’]t\s)(?<!\bnot\s)(?<!\bnever\s)\b"
     r"(?:refus(?:e[sd]?|ing)|declin(?:e[sd]?|ing)|hesitat(?:e[sd]?|ing)|neglect(?:s|ed|ing)?|fail(?:s|ed|ing)?|hate[sd]?"
-    r"|reluctant|unwilling|afraid|too (?:late|early|soon)"
-    r"|(?:it|that|this)(?:['’]s|['’]d be|\s(?:is|was|would be))\s(?:\w+\s)?"
-    r"(?:wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|foolish|mistake))\sto\s(?:\w+ly\s)?"
+    r"|reluctant|unwilling|afraid|too (?:late|early|soon)|(?<!\bnothing\s)(?:an?\s)?"
+    rf"{_WRONG})\sto\s(?:\w+ly\s)?"
     r"|\b(?:ignor|den|reject|declin|refus)(?:y|e[sd]?|ies|ied|s|ed|ing)\s(?:[\w'’]+\s){0,3}"
     r"(?:request|wish|demand|plea|attempt|proposal|plan)s?\s(?:to|of|for)\s"
     r"|\b(?:prevent|block|forbid|prohibit|ban|veto|oppos|resist|skip|omit)(?:s|es?|ed|ned|ped|ing|ning|ping)?\s"
-    r"(?:(?:the|any|all|further)\s)?(?:[\w'’]+\sfrom\s)?)\Z"
+    r"(?:(?:the|any|all|further)\s)?(?:[\w'’]+\sfrom\s)?"
+    r"|\b(?:prevent|keep|stop|protect|hinder)\w*\s(?:[\w'’-]+\s){1,5}from\s(?:being\s|getting\s)?"
+    r"|\b(?:is|are|was|were|be|does|do|must|should|may|shall)(?:\snot|n['’]t)\s(?:be\s|get\s)?(?:\w+ly\s)?)\Z"
 )
 """Before an action that is to stay undone, in an order, too: "refuse to", "prevent Bob from", "it'd be wrong to"."""
 _LET = re.compile(
@@ -62,9 +66,11 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
     verb, sentence, ahead = deed.group().lower(), *_sentence_of(text, deed)
     if _fails(sentence):
         return True
+    behind = text[deed.end() :]
+    if verb.endswith("ing") and not ahead.strip() and _IS_WRONG.match(behind):
+        return True
     if not ahead.strip() and not verb.endswith("ed"):
         return False
-    behind = text[deed.end() :]
     if _LET.search(ahead) or (_REFUSED.search(ahead) and not _orders(text, behind)):
         return True
     kept = STATES.match(sentence) and _KEPT.search(ahead)
@@ -78,7 +84,7 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
 def is_refused(text: str, deed: re.Match[str]) -> bool:
     """Whether it is mentioned as what is to stay undone."""
     _, ahead = _sentence_of(text, deed)
-    return bool(_LET.search(ahead) or _REFUSED.search(ahead))
+    return bool(_LET.search(ahead) or _REFUSED.search(ahead) or _IS_WRONG.match(text, deed.end()))
 
 
 def _sentence_of(text: str, deed: re.Match[str]) -> tuple[str, str]:

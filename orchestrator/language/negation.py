@@ -53,9 +53,11 @@ _DECLINED = re.compile(
     r"(?i)(?:\A|(?<=[.!?\n]))[^\w\n]{0,3}(?:(?:please|so|and|ok|okay|then)\s){0,3}"
     r"(?P<deed>[a-z]+)\b(?P<object>[^.?!\n]*)[?？][^\w\n]{0,4}"
     r"(?:(?:oh|hell|please|rather|better|absolutely|certainly|definitely|surely|of course)\s)?"
-    r"(?:nope|nah|never|no (?:way|thanks|thank you)|(?:do not|don['’]t|not|no)(?=\s*(?:[,.;:!)\n]|\Z)))"
+    r"(?:nope|nah|never|i (?:do not|don['’]?t) think so|no (?:way|thanks|thank you)"
+    r"|(?:do not|don['’]t|not|no)(?=\s*(?:[,.;:!)\n]|\Z)))"
 )
 """What is asked for and refused at once: "cancel order 12? No"."""
+_OFFERS = frozenset("can could let may might shall should we you".split())
 _STOPS = re.compile(r"(?i)\W*(?:stop|wait|hold on|(?:cancel|scrap|stop) (?:that|it|this))\W*")
 """What asks for nothing beside what is forbidden: "Stop! Don't merge it"."""
 _GOES_ON = re.compile(r"(?i)(?:cease|end|finish|pause|quit|rest|stop)\b")
@@ -121,7 +123,9 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
     """From where to where something is forbidden, in order, and where in it begins what is meant all the same."""
     found = [(span, span[1]) for span in done_without(said)]
     found += [(span, span[1]) for span in forbidden_abroad(said)]
-    found += [(no.span(), _of_the_declined(no)) for no in _DECLINED.finditer(said) if may_act(no["deed"].lower())]
+    found += [
+        (no.span(), _of_the_declined(no)) for no in _DECLINED.finditer(said) if _may_be_declined(no["deed"].lower())
+    ]
     past = 0
     for head in _HEAD.finditer(said):
         if head.start() >= past and _forbids(head):
@@ -136,6 +140,11 @@ def _forbidden(said: str) -> Iterator[tuple[Span, int]]:
         if span[0] >= past:
             past = span[1]
             yield span, stays
+
+
+def _may_be_declined(first: str) -> bool:
+    """Whether what begins with this word asks for something: "merge 88?", "should we merge 88?"."""
+    return may_act(first) or first in _OFFERS
 
 
 def _of_the_declined(no: re.Match[str]) -> int:
