@@ -15,6 +15,7 @@ What is not to be done
     corrections   what it takes back                      "order 12, no wait, 13"
     asides        what it waits for, or has told          "once 88 is merged, ..."
     reports       what somebody is told or asked          "tell Ana we shipped it"
+    refused       what is to stay undone                  "refuse to merge it"
     mentioned     what is named and not asked for         "the refund failed"
     statements    what tells how things are, or wishes    "the api is stuck"
     told          deeds that it only tells of             "order 12 was cancelled"
@@ -22,7 +23,7 @@ What is meant by its words
     wanted        to be told something, or a change       "is it merged?"
     modes         the same of tools and verbs             get_order, cancel_order
     opposites     what undoes what                        "turn off", "resume"
-    outdated      tools that are to be used no longer    "[DEPRECATED] ..."
+    outdated      tools that are to be used no longer     "[DEPRECATED] ..."
     taking_away   whether something goes                  "revoke", delete_user
     identified    identifiers that it gives               "order 4711"
     sending       messages that say no "send"             "text him"

@@ -5,6 +5,7 @@
 
 import re
 
+from orchestrator.language.refused import is_called_wrong, is_refused, is_surely_refused
 from orchestrator.language.statements import SENTENCE_END, STATES, asks_all_the_same, is_wished
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
@@ -23,29 +24,6 @@ _KEPT = re.compile(
     r"|n['’]t\b|['’]ll\b(?!\s(?:need|want|like|have)\b))(?:\s(?!(?:so|and|then)\b)[\w'’]+){0,5}\s\Z"
 )
 """Before an action that is named and not to be done now: "we decided not to", "I will", "I no longer want to"."""
-_WRONG = r"(?:wrong|unwise|premature|unsafe|dangerous|risky|illegal|pointless|foolish|mistake)"
-_IS_WRONG = re.compile(rf"(?i)[^,.;:!?]*\s(?:is|was|would be|['’]d be)\s(?:\w+\s)?{_WRONG}\b")
-"""Behind an action that is what it says this of: "merging it would be a mistake"."""
-_REFUSED = re.compile(
-    r"(?i)(?:(?<!n['’]t\s)(?<!\bnot\s)(?<!\bnever\s)\b"
-    r"(?:refus(?:e[sd]?|ing)|declin(?:e[sd]?|ing)|hesitat(?:e[sd]?|ing)|neglect(?:s|ed|ing)?|fail(?:s|ed|ing)?|hate[sd]?"
-    r"|reluctant|unwilling|afraid|too (?:late|early|soon)|(?<!\bnothing\s)(?:an?\s)?"
-    rf"{_WRONG})\sto\s(?:\w+ly\s)?"
-    r"|\b(?:ignor|den|reject|declin|refus)(?:y|e[sd]?|ies|ied|s|ed|ing)\s(?:[\w'’]+\s){0,3}"
-    r"(?:request|wish|demand|plea|attempt|proposal|plan)s?\s(?:to|of|for)\s"
-    r"|\b(?:prevent|block|forbid|prohibit|ban|veto|oppos|resist|skip|omit)(?:s|es?|ed|ned|ped|ing|ning|ping)?\s"
-    r"(?:(?:the|any|all|further)\s)?(?:[\w'’]+\sfrom\s)?"
-    r"|\b(?:prevent|keep|stop|protect|hinder)\w*\s(?:[\w'’-]+\s){1,5}from\s(?:being\s|getting\s)?"
-    r"|\b(?:is|are|was|were|be|does|do|must|should|may|shall)(?:\snot|n['’]t)\s(?:be\s|get\s)?(?:\w+ly\s)?)\Z"
-)
-"""Before an action that is to stay undone, in an order, too: "refuse to", "prevent Bob from", "it'd be wrong to"."""
-_LET = re.compile(
-    r"(?i)(?:\bnot|n['’]t)\slet\s\w+\s(?:\w+\s)?\Z|\bbefore (?:i|we|you)\s\Z"
-    r"|\bforbid(?:s|den)?\s(?:[\w'’]+\s){1,2}to\s\Z"
-    r"|\bnot allowed to\s\Z|\b(?:nobody|no one)\s(?:(?:else|ever|may|must|should|can|shall|will)\s){0,2}\Z"
-)
-"""Before what nobody is to do, or only later: "don't let anyone merge it" may ask to protect it, and surely not to
-merge it."""
 _FAILS = re.compile(
     r"(?i)\b(?:failed|fails|failing|broke|is broken|takes (?:forever|too long|ages)"
     r"|(?:does|did|do|is|was)(?:n['’]t| not) (?:work|respond|load|go through)\w*"
@@ -67,11 +45,11 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
     if _fails(sentence):
         return True
     behind = text[deed.end() :]
-    if verb.endswith("ing") and not ahead.strip() and _IS_WRONG.match(behind):
+    if verb.endswith("ing") and not ahead.strip() and is_called_wrong(behind):
         return True
     if not ahead.strip() and not verb.endswith("ed"):
         return False
-    if _LET.search(ahead) or (_REFUSED.search(ahead) and not _orders(text, behind)):
+    if is_surely_refused(ahead) or (is_refused(ahead) and not _orders(text, behind)):
         return True
     kept = STATES.match(sentence) and _KEPT.search(ahead)
     if (kept or (verb.endswith("ing") and _PUT_OFF.search(ahead))) and not _orders(text, behind):
@@ -81,10 +59,10 @@ def is_mentioned(text: str, deed: re.Match[str], before: str = "") -> bool:
     return not (_PLEASE.match(behind) or is_wished(SENTENCE_END.split(f"{before} {ahead}")[-1]))
 
 
-def is_refused(text: str, deed: re.Match[str]) -> bool:
-    """Whether it is mentioned as what is to stay undone."""
+def stays_undone(text: str, deed: re.Match[str]) -> bool:
+    """Whether a text mentions what this word of it names as what is not to be done."""
     _, ahead = _sentence_of(text, deed)
-    return bool(_LET.search(ahead) or _REFUSED.search(ahead) or _IS_WRONG.match(text, deed.end()))
+    return is_surely_refused(ahead) or is_refused(ahead) or is_called_wrong(text[deed.end() :])
 
 
 def _sentence_of(text: str, deed: re.Match[str]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from orchestrator.language.asides import asides, without_asides
-from orchestrator.language.mentioned import is_mentioned, is_refused
+from orchestrator.language.mentioned import is_mentioned, stays_undone
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, questions, reasons
 from orchestrator.language.verbs import ACTIONS
@@ -42,7 +42,7 @@ class Told:
             places = self._named.setdefault(verb, [])
             if not is_mentioned(text, word, before):
                 places.append(word.start())
-            elif is_refused(text, word):
+            elif stays_undone(text, word):
                 self._refused.add(verb)
 
     @cached_property
