@@ -184,6 +184,21 @@ def test_what_may_end_it_is_not_held_back(name: str, description: str, task: str
     assert not undoes(tool(name, description), task)
 
 
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("cancel pull request 42", True),
+        ("undo the merge of pull request 42", True),
+        ("merge pull request 42", False),
+        ("list the open pull requests", False),
+    ],
+)
+async def test_a_decision_tells_that_what_it_recommends_does_the_opposite(task: str, told: bool) -> None:
+    async with Router(REPOSITORY) as router:
+        decision = await router.route(task)
+    assert any("does the opposite of what the task begins with" in said for said in decision.warnings) == told
+
+
 async def test_what_takes_it_back_is_called() -> None:
     assert await planned("roll back the release v1.4.0") == ["ops:rollback_release"]
     assert await planned("reverse charge ch_3") == ["pay:refund_charge"]

@@ -9,7 +9,7 @@ from orchestrator.answer.costs import Costs
 from orchestrator.answer.flagged import set_beside
 from orchestrator.answer.outcome import Outcome
 from orchestrator.answer.ranking import Ranked, always_only, by_standing, rank
-from orchestrator.answer.remarks import rejected, warnings_of
+from orchestrator.answer.remarks import against, rejected, warnings_of
 from orchestrator.coverage import CoverageSet, Legs
 from orchestrator.decision import Decision
 from orchestrator.language.outdated import is_outdated
@@ -66,7 +66,11 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         catalogue=outcome.index.whole.version,
         rejected=rejected(outcome, ranked, overlap, candidates, by_key, costs),
         timings_ms=outcome.timings_ms,
-        warnings=(*outcome.warnings, *warnings_of(outcome, stage, ranked, kept, costs)),
+        warnings=(
+            *outcome.warnings,
+            *warnings_of(outcome, stage, ranked, kept, costs),
+            *against(outcome, map(by_key.__getitem__, recommended)),
+        ),
         offered=in_order(tuple(by_key), offered),
         coverage=outcome.covering.coverage if outcome.covering else None,
         parts=ranked.parts,

@@ -1,5 +1,6 @@
 """What a Decision says beside its matches: why other tools were left out, and what a person should know."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from orchestrator.answer import explain
@@ -9,6 +10,7 @@ from orchestrator.answer.flagged import flag_warnings
 from orchestrator.answer.outcome import Outcome
 from orchestrator.answer.ranking import Ranked
 from orchestrator.models import Match, Rejected, Stage
+from orchestrator.planning.effects import undoes
 
 _MOST_COMPARED = 2_000
 
@@ -65,6 +67,14 @@ def warnings_of(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match
     elif coverage is not None and covering is not None and (short := covering.warning(coverage)):
         warnings.append(short)
     return (*warnings, *_why_little(outcome, stage, ranked, kept, costs))
+
+
+def against(outcome: Outcome, recommended: Iterable[Match]) -> list[str]:
+    """What to say of recommended tools that do the opposite of what the task begins with, where it has one part."""
+    if outcome.understood.parts:
+        return []
+    undoing = [match.tool.key for match in recommended if undoes(match.tool, outcome.understood.asked)]
+    return [f"{key} does the opposite of what the task begins with: look before it is called" for key in undoing]
 
 
 def _why_little(outcome: Outcome, stage: Stage, ranked: Ranked, kept: list[Match], costs: Costs) -> list[str]:
