@@ -1,5 +1,6 @@
 """From candidates to a Decision: stage, matches, recommendation, coverage set, token cap."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from textwrap import shorten
 
@@ -49,9 +50,8 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
     if stage is Stage.NONE:
         kept = [replace(match, why=f"low: {match.why}") for match in kept]
     by_key = {match.tool.key: match for match in kept}
-    unflagged = [match for key, match in by_key.items() if key not in outcome.index.flags]
-    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranked.best_of_parts)
-    connect = [tool.server for tool in (by_key[key].tool for key in recommended) if tool.kind is Kind.MCP]
+    recommended = [] if stage is Stage.NONE else _recommended(outcome, ranked, by_key)
+    connect = [match.tool.server for match in recommended if match.tool.kind is Kind.MCP]
     return Decision(
         query=outcome.request.query,
         tenant=outcome.request.tenant,
@@ -60,21 +60,23 @@ def conclude(outcome: Outcome, search: Search | None, found: Candidates | None) 
         gate_confidence=outcome.gate_confidence,
         semantic_ran=outcome.semantic_ran,
         matches=tuple(kept),
-        recommended=recommended,
+        recommended=tuple(match.tool.key for match in recommended),
         servers=tuple(dict.fromkeys(filter(None, connect))),
         tokens=costs.tokens(kept),
         catalogue=outcome.index.whole.version,
         rejected=rejected(outcome, ranked, overlap, candidates, by_key, costs),
         timings_ms=outcome.timings_ms,
-        warnings=(
-            *outcome.warnings,
-            *warnings_of(outcome, stage, ranked, kept, costs),
-            *against(outcome, map(by_key.__getitem__, recommended)),
-        ),
+        warnings=(*outcome.warnings, *warnings_of(outcome, stage, ranked, kept, costs), *against(outcome, recommended)),
         offered=in_order(tuple(by_key), offered),
         coverage=outcome.covering.coverage if outcome.covering else None,
         parts=ranked.parts,
     )
+
+
+def _recommended(outcome: Outcome, ranked: Ranked, by_key: Mapping[str, Match]) -> list[Match]:
+    """The one or two matches to use first; no flagged tool is among them."""
+    unflagged = [match for key, match in by_key.items() if key not in outcome.index.flags]
+    return [by_key[key] for key in select.recommend(unflagged, ranked.best_of_parts)]
 
 
 def _with_flagged(outcome: Outcome, candidates: list[Match]) -> list[Match]:

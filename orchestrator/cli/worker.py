@@ -76,12 +76,8 @@ def worker(
         cached_tenants=cached_tenants,
         calibration=calibration and str(calibration),
     )
-
     if check:
-        served = asyncio.run(_is_served(options, task_queue))
-        if not served:
-            note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
-        sys.exit(0 if served else 1)
+        sys.exit(_say_if_unserved(options, task_queue))
 
     async def serve() -> None:
         from orchestrator.devserver import settle
@@ -98,6 +94,14 @@ def worker(
             note("stopping ...")
 
     asyncio.run(serve())
+
+
+def _say_if_unserved(options: Options, task_queue: str) -> int:
+    """The exit code of `--check`."""
+    served = asyncio.run(_is_served(options, task_queue))
+    if not served:
+        note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
+    return 0 if served else 1
 
 
 def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **limits: int) -> "Worker":

@@ -1,4 +1,7 @@
-"""Standing: a tool that says it is deprecated comes behind what took its place."""
+"""Standing: a tool that says it is deprecated comes behind what took its place.
+
+By what its description says; a tool that its catalogue labels so keeps more (`stages/select.py`).
+"""
 
 import re
 from collections.abc import Mapping, Sequence

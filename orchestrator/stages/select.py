@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from orchestrator.models import Match, Tool
 
 DEPRECATED = 0.8
-"""What a deprecated tool's probability is multiplied with."""
+"""What the probability of a tool labelled so is multiplied with; of one that says so itself see `standing.py`."""
 WITHIN = 0.8
 """A runner-up is recommended beside the best when its probability is at least this share of the best's."""
 ALIKE = 0.6
