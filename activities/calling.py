@@ -3,14 +3,14 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
-from orchestrator.calls import ToolCall, ToolResult
+from orchestrator.catalogue.export import check_arguments
 from orchestrator.errors import OutcomeUnknown
-from orchestrator.exports import check_arguments
-from orchestrator.payloads import read_input
-from orchestrator.resources import Resources
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.temporal.payload import read_input
+from orchestrator.temporal.resources import Resources
 
 
 class CallingActivities:

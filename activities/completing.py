@@ -3,14 +3,14 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
-from orchestrator.completing import complete
-from orchestrator.completions import CompleteRequest, Completion
 from orchestrator.errors import InvalidConfig
-from orchestrator.payloads import read_input
-from orchestrator.resources import Resources
+from orchestrator.llm.complete import complete
+from orchestrator.records import durable_names as names
+from orchestrator.records.completion import CompleteRequest, Completion
+from orchestrator.temporal.payload import read_input
+from orchestrator.temporal.resources import Resources
 
 
 class CompletingActivities:

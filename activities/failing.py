@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from temporalio.exceptions import ApplicationError
 
 from orchestrator.errors import FAULTS, OutcomeUnknown, ToolrouteError
-from orchestrator.runs.durable import MAX_MESSAGE, as_failure, brief
+from orchestrator.temporal.call import MAX_MESSAGE, as_failure, brief
 
 
 @contextmanager

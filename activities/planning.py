@@ -5,15 +5,15 @@ from dataclasses import replace
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
-from orchestrator.deciding import make_plan
 from orchestrator.errors import ToolrouteError
-from orchestrator.held import MAX_PLAN_BYTES, check_size
-from orchestrator.payloads import read_input
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.resources import Resources
+from orchestrator.llm.plan import make_plan
+from orchestrator.records import durable_names as names
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.temporal.held import MAX_PLAN_BYTES, check_size
+from orchestrator.temporal.payload import read_input
+from orchestrator.temporal.resources import Resources
 
 MODEL_TRIES = 3
 """How often Temporal asks a model that does not answer before the plan is made without it."""

@@ -3,13 +3,13 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
-from orchestrator.decision import Decision
-from orchestrator.payloads import read_request
-from orchestrator.resources import Resources
-from orchestrator.route_requests import RouteRequest
+from orchestrator.records import durable_names as names
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.payload import read_request
+from orchestrator.temporal.resources import Resources
 
 
 class RoutingActivities:

@@ -5,12 +5,12 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator import names
 from orchestrator.activities.beating import heartbeats
 from orchestrator.activities.failing import as_temporal_errors
-from orchestrator.calls import SyncRequest
-from orchestrator.payloads import read_request
-from orchestrator.resources import Resources
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import SyncRequest
+from orchestrator.temporal.payload import read_request
+from orchestrator.temporal.resources import Resources
 
 
 class SyncingActivities:

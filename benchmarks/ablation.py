@@ -13,12 +13,11 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.judging import BY_SCORE, WITHOUT_PREREQUISITES, WITHOUT_SERVERS, judge
-from orchestrator import embed, text, variants
-from orchestrator.confidence import Calibration
-from orchestrator.embed import Embedder
-from orchestrator.features import KEYWORD, SEMANTIC
-from orchestrator.models import Tool
-from orchestrator.stages import keyword
+from orchestrator.index import embed, keyword, text, variants
+from orchestrator.index.calibration import Calibration
+from orchestrator.index.embed import Embedder
+from orchestrator.index.features import KEYWORD, SEMANTIC
+from orchestrator.records.tool import Tool
 from training.examples import Collected, Example, collect, collect_small
 
 Kinds = Sequence[Sequence[Collected]]
@@ -73,7 +72,7 @@ def without(lever: str) -> Iterator[None]:
     """While it lasts, texts are read and indexed without the lever; the terms that words are remembered by, too."""
     stem = text.stem
     stem.cache_clear()
-    with patch.object(*INDEXED[lever]), patch.dict("orchestrator.text._KNOWN", clear=True):
+    with patch.object(*INDEXED[lever]), patch.dict("orchestrator.index.text._KNOWN", clear=True):
         yield
     stem.cache_clear()
 

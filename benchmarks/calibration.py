@@ -16,15 +16,15 @@ import numpy as np
 
 from benchmarks.claims import auc
 from benchmarks.page import write
-from orchestrator.confidence import Calibration
-from orchestrator.embed import Embedder, embedder_for
-from orchestrator.fit import Fit
-from orchestrator.measuring.evaluation import read_set
-from orchestrator.measuring.findability import Examination
-from orchestrator.measuring.fitting import Worth, corrected, corrected_absent, cross_validated, fit_made, worth
-from orchestrator.measuring.trials import Trial, tried
+from orchestrator.evaluate.findability import Examination
+from orchestrator.evaluate.fitting import Worth, corrected, corrected_absent, cross_validated, fit_made, worth
+from orchestrator.evaluate.runner import read_set
+from orchestrator.evaluate.trials import Trial, tried
+from orchestrator.index.calibration import Calibration
+from orchestrator.index.embed import Embedder, embedder_for
+from orchestrator.index.fit import Fit
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
 from training.coverage import left_out_maps
 from training.sources import SETS
 

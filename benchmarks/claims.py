@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.measuring.metrics import calibration_error
+from orchestrator.evaluate.metrics import calibration_error
 
 Numbers = NDArray[np.float64]
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.measuring.metrics import mean, recall
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages import parts
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.metrics import mean, recall
+from orchestrator.evaluate.runner import Query, read_queries
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing import parts
+from orchestrator.routing.router import Router
 from training.sources import SETS
 
 PARTS = (1, 2, 3, 5)

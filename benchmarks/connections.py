@@ -19,13 +19,13 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from benchmarks.office.tasks import entries, furnish, tasks
 from orchestrator import Connections, Router
-from orchestrator.embed import embedder_for
+from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Tool
+from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteRequest
-from orchestrator.store import Store
-from orchestrator.sync import sync
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import Store
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 
 TENANT = "org:bench"

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.router import Router
-from orchestrator.stages.conversation import meant
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.runner import Query, read_queries
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.routing.conversation import meant
+from orchestrator.routing.router import Router
 
 _ID = re.compile(r"(.+)-t(\d+)$")
 CUTS = (1, 5, 10)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page import write
-from orchestrator.coverage import LEVELS, Coverage, Legs
-from orchestrator.embed import embedder_for
+from orchestrator.index.coverage import LEVELS, Coverage, Legs
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
-from orchestrator.route_requests import MAX_LIMIT
+from orchestrator.records.request import MAX_LIMIT
 from training.coverage import Routed, route_all, thresholds
 
 WANTED = (0.8, 0.9, 0.95)

@@ -8,9 +8,9 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.measuring.evaluation import read_queries
-from orchestrator.stages.explicit import ServerIndex
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.runner import read_queries
+from orchestrator.index.servers import ServerIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

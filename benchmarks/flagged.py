@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from orchestrator.safety.suspicion import suspects
-from orchestrator.toolfiles import read_tools
+from orchestrator.catalogue.files import read_tools
+from orchestrator.index.suspicion import suspects
 
 
 def main() -> None:

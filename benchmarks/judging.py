@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.confidence import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
-from orchestrator.features import QUERY
-from orchestrator.retrieval.prerequisites import raised_among
-from orchestrator.retrieval.servers import support, supported, supported_behind_best
-from orchestrator.route_requests import Fusion
-from orchestrator.stages.merge import merge, vote
-from orchestrator.stages.parts import in_turn, raised_by_parts
+from orchestrator.index.calibration import Calibration, LogisticMap, most_by_meaning, most_by_words, top_features
+from orchestrator.index.features import QUERY
+from orchestrator.index.prerequisites import raised_among
+from orchestrator.records.request import Fusion
+from orchestrator.routing.merge import merge, vote
+from orchestrator.routing.parts import in_turn, raised_by_parts
+from orchestrator.routing.support import support, supported, supported_behind_best
 from training.confidence import by_both, by_keyword, for_parts
 from training.examples import Example, Part, Rows
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.confidence import Calibration
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
+from orchestrator.index.calibration import Calibration
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.router import Router
 
 CATALOGUE, LABELS = "metatool", "metatool_gate"
 FLOORS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)

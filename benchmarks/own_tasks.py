@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.judging import WAYS, Judged, judge
 from benchmarks.targets import claims_of
-from orchestrator.confidence import from_json
+from orchestrator.index.calibration import from_json
 from training.confidence import fit_all
 from training.examples import Collected
 from training.tasks import tasks

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
-from orchestrator.catalogue import Catalogue
-from orchestrator.measuring.metrics import recall
-from orchestrator.models import Tool
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.metrics import recall
+from orchestrator.records.tool import Tool
 
 PEERS: dict[str, tuple[str, Callable[[Sequence[Tool]], peers.Ranker]]] = {
     "rank-bm25": ("rank-bm25", peers.rank_bm25),

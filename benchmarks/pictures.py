@@ -14,12 +14,12 @@ from benchmarks.coverage import Figures, Sets, covering, fixed, left_out, mean, 
 from benchmarks.drawing import GREY, chart
 from benchmarks.judging import Judged
 from benchmarks.targets import MANY
-from orchestrator.confidence import Calibration
-from orchestrator.coverage import LEVELS, Coverage
-from orchestrator.embed import Embedder
-from orchestrator.measuring.evaluation import read_queries
-from orchestrator.measuring.metrics import BINS
-from orchestrator.route_requests import MAX_LIMIT, RouteHint
+from orchestrator.evaluate.metrics import BINS
+from orchestrator.evaluate.runner import read_queries
+from orchestrator.index.calibration import Calibration
+from orchestrator.index.coverage import LEVELS, Coverage
+from orchestrator.index.embed import Embedder
+from orchestrator.records.request import MAX_LIMIT, RouteHint
 from training.coverage import route_set, thresholds
 
 POINTS = 200

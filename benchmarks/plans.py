@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.measuring.evaluation import read_queries
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.runner import read_queries
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.router import Router
 from training.sources import SETS
 from training.tasks import tasks
 

@@ -19,8 +19,8 @@ from benchmarks.judging import WAYS, Judged, judge
 from benchmarks.page import write
 from benchmarks.peer_recall import PEERS, Recalls
 from benchmarks.targets import Claims, claims_of, target_table
-from orchestrator.confidence import Calibration, from_json
-from orchestrator.embed import embedder_for
+from orchestrator.index.calibration import Calibration, from_json
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from training.confidence import fit_all
 from training.examples import Collected, collect, collect_small, collect_tasks, sampled

@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.embed import Vectors, embed_tools, embedder_for
-from orchestrator.models import Tool
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.always import DEFAULT_CAPABILITIES
+from orchestrator.index.embed import Vectors, embed_tools, embedder_for
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
-from orchestrator.stages.always import DEFAULT_CAPABILITIES
-from orchestrator.store import Store
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import Store
 
 ROUNDS = 9
 T = TypeVar("T")

@@ -21,17 +21,17 @@ from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import shipped
-from orchestrator.features import best_positions
-from orchestrator.measuring import metrics
-from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.models import Tool
-from orchestrator.retrieval.index import Index
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import Understood, understand
-from orchestrator.toolfiles import read_tools
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.files import read_tools
+from orchestrator.evaluate import metrics
+from orchestrator.evaluate.runner import Query, read_queries
+from orchestrator.index.calibration import shipped
+from orchestrator.index.features import best_positions
+from orchestrator.index.index import Index
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import Understood, understand
 
 SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
 OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}

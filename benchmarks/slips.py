@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.metrics import mean, recall
+from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.language.slips import MOST
-from orchestrator.measuring.evaluation import Query, read_queries
-from orchestrator.measuring.metrics import mean, recall
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.router import Router
 from training.sources import SETS
 
 SHARE, ASKED = 0.4, 100

@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from orchestrator.definitions import tool_to_json
-from orchestrator.models import Tool
+from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.records.tool import Tool
 
 ROUNDS = 5
 STEPS = {
     "python alone": "pass",
     "import orchestrator": "import orchestrator",
-    "import orchestrator.workflow": "import orchestrator.workflow",
-    "import orchestrator.router": "import orchestrator.router",
+    "import orchestrator.temporal.workflow": "import orchestrator.temporal.workflow",
+    "import orchestrator.routing.router": "import orchestrator.routing.router",
 }
 FIRST_DECISION = """
 import asyncio, sys
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.router import Router
 
 async def first():
     async with Router(**{sys.argv[1]: sys.argv[2]}) as router:

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.claims import area, auc, error_of_the_perfect
 from benchmarks.judging import GATE, Judged
-from orchestrator.measuring.metrics import calibration_error, settled
+from orchestrator.evaluate.metrics import calibration_error, settled
 
 MANY = 300
 """Sets with fewer queries say too little of calibration to be held to it one by one."""

@@ -1,7 +1,7 @@
 """What a route through Temporal costs beside an empty activity: `python -m benchmarks.temporal --data FOLDER`.
 
-One process holds worker and client; the server is a dev server with the settings of `orchestrator.devserver`. The
-queries are toolalpaca's, over catalogues of the sizes that `benchmarks.routing` makes.
+One process holds worker and client; the server is a dev server with the settings of
+`orchestrator.temporal.devserver`. The queries are toolalpaca's, over catalogues of the sizes that `benchmarks.routing` makes.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from temporalio.common import RawValue
 
 from benchmarks.empty import Empty, empty
 from benchmarks.routing import catalogue_of, write
-from orchestrator import names
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.devserver import SETTINGS, dev_server, settle
-from orchestrator.measuring.evaluation import read_queries
-from orchestrator.payloads import read
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.runner import read_queries
+from orchestrator.records import durable_names as names
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.devserver import SETTINGS, dev_server, settle
+from orchestrator.temporal.payload import read
+from orchestrator.temporal.plugin import OrchestratorPlugin
 
 SIZES = (500, 13_000)
 QUEUE = "toolroute-bench"

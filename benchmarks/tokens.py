@@ -7,9 +7,9 @@ many are below 1.
 import argparse
 from pathlib import Path
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.exports import export
-from orchestrator.tokens import compact, count_tokens, exact_counter
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.tokens import compact, count_tokens, exact_counter
 
 
 def main() -> None:

@@ -11,29 +11,29 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator import names
-from orchestrator.calls import ToolCall
 from orchestrator.cli.reaching import Target, connect
 from orchestrator.cli.show import console, show_decision
 from orchestrator.cli.show_run import show_run
 from orchestrator.cli.temporal import clean_stdout
 from orchestrator.cli.tools import import_file
 from orchestrator.cli.worker import make_worker
-from orchestrator.connections import Connections
-from orchestrator.devserver import dev_server, settle
-from orchestrator.embed import embedder_for
 from orchestrator.errors import Unavailable
-from orchestrator.executors import Executors
+from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.connections import Connections
+from orchestrator.mcp.sync import ServerReport, sync
 from orchestrator.options import Options
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
-from orchestrator.run_records import RunRequest, RunResult
-from orchestrator.store import Store
-from orchestrator.sync import ServerReport, sync
+from orchestrator.planning.planner import plan
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
+from orchestrator.temporal.devserver import dev_server, settle
+from orchestrator.temporal.executors import Executors
+from orchestrator.temporal.plugin import OrchestratorPlugin
 
 HERE = Path(__file__).parent
 STORE = HERE.parent / ".toolroute" / "demo"

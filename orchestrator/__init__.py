@@ -3,20 +3,20 @@
 from importlib import import_module
 
 _HOMES = {
-    "Catalogue": "catalogue",
-    "Connections": "connections",
-    "Decision": "decision",
-    "Limits": "limits",
+    "Catalogue": "catalogue.catalogue",
+    "Connections": "mcp.connections",
+    "Decision": "records.decision",
+    "Limits": "records.budget",
     "Options": "options",
-    "OrchestratorPlugin": "plugin",
-    "RouteRequest": "route_requests",
-    "Router": "router",
-    "RunRequest": "run_records",
-    "RunResult": "run_records",
-    "Tool": "models",
-    "ToolRouter": "workflow",
+    "OrchestratorPlugin": "temporal.plugin",
+    "RouteRequest": "records.request",
+    "Router": "routing.router",
+    "RunRequest": "records.run",
+    "RunResult": "records.run",
+    "Tool": "records.tool",
+    "ToolRouter": "temporal.workflow",
     "ToolrouteError": "errors",
-    "Turn": "route_requests",
+    "Turn": "records.request",
 }
 
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

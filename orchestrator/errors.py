@@ -26,7 +26,7 @@ ToolrouteError
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchestrator.completions import Usage
+    from orchestrator.records.completion import Usage
 
 
 class ToolrouteError(Exception):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.forms import Form, check_forms
+from orchestrator.records.forms import Form, check_forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.models import Tool
-from orchestrator.router import Router
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrator.decision import Decision
-from orchestrator.models import Annotations, CatalogueVersion, Kind, Match, Stage, Tokens, Tool
+from orchestrator.records.decision import Decision
+from orchestrator.records.tool import Annotations, CatalogueVersion, Kind, Match, Stage, Tokens, Tool
 
 TEXT = {"type": "string"}
 

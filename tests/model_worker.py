@@ -5,7 +5,7 @@ import sys
 
 from temporalio.client import Client
 
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.temporal import working
 
 

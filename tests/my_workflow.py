@@ -7,13 +7,13 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
-from orchestrator.calls import ToolCall
 from orchestrator.errors import InvalidArguments
-from orchestrator.limits import Limits
-from orchestrator.plans import Plan
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.run_records import Progress, RunRequest
-from orchestrator.workflow import ToolRouter
+from orchestrator.records.budget import Limits
+from orchestrator.records.call import ToolCall
+from orchestrator.records.plan import Plan
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.run import Progress, RunRequest
+from orchestrator.temporal.workflow import ToolRouter
 
 
 @workflow.defn

@@ -13,15 +13,15 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from orchestrator import names
-from orchestrator.catalogue import Catalogue
-from orchestrator.devserver import dev_server
-from orchestrator.limits import Limits
-from orchestrator.llm import Models
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.llm.client import Models
 from orchestrator.options import Options
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
-from orchestrator.run_records import RunRequest, StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.budget import Limits
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import RunRequest, StepStatus
+from orchestrator.temporal.devserver import dev_server
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Patient, Publish

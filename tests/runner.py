@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator import names
-from orchestrator.run_records import RunRequest, RunResult
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import replays, working

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import ALL
 
 TENANT = "org:1"

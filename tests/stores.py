@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from orchestrator.embed import StaticEmbedder, Vectors, embedder_for
-from orchestrator.models import Tool
+from orchestrator.index.embed import StaticEmbedder, Vectors, embedder_for
 from orchestrator.options import Options
-from orchestrator.store import Store
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.qdrant_front import qdrant_front
 

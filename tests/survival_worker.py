@@ -9,11 +9,11 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from orchestrator.calls import ToolCall, ToolResult
-from orchestrator.catalogue import Catalogue
-from orchestrator.executors import Executor
-from orchestrator.models import Kind, Tool
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.temporal.executors import Executor
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import ALL, TEXT, schema
 from tests.temporal import working
 

@@ -15,11 +15,11 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
-from orchestrator import names
-from orchestrator.devserver import dev_server, kept_binary
 from orchestrator.errors import Unavailable
 from orchestrator.options import Options
-from orchestrator.run_records import Progress, StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Progress, StepStatus
+from orchestrator.temporal.devserver import dev_server, kept_binary
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False

@@ -2,11 +2,11 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.models import Stage, Tool
-from orchestrator.retrieval.index import Index
-from orchestrator.router import Router
-from orchestrator.stages.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
+from orchestrator.index.index import Index
+from orchestrator.records.tool import Stage, Tool
+from orchestrator.routing.router import Router
 from tests.catalogues import sample, tool
 
 BUILT_IN = [tool(f"builtin:{capability.tool}") for capability in DEFAULT_CAPABILITIES]

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from orchestrator.planner import plan
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.drafts import bound
-from orchestrator.plans import PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 from tests.decisions import ADD_NOTE, TEXT, decision, schema
 from tests.loopback import served
 

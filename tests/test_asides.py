@@ -2,13 +2,13 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.language.asides import conditions, without_asides
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.seams import cut_task
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import understand
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import understand
 from tests.catalogues import tool
 from tests.decisions import decision
 from tests.timing import seconds

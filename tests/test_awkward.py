@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.models import Stage
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Stage
+from orchestrator.routing.router import Router
 from tests.catalogues import sample, tool
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.decision import Decision
-from orchestrator.models import Match, Tool
-from orchestrator.planner import plan
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.router import Router
+from orchestrator.planning.planner import plan
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.tool import Match, Tool
+from orchestrator.routing.router import Router
 from tests.decisions import NOW, READ, TEXT, decision, schema
 
 REBOOT = Tool(server="deploy", name="restart_service", description="Restart a service that runs")

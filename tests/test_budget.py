@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.budget import Budget, Verdict
 from orchestrator.errors import InvalidInput
-from orchestrator.limits import Limits
+from orchestrator.planning.budget import Budget, Verdict
+from orchestrator.records.budget import Limits
 
 STEP = 16_000
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from benchmarks.office.server import FILE as OFFICE
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.models import Stage, Tool
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.router import Router
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.tool import Stage, Tool
+from orchestrator.routing.router import Router
 
 HERE = Path(__file__).parent / "cases"
 FIRST = {

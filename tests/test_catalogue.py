@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.definitions import tool_from, tool_to_json
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_from, tool_to_json
+from orchestrator.catalogue.export import Provider, export
 from orchestrator.errors import InvalidCatalogue, InvalidInput, UnknownTool
-from orchestrator.exports import Provider, export
-from orchestrator.models import Annotations, Kind, Tool
+from orchestrator.records.tool import Annotations, Kind, Tool
 from tests.catalogues import sample, tool
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.mcp import owner
-from orchestrator.models import Tool
+from orchestrator.records.tool import Tool
 from tests.servers.start import config, entry, free_port, running, until
 
 LIBRARY = entry("plain.py")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from orchestrator.models import Tool
-from orchestrator.planner import plan
 from orchestrator.planning.arguments import extract
 from orchestrator.planning.choices import nouns_of
-from orchestrator.plans import PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.tool import Tool
 from tests.decisions import TEXT, decision, schema
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import devserver
+from orchestrator.temporal import devserver
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.measuring.probes import made_queries
+from orchestrator.evaluate.probes import made_queries
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import Run
 

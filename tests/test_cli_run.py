@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.fit import Fit
+from orchestrator.index.fit import Fit
 from tests.servers.start import entry
 from tests.user import User
 

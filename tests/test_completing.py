@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completing import PROMPT_TOKENS, complete
-from orchestrator.completions import CompleteRequest, Purpose, Usage
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import AnswerInvalid
-from orchestrator.llm import Models
+from orchestrator.llm.client import Models
+from orchestrator.llm.complete import PROMPT_TOKENS, complete
 from orchestrator.options import Options
+from orchestrator.records.completion import CompleteRequest, Purpose, Usage
 from orchestrator.testing import ScriptedModel
 from orchestrator.testing import Usage as Billed
-from orchestrator.tokens import count_tokens
 from tests.decisions import ADD_NOTE
 
 

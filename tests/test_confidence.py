@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from orchestrator import Router
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import CONFIDENCE, GATE, shipped, top_features
-from orchestrator.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.models import Stage
-from orchestrator.route_requests import RouteHint, RouteRequest
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
+from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Stage
 from tests.catalogues import sample, tool
 
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp.states import State
-from orchestrator.models import Tool
+from orchestrator.records.tool import Tool
 from tests.servers.start import alive, config, entry, free_port, owners, running, until
 
 PLAIN = entry("quick.py")

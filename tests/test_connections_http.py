@@ -25,7 +25,7 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.mcp import owner
-from orchestrator.models import Tool
+from orchestrator.records.tool import Tool
 from tests.loopback import served
 from tests.servers.byhand import HELLO, tool
 from tests.servers.start import config, entry, free_port, owners, running, until

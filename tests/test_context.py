@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.calls import ToolResult
-from orchestrator.context import Context, Part, build, for_decision, for_step
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.tokens import EXACT, compact, count_tokens, counter_named
 from orchestrator.errors import InvalidInput
-from orchestrator.exports import export
-from orchestrator.models import Tool
-from orchestrator.plans import Plan, Step
-from orchestrator.run_records import StepOutcome, StepStatus
-from orchestrator.tokens import EXACT, compact, count_tokens, counter_named
+from orchestrator.llm.context import Context, Part, build, for_decision, for_step
+from orchestrator.records.call import ToolResult
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import StepOutcome, StepStatus
+from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tool
 from tests.decisions import CONVERT, NOW, READ, decision
 

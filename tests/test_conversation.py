@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from orchestrator import names
-from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Stage
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.router import Router
-from orchestrator.stages.conversation import LEANING, MAX_CHARS, meant
+from orchestrator.records import durable_names as names
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.tool import Stage
+from orchestrator.routing.conversation import LEANING, MAX_CHARS, meant
+from orchestrator.routing.router import Router
 from tests.catalogues import sample
 from tests.command_line import Run
 from tests.running import TENANT, plugin_over

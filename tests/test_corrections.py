@@ -4,8 +4,8 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.corrections import corrected
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 
 
 @pytest.mark.parametrize(

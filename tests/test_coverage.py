@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
-from orchestrator.decision import Decision
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.models import Stage, Tool
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.index.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.tool import Stage, Tool
+from orchestrator.routing.router import Router
 from tests.catalogues import tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completions import FILLING_TOKENS, Action, Usage
-from orchestrator.context import ANSWER_TOKENS, MAX_TOKENS
-from orchestrator.deciding import choose, make_plan
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import ModelUnavailable
-from orchestrator.llm import Models
+from orchestrator.llm.client import Models
+from orchestrator.llm.context import ANSWER_TOKENS, MAX_TOKENS
+from orchestrator.llm.plan import choose, make_plan
 from orchestrator.options import Options
-from orchestrator.planner import plan
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.route_requests import Turn
+from orchestrator.planning.planner import plan
+from orchestrator.records.completion import FILLING_TOKENS, Action, Usage
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.request import Turn
 from orchestrator.testing import Fault, Refusal, ScriptedModel
 from orchestrator.testing import Usage as Billed
-from orchestrator.tokens import count_tokens
 from tests.decisions import ALL, CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.reaching import reach, temporal_server
-from orchestrator.devserver import dev_server, kept_binary
 from orchestrator.options import Options
+from orchestrator.temporal.devserver import dev_server, kept_binary
 from tests.temporal import bring_server
 
 
@@ -34,7 +34,7 @@ def test_a_kept_binary_is_found_only_when_it_can_be_run(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert kept_binary() is None
-    monkeypatch.setattr("orchestrator.devserver._cache", lambda: tmp_path)
+    monkeypatch.setattr("orchestrator.temporal.devserver._cache", lambda: tmp_path)
     kept = tmp_path / "temporal"
     kept.write_text("#!/bin/sh\n")
     assert kept_binary() is None

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.models import Tool
-from orchestrator.retrieval.index import Index
-from orchestrator.sparse.difference import difference_between
-from orchestrator.sparse.postings import Postings
-from orchestrator.stages.always import DEFAULT_CAPABILITIES
-from orchestrator.text import terms
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.always import DEFAULT_CAPABILITIES
+from orchestrator.index.bm25 import Postings
+from orchestrator.index.difference import difference_between
+from orchestrator.index.index import Index
+from orchestrator.index.text import terms
+from orchestrator.records.tool import Tool
 from tests.catalogues import taking, tool
 from tests.stores import shipped
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.options import Options
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
 from tests.pages import ROOT, printed, python_of
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from orchestrator import names
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.run_records import StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import StepStatus
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working

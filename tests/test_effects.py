@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from orchestrator import Catalogue, Router
-from orchestrator.planner import plan
 from orchestrator.planning.effects import flags, undoes, unread
-from orchestrator.plans import PlanRequest, Step
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest, Step
 from tests.catalogues import tool
 
 

@@ -11,15 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from orchestrator import Router
-from orchestrator.catalogue import Catalogue
-from orchestrator.embed import Embedder, OpenAIEmbedder, unit
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
+from orchestrator.index.embed import Embedder, OpenAIEmbedder, unit
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.scripted.replies import Reply
-from orchestrator.scripted.vectors import DIMENSION
-from orchestrator.store import Changes, Store
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.store.store import Changes, Store
 from orchestrator.testing import Asked, CutOff, Fault, Raw, ScriptedModel, Slow, Vectors, embedding
+from orchestrator.testing.replies import Reply
+from orchestrator.testing.vectors import DIMENSION
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from orchestrator import Router
-from orchestrator.embed import StaticEmbedder, embed_tools, embedder_for, embedder_id
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.embed import StaticEmbedder, embed_tools, embedder_for, embedder_id
 from orchestrator.options import Options
 from tests.catalogues import sample
 from tests.stores import SHIPPED, shipped, smaller_model

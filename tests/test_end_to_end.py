@@ -17,13 +17,14 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 
-from orchestrator import Connections, names
-from orchestrator.embed import embedder_for
+from orchestrator import Connections
+from orchestrator.index.embed import embedder_for
+from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
+from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
-from orchestrator.planning.prompts import CHOOSE, FILL, PLAN
-from orchestrator.run_records import RunRequest, RunResult
-from orchestrator.store import Store
-from orchestrator.sync import sync
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.store.store import Store
 from orchestrator.testing import Asked, Fault, ScriptedModel, environment
 from orchestrator.workflows.execution import RunWorkflow
 from tests.servers.real import node_entry, node_servers_installed, python_entry

@@ -10,8 +10,8 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.mcp.config import McpConfig
-from orchestrator.route_requests import RouteHint
-from orchestrator.store import Store
+from orchestrator.records.request import RouteHint
+from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.command_line import Run
 from tests.servers.start import config, entry, text_of

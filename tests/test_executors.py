@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.calls import ToolCall, ToolResult
-from orchestrator.connections import Connections
 from orchestrator.errors import (
     InvalidArguments,
     InvalidConfig,
@@ -18,9 +16,11 @@ from orchestrator.errors import (
     ServerUnavailable,
     ToolFailed,
 )
-from orchestrator.executors import Executor, Executors, hold
-from orchestrator.held import MAX_RESULT_BYTES
-from orchestrator.models import Kind, Tool
+from orchestrator.mcp.connections import Connections
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.temporal.executors import Executor, Executors, hold
+from orchestrator.temporal.held import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 
 AGENT = Tool(server="agents", name="analyst", kind=Kind.AGENT, input_schema=schema("question", question=TEXT))
@@ -175,7 +175,7 @@ async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
 async def test_a_call_that_found_no_thread_before_its_deadline_was_not_made(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.executors.MAX_THREADS", 1)
+    monkeypatch.setattr("orchestrator.temporal.executors.MAX_THREADS", 1)
     executors, others = Executors({DELETE.key: gate.blocking}), Executors({READ.key: lambda path: path})
     late = replace(call(DELETE, path="a.txt"), deadline_s=0.2)
     for error in (OutcomeUnknown, ServerUnavailable):

@@ -22,7 +22,7 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.executors import Executors, HttpExecutor
+from orchestrator.temporal.executors import Executors, HttpExecutor
 from tests.test_executors import AGENT, call
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.explicit import measure
-from orchestrator.catalogue import Catalogue
-from orchestrator.retrieval.index import Index
-from orchestrator.stages.explicit import Explicit, Form, ServerIndex
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.index import Index
+from orchestrator.index.servers import Explicit, Form, ServerIndex
 from tests.catalogues import tool
 from tests.shared_data import query_sets
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from orchestrator.catalogue.export import Provider, check_arguments, export, exported_name, parameters, resolve
+from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
-from orchestrator.exports import Provider, check_arguments, export, exported_name, parameters, resolve
-from orchestrator.models import Tool
-from orchestrator.safety.suspicion import suspects
-from orchestrator.tokens import compact
+from orchestrator.index.suspicion import suspects
+from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tool
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "openai-chat", "anthropic", "mcp")

@@ -1,7 +1,7 @@
 """Why a connection could not be made, in words."""
 
 from orchestrator.mcp.faults import in_words
-from orchestrator.scrub import Secrets
+from orchestrator.records.redact import Secrets
 
 
 def test_an_error_of_many_lines_is_one_without_secrets() -> None:

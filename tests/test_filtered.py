@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from orchestrator import Router
-from orchestrator.catalogue import Catalogue
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.stages.keyword import KeywordIndex
-from orchestrator.stages.semantic import SemanticIndex
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.keyword import KeywordIndex
+from orchestrator.index.vectors import SemanticIndex
+from orchestrator.records.request import RouteHint, RouteRequest
 from tests.catalogues import sample, tool
 
 QUERIES = (

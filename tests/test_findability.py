@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import shipped
-from orchestrator.definitions import tool_to_json
-from orchestrator.embed import embedder_for
-from orchestrator.fit import Fit
-from orchestrator.measuring import findability
-from orchestrator.measuring.findability import Examination
-from orchestrator.measuring.probes import MOST, made_queries
-from orchestrator.models import Tool
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.evaluate import findability
+from orchestrator.evaluate.findability import Examination
+from orchestrator.evaluate.probes import MOST, made_queries
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.fit import Fit
+from orchestrator.index.index import Index
+from orchestrator.index.text import fields, terms
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
-from orchestrator.router import Router
-from orchestrator.text import fields, terms
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
 from tests.catalogues import EXAMPLES, sample, taking, tool
 from tests.command_line import Run
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.confidence import Calibration, shipped
-from orchestrator.embed import StaticEmbedder, embedder_for
 from orchestrator.errors import InvalidConfig
-from orchestrator.fit import Correction, Fit
+from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.index.embed import StaticEmbedder, embedder_for
+from orchestrator.index.fit import Correction, Fit
 from orchestrator.options import Options
-from orchestrator.router import Router
-from orchestrator.store import Store
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Ran, Run
 

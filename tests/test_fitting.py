@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import shipped
-from orchestrator.embed import embedder_for
-from orchestrator.fit import Correction, Fit
-from orchestrator.measuring.fitting import (
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.fitting import (
     COVERAGE,
     MOST_REFUSED,
     Worth,
@@ -21,12 +18,15 @@ from orchestrator.measuring.fitting import (
     fit_labelled,
     worth,
 )
-from orchestrator.measuring.probes import made_queries
-from orchestrator.measuring.trials import Trial, tried
+from orchestrator.evaluate.probes import made_queries
+from orchestrator.evaluate.trials import Trial, tried
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.fit import Correction, Fit
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.router import Router
 from tests.catalogues import sample
 
 FIT = Fit(

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from orchestrator.errors import UnknownTool
-from orchestrator.route_requests import RouteHint
-from orchestrator.serve.followed import Followed
+from orchestrator.records.request import RouteHint
+from orchestrator.server.followed import Followed
 from tests.servers.start import alive, config, entry, text_of, until
 from tests.test_gateway import gateway
 from tests.test_mcp_server import COMMAND

@@ -2,11 +2,11 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.models import Stage
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.router import Router
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.tool import Stage
+from orchestrator.routing.router import Router
 from tests.catalogues import sample, tool
 
 

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.definitions import tool_from, tool_to_json
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_from, tool_to_json
+from orchestrator.catalogue.export import check_arguments, export
+from orchestrator.catalogue.tokens import count_each, count_tokens, cut
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
-from orchestrator.exports import check_arguments, export
+from orchestrator.index.servers import ServerIndex
+from orchestrator.index.text import card, terms
 from orchestrator.language.clauses import MAX_CLAUSES
 from orchestrator.language.quoted import masked
-from orchestrator.models import Tool
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.explicit import ServerIndex
-from orchestrator.stages.select import LADDER
-from orchestrator.stages.understand import understand
-from orchestrator.text import card, terms
-from orchestrator.tokens import count_each, count_tokens, cut
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.select import LADDER
+from orchestrator.routing.understand import understand
 from tests.catalogues import sample, tool
 
 WORDS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.router import Router
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.routing.router import Router
 from tests.catalogues import sample, tool
 
 

@@ -12,16 +12,16 @@ from mcp import Client
 from mcp.types import ToolListChangedNotification
 
 from orchestrator import Router
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, UnknownTool
+from orchestrator.index.always import Capability
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Kind, Tool
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteHint
-from orchestrator.serve.gateway import Gateway
-from orchestrator.stages.always import Capability
-from orchestrator.storage.qdrant import Qdrant
-from orchestrator.store import Store
-from orchestrator.tokens import count_tokens
+from orchestrator.records.request import RouteHint
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.server.gateway import Gateway
+from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import config, entry, owners, text_of, until
@@ -141,7 +141,7 @@ async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path
 
 
 async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> None:
-    from orchestrator.serve.mcp_server import make_server
+    from orchestrator.server.protocol import make_server
 
     async with gateway(tmp_path) as served:
         await served.search("org:1", "anything", 1, RouteHint.AUTO)
@@ -158,7 +158,7 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
 
 
 async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
-    from orchestrator.serve.mcp_server import make_server
+    from orchestrator.server.protocol import make_server
 
     async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
         for given, said in (
@@ -177,7 +177,7 @@ async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Pat
 
 
 async def test_clients_are_told_of_a_change_also_after_their_store_did_not_answer(tmp_path: Path) -> None:
-    from orchestrator.serve.mcp_server import make_server
+    from orchestrator.server.protocol import make_server
 
     tenants = ("org:1", "org:2")
     told = {tenant: asyncio.Event() for tenant in tenants}

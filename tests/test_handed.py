@@ -6,9 +6,9 @@ from orchestrator import Router
 from orchestrator.language.handed import handed_over, told_inline
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, without_messages
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.stages.understand import QUOTED, understand
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.routing.understand import QUOTED, understand
 from tests.timing import seconds
 
 MAIL = "Hi all,\nthe release is rolled back tonight.\nPlease merge your pull requests, and never restart a pod.\nOps"

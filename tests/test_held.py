@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from orchestrator.calls import ToolResult
-from orchestrator.held import MAX_RESULT_BYTES, hold_bytes
+from orchestrator.records.call import ToolResult
+from orchestrator.temporal.held import MAX_RESULT_BYTES, hold_bytes
 
 EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
 

@@ -4,9 +4,9 @@ import pytest
 
 from orchestrator import Catalogue, Router
 from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
-from orchestrator.models import Annotations, Tool
-from orchestrator.planner import plan
-from orchestrator.plans import Plan, PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.tool import Annotations, Tool
 from tests.catalogues import taking, tool
 
 BOOKING = taking("booking_id", booking_id="Id of the booking")

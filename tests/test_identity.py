@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.digests import same_server
 from orchestrator.mcp.config import McpConfig
+from orchestrator.records.digests import same_server
 
 BASE: dict[str, Any] = {"command": "uvx", "args": ["mcp-db", "--verbose"], "env": {"ZONE": "a", "API_KEY": "s3cret-1"}}
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Router
-from orchestrator.confidence import NOT_IDLE
-from orchestrator.confidence import shipped as shipped_maps
-from orchestrator.embed import Embedder, StaticEmbedder, embedder_for, no_tool_of
-from orchestrator.models import Stage
+from orchestrator.index.calibration import NOT_IDLE
+from orchestrator.index.calibration import shipped as shipped_maps
+from orchestrator.index.embed import Embedder, StaticEmbedder, embedder_for, no_tool_of
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.found import Candidates
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.search import Search
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.stages.parts import LEAST
-from orchestrator.stages.understand import understand
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Stage
+from orchestrator.routing.found import Candidates
+from orchestrator.routing.parts import LEAST
+from orchestrator.routing.search import Search
+from orchestrator.routing.understand import understand
 from tests.catalogues import sample
 
 

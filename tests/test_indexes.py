@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Router
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
-from orchestrator.retrieval.indexes import Indexes
-from orchestrator.route_requests import RouteRequest
-from orchestrator.storage.qdrant import Qdrant
-from orchestrator.store import SHARED, Store, Stored
+from orchestrator.index.cache import Indexes
+from orchestrator.records.request import RouteRequest
+from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.store import SHARED, Store, Stored
 from tests.stores import FILES, MAIL, shipped
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
-from orchestrator.models import Tool
-from orchestrator.sparse.postings import Counts, PositiveBM25, Postings
-from orchestrator.sparse.said import Said
-from orchestrator.stages.keyword import FIELDS, KeywordIndex
+from orchestrator.index.bm25 import Counts, PositiveBM25, Postings
+from orchestrator.index.keyword import FIELDS, KeywordIndex
+from orchestrator.index.said import Said
+from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tool
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from orchestrator.completions import Usage
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -20,8 +19,9 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.llm import Models
+from orchestrator.llm.client import Models
 from orchestrator.options import Options
+from orchestrator.records.completion import Usage
 from orchestrator.testing import (
     NO_CREDIT,
     Asked,

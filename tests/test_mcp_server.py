@@ -18,13 +18,13 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation, ToolListChangedNotification
 
-from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidConfig
-from orchestrator.models import Tool
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
-from orchestrator.serve.http_door import Tokens
-from orchestrator.serve.mcp_server import SERVERS
-from orchestrator.store import Store
+from orchestrator.records.tool import Tool
+from orchestrator.server.http_door import Tokens
+from orchestrator.server.protocol import SERVERS
+from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, text_of, until
 

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks import ablation, pictures
 from benchmarks.coverage import fixed, mean, measure
-from orchestrator.embed import embed_tools, embedder_for
+from orchestrator.index.embed import embed_tools, embedder_for
+from orchestrator.index.keyword import KeywordIndex
+from orchestrator.index.text import terms
 from orchestrator.options import Options
-from orchestrator.stages.keyword import KeywordIndex
-from orchestrator.text import terms
 from tests.catalogues import sample
 from training.confidence import fit_all
 from training.coverage import Routed

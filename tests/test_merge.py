@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from orchestrator.models import Match
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.merge import merge
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.tool import Match
+from orchestrator.routing.merge import merge
+from orchestrator.routing.router import Router
 
 
 def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.measuring import metrics
+from orchestrator.evaluate import metrics
 
 RANKED = ["a", "x", "b", "y", "c"]
 

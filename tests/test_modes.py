@@ -2,14 +2,14 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.language.modes import CHANGES, STARTS, TELLS, TELLS_OF_A_DEED, UNSAID, done_by
-from orchestrator.models import Annotations, Kind, Tool
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import understand
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import understand
 from tests.catalogues import tool
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.embed import StaticEmbedder
-from orchestrator.models import Tool
-from orchestrator.storage.news import MOST_NAMED, MOST_TOOLS, News, Write
-from orchestrator.storage.qdrant import Qdrant
-from orchestrator.store import SHARED, Store, Stored
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.embed import StaticEmbedder
+from orchestrator.records.tool import Tool
+from orchestrator.store.news import MOST_NAMED, MOST_TOOLS, News, Write
+from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.store import SHARED, Store, Stored
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, shipped, smaller_model
 
@@ -118,7 +118,7 @@ def test_a_writer_that_dies_before_it_tells_is_not_passed_over(folder: Path, mon
     earlier = early.load("org:1")
     assert late.load("org:1").version == earlier.version
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.storage.news.News.add", _die)
+        dying.setattr("orchestrator.store.news.News.add", _die)
         with pytest.raises(KeyboardInterrupt):
             writer.replace_server("org:1", "mail", MAIL[:1])
     assert_same(early.renewed("org:1", earlier), opened(folder).load("org:1"))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options, misspelt
-from orchestrator.router import Router
-from orchestrator.store import Store
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.stores import MAIL
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import shipped
-from orchestrator.embed import embedder_for
-from orchestrator.features import KEYWORD, SEMANTIC
-from orchestrator.models import Stage
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.features import KEYWORD, SEMANTIC
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.search import Search
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages import parts
-from orchestrator.stages import understand as understanding
-from orchestrator.stages.parts import in_turn, raised_by_parts
-from orchestrator.stages.understand import understand
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Stage
+from orchestrator.routing import parts
+from orchestrator.routing import understand as understanding
+from orchestrator.routing.parts import in_turn, raised_by_parts
+from orchestrator.routing.router import Router
+from orchestrator.routing.search import Search
+from orchestrator.routing.understand import understand
 from tests.catalogues import sample, tool
 
 THREE = "refund charge ch_3PqX, create a jira issue for the bug, and tell the team in the channel"

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.models import Match, Stage, Tool
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.seams import cut_task
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.router import Router
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.tool import Match, Stage, Tool
+from orchestrator.routing.router import Router
 from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
 from tests.timing import seconds
 

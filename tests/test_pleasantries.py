@@ -4,9 +4,9 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.pleasantries import is_pleasantry, without_closing
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.seams import cut_task
-from orchestrator.plans import PlanRequest
+from orchestrator.records.plan import PlanRequest
 from tests.timing import seconds
 
 

@@ -16,14 +16,15 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from orchestrator import Connections, names
-from orchestrator.calls import ToolCall
-from orchestrator.decision import Decision
+from orchestrator import Connections
 from orchestrator.errors import InvalidConfig, UnknownTool
-from orchestrator.models import Tool
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
-from orchestrator.sync import sync
+from orchestrator.mcp.sync import sync
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.running import TENANT, plugin_over
@@ -179,7 +180,7 @@ async def test_connections_belong_to_one_tenant_each() -> None:
 async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_connections_unless_it_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 3)
+    monkeypatch.setattr("orchestrator.temporal.resources.MAX_TENANTS", 3)
     plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py")))
     resources = plugin.resources
 
@@ -198,7 +199,7 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
 
 
 async def test_many_tenants_that_call_at_once_again_and_again_are_all_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.resources.MAX_TENANTS", 2)
+    monkeypatch.setattr("orchestrator.temporal.resources.MAX_TENANTS", 2)
     resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py"))).resources
     pid = Tool(server="quick", name="pid")
     calls = [ToolCall(tenant=f"org:{number}", tool=pid) for number in range(10)]

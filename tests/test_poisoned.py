@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.definitions import tool_to_json
-from orchestrator.embed import embed_tools, embedder_for
-from orchestrator.models import Tool
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.files import read_tools
+from orchestrator.index.embed import embed_tools, embedder_for
+from orchestrator.index.suspicion import cleaned, suspects
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.safety.suspicion import cleaned, suspects
-from orchestrator.store import Store
-from orchestrator.toolfiles import read_tools
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from tests.catalogues import sample, taking, tool
 from tests.command_line import Run
 from tests.shared_data import queries

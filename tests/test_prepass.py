@@ -12,12 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from orchestrator import Router, RouteRequest
-from orchestrator.catalogue import Catalogue
-from orchestrator.embed import OpenAIEmbedder, embedder_for
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidArguments, UnknownTool
-from orchestrator.models import Tool
+from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteHint
+from orchestrator.records.request import RouteHint
+from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
 from tests.decisions import ALL, READ, decision, schema

@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import shipped
-from orchestrator.context import for_decision, for_step
-from orchestrator.deciding import choose
-from orchestrator.decision import Decision
-from orchestrator.embed import embedder_for
-from orchestrator.llm import Models
-from orchestrator.measuring.trials import tried
-from orchestrator.models import Gives, Match, Tool
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate.trials import tried
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.index import Index
+from orchestrator.index.prerequisites import BEHIND, REQUIRING
+from orchestrator.llm.client import Models
+from orchestrator.llm.context import for_decision, for_step
+from orchestrator.llm.plan import choose
 from orchestrator.options import Options
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.prerequisites import BEHIND, REQUIRING
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest, Turn
-from orchestrator.router import Router
+from orchestrator.planning.planner import plan
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
+from orchestrator.records.tool import Gives, Match, Tool
+from orchestrator.routing.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import Run

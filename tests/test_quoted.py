@@ -5,10 +5,10 @@ import pytest
 from orchestrator import Router
 from orchestrator.language.negation import split_negated
 from orchestrator.language.quoted import masked, reported, without_messages
-from orchestrator.models import Stage
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.stages.understand import QUOTED, understand
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.tool import Stage
+from orchestrator.routing.understand import QUOTED, understand
 from tests.timing import seconds
 
 TRACE = 'Traceback (most recent call last):\n  File "send_email.py", line 3\nSMTPError: connection refused'

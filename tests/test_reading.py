@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.reading import read_json
+from orchestrator.catalogue.reading import read_json
 
 
 @pytest.mark.parametrize(

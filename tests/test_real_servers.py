@@ -10,9 +10,9 @@ from mcp import Client
 
 from orchestrator import Connections, Router
 from orchestrator.mcp.config import McpConfig
-from orchestrator.route_requests import RouteHint
-from orchestrator.serve.gateway import Gateway
-from orchestrator.serve.mcp_server import make_server
+from orchestrator.records.request import RouteHint
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config, owners
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
-from orchestrator.calls import SyncRequest, ToolCall
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Tool
+from orchestrator.records.call import SyncRequest, ToolCall
+from orchestrator.records.tool import Tool
 from tests.running import TENANT
 from tests.servers.start import alive, config, entry, free_port, running, until
 
@@ -157,7 +157,7 @@ async def test_a_function_that_waits_for_a_vault_keeps_nobody_else_waiting_and_i
 
 
 async def test_a_function_that_never_answers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.resources._ANSWERS_IN_S", 0.2)
+    monkeypatch.setattr("orchestrator.temporal.resources._ANSWERS_IN_S", 0.2)
     opened = threading.Event()
     resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=lambda _: opened.wait(30)).resources
     try:

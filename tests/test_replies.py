@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.completions import Usage
 from orchestrator.errors import AnswerInvalid, ModelUnavailable
-from orchestrator.replies import MOST_CHARS_PER_TOKEN
+from orchestrator.llm.replies import MOST_CHARS_PER_TOKEN
+from orchestrator.records.completion import Usage
 from orchestrator.testing import Raw, ScriptedModel
 from tests.test_llm import ASK, GOOD, Sky, models
 

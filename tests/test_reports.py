@@ -4,17 +4,17 @@ from time import perf_counter
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.language.asides import without_asides
 from orchestrator.language.reports import errands, handed_on, questions, reasons, reports
 from orchestrator.language.told import told_in
-from orchestrator.models import Tool
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.unasked import is_unasked
-from orchestrator.plans import PlanRequest
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import understand
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import understand
 from tests.catalogues import tool
 from tests.timing import seconds
 

@@ -6,8 +6,8 @@ import pytest
 
 from orchestrator import Router, RouteRequest, Tool
 from orchestrator.errors import InvalidInput
-from orchestrator.route_requests import Fusion, RouteHint, Turn
-from orchestrator.run_records import RunRequest
+from orchestrator.records.request import Fusion, RouteHint, Turn
+from orchestrator.records.run import RunRequest
 from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.index import Index
+from orchestrator.index.prerequisites import Requirement, raised_among
 from orchestrator.language.identified import identified_in
-from orchestrator.models import Tool
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.prerequisites import Requirement, raised_among
+from orchestrator.records.tool import Tool
 from tests.catalogues import taking, tool
 
 

@@ -14,9 +14,9 @@ from mcp.types import (
     TextResourceContents,
 )
 
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.mcp.results import Answered, as_mcp_result, as_tool_result
-from orchestrator.scrub import Secrets
-from orchestrator.tokens import count_tokens
+from orchestrator.records.redact import Secrets
 
 SECRET = "sk-live-9a8b7c6d"
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.answer.explain import MAX_REJECTED
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.embed import Vectors
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
-from orchestrator.models import Kind, Stage
+from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.tool import Kind, Stage
+from orchestrator.routing.explain import MAX_REJECTED
+from orchestrator.routing.router import Router
 from tests.catalogues import sample, taking, tool
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from orchestrator import Router
-from orchestrator.embed import Vectors
+from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteHint, RouteRequest
+from orchestrator.records.request import RouteHint, RouteRequest
 from tests.catalogues import sample
 
 MORE_THAN_ASYNCIO_HAS = min(32, (os.cpu_count() or 1) + 4) + 2

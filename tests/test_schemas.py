@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.schemas import ElsewhereSchema, UnusableSchema, checkable, faults
+from orchestrator.catalogue.schema import ElsewhereSchema, UnusableSchema, checkable, faults
 from tests.timing import seconds
 
 FOREVER = r"^(a+)+$"

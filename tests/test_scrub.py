@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.mcp.config import McpConfig
-from orchestrator.scrub import LogFilter, Secrets
+from orchestrator.records.redact import LogFilter, Secrets
 
 
 def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.exports import export
-from orchestrator.models import Match, Tool
-from orchestrator.router import Router
-from orchestrator.stages.select import LADDER, by_standing, fit, recommend, spread
-from orchestrator.tokens import compact, count_tokens
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.tokens import compact, count_tokens
+from orchestrator.records.tool import Match, Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.select import LADDER, by_standing, fit, recommend, spread
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"

@@ -4,10 +4,10 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.language.sending import in_full
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.stages.understand import understand
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.understand import understand
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from orchestrator.serve.mcp_server import SERVERS
+from orchestrator.server.protocol import SERVERS
 from tests.servers.start import HERE, alive, config, entry, text_of, until
 from tests.test_mcp_server import COMMAND, client_of, over_http
 

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from orchestrator.answer import ranking
-from orchestrator.answer.outcome import ASKED_LOOSELY
-from orchestrator.confidence import shipped
-from orchestrator.decision import Decision
-from orchestrator.embed import embedder_for
-from orchestrator.measuring.trials import tried
+from orchestrator.evaluate.trials import tried
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval import search
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.servers import (
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
+from orchestrator.routing import ranking, search
+from orchestrator.routing.outcome import ASKED_LOOSELY
+from orchestrator.routing.router import Router
+from orchestrator.routing.support import (
     ELSEWHERE,
     LEAST_THERE,
     LONG,
@@ -22,8 +23,6 @@ from orchestrator.retrieval.servers import (
     supported,
     supported_behind_best,
 )
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest, Turn
-from orchestrator.router import Router
 from tests.catalogues import sample
 from tests.test_cases import catalogue as cases
 

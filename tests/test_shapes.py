@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.text import stem
 from orchestrator.language.shapes import with_shapes
-from orchestrator.route_requests import RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import QUOTED, understand
-from orchestrator.text import stem
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import QUOTED, understand
 from tests.catalogues import tool
 from tests.timing import seconds
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from orchestrator.index.text import stem
 from orchestrator.language.slips import LONGEST, respelt, slips
-from orchestrator.route_requests import RouteHint, RouteRequest, Turn
-from orchestrator.router import Router
-from orchestrator.text import stem
+from orchestrator.records.request import RouteHint, RouteRequest, Turn
+from orchestrator.routing.router import Router
 from tests.timing import seconds
 
 KNOWN = {

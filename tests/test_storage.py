@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.storage.points import head_id, stored_tool
-from orchestrator.storage.qdrant import Qdrant
-from orchestrator.store import Store
+from orchestrator.store.points import head_id, stored_tool
+from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
 from tests.stores import MAIL, shipped
@@ -79,7 +79,7 @@ def test_many_first_uses_of_a_server_at_once_make_one_client() -> None:
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.storage.client._FLOATS", 1_000)
+    monkeypatch.setattr("orchestrator.store.client._FLOATS", 1_000)
     with qdrant_front() as front:
         store = Store(front.url, embedder=shipped())
         store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])

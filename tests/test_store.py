@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.definitions import tool_to_json
-from orchestrator.embed import embed_tools
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_to_json
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable, UnknownTenant
-from orchestrator.models import Annotations, Kind
-from orchestrator.names import COLLECTION
-from orchestrator.storage.client import Points
-from orchestrator.store import SHARED, Changes, Store
+from orchestrator.index.embed import embed_tools
+from orchestrator.records.durable_names import COLLECTION
+from orchestrator.records.tool import Annotations, Kind
+from orchestrator.store.client import Points
+from orchestrator.store.store import SHARED, Changes, Store
 from tests.catalogues import sample, tool
 from tests.stores import FILES, MAIL, by_server, shipped
 
@@ -184,13 +184,13 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
     store = Store(place, embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.storage.ledger.flip", _die)
+        dying.setattr("orchestrator.store.manifest.flip", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     assert store.load("org:1").tools == Catalogue(MAIL).tools
     store.replace_server("org:1", "mail", MAIL)
     assert _points(store) == 5
-    monkeypatch.setattr("orchestrator.storage.writing._DRAFT_S", -1)
+    monkeypatch.setattr("orchestrator.store.writing._DRAFT_S", -1)
     store.replace_server("org:1", "mail", MAIL)
     assert _points(store) == 2
     assert store.load("org:1").tools == Catalogue(MAIL).tools
@@ -212,7 +212,7 @@ def test_a_half_done_flip_is_in_force_and_is_finished_by_the_next_write(
     store.replace_servers("org:1", {"mail": MAIL, "files": FILES[:1]})
     before = store.load("org:1").version
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.storage.ledger.meta_payload", _die)
+        dying.setattr("orchestrator.store.manifest.meta_payload", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     store._qdrant.wrote()

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from orchestrator import Router
-from orchestrator.catalogue import Catalogue
-from orchestrator.embed import StaticEmbedder, embed_tools
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.store import Changes, Store
+from orchestrator.index.embed import StaticEmbedder, embed_tools
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.store.store import Changes, Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model
 
@@ -68,7 +68,7 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
 ) -> None:
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.storage.shelf._CHUNK", 30)
+    monkeypatch.setattr("orchestrator.store.shelf._CHUNK", 30)
     embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
     new = Store(tmp_path / "store", embedder=embedder)
     embed = embedder.embed

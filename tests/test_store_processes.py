@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import StoreUnavailable
-from orchestrator.models import Tool
-from orchestrator.store import Store
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import MAIL, by_server, shipped
 from tests.test_news import NEWS
@@ -23,7 +23,7 @@ WRITER = """
 import sys, time
 from tests.stores import by_server, shipped
 from tests.test_store_processes import edition
-from orchestrator.store import Store
+from orchestrator.store.store import Store
 
 store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
 print("ready", flush=True)
@@ -36,7 +36,7 @@ SYNCER = """
 import sys
 from tests.catalogues import tool
 from tests.stores import shipped
-from orchestrator.store import Store
+from orchestrator.store.store import Store
 
 store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
 for number in range(4):
@@ -45,7 +45,7 @@ for number in range(4):
 """
 HOLDER = """
 import sys, time
-from orchestrator.storage.qdrant import Qdrant
+from orchestrator.store.qdrant import Qdrant
 
 with Qdrant(sys.argv[1], 5).opened(make=True):
     print("held", flush=True)
@@ -155,7 +155,7 @@ def test_what_is_known_stands_at_once_while_another_process_holds_the_folder(tmp
 
 
 def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.storage.shelf._CHUNK", 300)
+    monkeypatch.setattr("orchestrator.store.shelf._CHUNK", 300)
     writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     writer.replace_server("org:1", "mail", MAIL)
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_000)]

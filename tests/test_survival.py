@@ -15,16 +15,16 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator import names
-from orchestrator.devserver import dev_server
-from orchestrator.run_records import RunRequest, RunResult, StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.temporal.devserver import dev_server
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
 from tests.survival_worker import serve
 from tests.temporal import replays
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.router"])
+FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.routing.router"])
 """Workers are forked from a process that has imported all they need: twenty starts cost what one did."""
 
 

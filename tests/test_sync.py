@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Connections
-from orchestrator.embed import OpenAIEmbedder, embedder_for
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.models import Kind, Tool
+from orchestrator.index.embed import OpenAIEmbedder, embedder_for
+from orchestrator.mcp.sync import ServerReport, keep_stored, sync
 from orchestrator.options import Options
-from orchestrator.store import SHARED, Changes, Store
-from orchestrator.sync import ServerReport, keep_stored, sync
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.store.store import SHARED, Changes, Store
 from orchestrator.testing import Fault, ScriptedModel
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator import OrchestratorPlugin
-from orchestrator.calls import ToolCall
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.owner import OnChange
-from orchestrator.models import Tool
-from orchestrator.route_requests import RouteHint
-from orchestrator.store import SHARED, Store
-from orchestrator.sync import keep_current, keep_stored
+from orchestrator.mcp.sync import keep_current, keep_stored
+from orchestrator.records.call import ToolCall
+from orchestrator.records.request import RouteHint
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import SHARED, Store
 from tests.catalogues import tool
 from tests.running import TENANT
 from tests.servers.start import config, entry, text_of, until

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator import Router
-from orchestrator.calls import SyncRequest
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.models import Tool
-from orchestrator.route_requests import RouteRequest
-from orchestrator.store import SHARED, Store
-from orchestrator.tenants import tenant_of
+from orchestrator.records.call import SyncRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tenant import tenant_of
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import SHARED, Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, by_server, shipped
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.text import card, fields, parameter_text, spaced, split_words, terms
+from orchestrator.index.text import card, fields, parameter_text, spaced, split_words, terms
 from tests.catalogues import taking, tool
 
 

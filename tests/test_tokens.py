@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.exports import export
-from orchestrator.tokens import EXACT, compact, count_each, count_tokens, counter_named, cut
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.tokens import EXACT, compact, count_each, count_tokens, counter_named, cut
 from tests.catalogues import sample
 
 SHAPES = ("openai", "openai-chat", "anthropic", "mcp")

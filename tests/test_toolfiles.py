@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.files import read_tools
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.toolfiles import read_tools
 
 ADD = {"server": "notes", "name": "add"}
 EDIT = {"server": "notes", "name": "edit"}

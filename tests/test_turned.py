@@ -4,9 +4,9 @@ import pytest
 
 from orchestrator import Catalogue, Router
 from orchestrator.language.opposites import turned
-from orchestrator.planner import plan
 from orchestrator.planning.effects import flags
-from orchestrator.plans import PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 from tests.catalogues import tool
 
 TWINS = Catalogue(

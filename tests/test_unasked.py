@@ -2,14 +2,14 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
-from orchestrator.models import Kind
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.unasked import is_unasked
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.router import Router
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.tool import Kind
+from orchestrator.routing.router import Router
 from tests.catalogues import taking, tool
 
 MERGE = "hub:merge_pull_request"

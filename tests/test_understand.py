@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.language.clauses import MAX_CLAUSES, MAX_TOLD
 from orchestrator.language.words import MAX_CUT
-from orchestrator.stages.understand import understand
+from orchestrator.routing.understand import understand
 from tests.timing import seconds
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.mcp.config import McpConfig
-from orchestrator.route_requests import RouteHint
-from orchestrator.serve import unlisted
+from orchestrator.records.request import RouteHint
+from orchestrator.server import unlisted
 from tests.catalogues import tool
 from tests.servers.start import HERE, config, entry, free_port, running, text_of
 from tests.test_gateway import QUICK, gateway

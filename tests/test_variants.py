@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.stages.understand import understand
-from orchestrator.text import terms
-from orchestrator.variants import spelt_out
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.text import terms
+from orchestrator.index.variants import spelt_out
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import understand
 from tests.catalogues import tool
 
 TOOLS = [

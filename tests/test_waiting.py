@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.planner import plan
+from orchestrator.planning.planner import plan
 from orchestrator.planning.waiting import put_off
-from orchestrator.plans import PlanRequest
+from orchestrator.records.plan import PlanRequest
 from tests.catalogues import tool
 from tests.decisions import TEXT, decision, schema
 

@@ -4,8 +4,8 @@ import pytest
 
 from orchestrator import Catalogue, Router
 from orchestrator.language.statements import only_states
-from orchestrator.planner import plan
-from orchestrator.plans import PlanRequest
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 from tests.catalogues import taking, tool
 
 SHOP = Catalogue(

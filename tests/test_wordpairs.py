@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.router import Router
-from orchestrator.sparse.said import Document, Said
-from orchestrator.sparse.wordpairs import WordPairs, side_by_side
-from orchestrator.stages.keyword import KeywordIndex
-from orchestrator.stages.understand import understand
-from orchestrator.text import terms
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.bigrams import WordPairs, side_by_side
+from orchestrator.index.keyword import KeywordIndex
+from orchestrator.index.said import Document, Said
+from orchestrator.index.text import terms
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.router import Router
+from orchestrator.routing.understand import understand
 from tests.catalogues import tool
 
 DOCUMENTS = [

@@ -8,8 +8,8 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner
 
-from orchestrator import names
-from orchestrator.run_records import Progress, RunRequest, RunResult, StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Progress, RunRequest, RunResult, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Sharing
 from tests.running import TENANT, Desk, plugin_over

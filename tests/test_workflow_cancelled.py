@@ -9,9 +9,9 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import CancelledError
 
-from orchestrator import names
 from orchestrator.errors import ServerUnavailable
-from orchestrator.run_records import Progress, RunRequest, RunResult
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Progress, RunRequest, RunResult
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, plugin_over
 from tests.temporal import activities_of, replays, working

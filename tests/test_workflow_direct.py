@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from orchestrator.calls import ToolCall
 from orchestrator.errors import ServerUnavailable
-from orchestrator.runs.durable import why_failed
+from orchestrator.records.call import ToolCall
+from orchestrator.temporal.call import why_failed
 from tests.decisions import ADD_NOTE, READ
 from tests.my_workflow import Direct
 from tests.running import TENANT, plugin_over

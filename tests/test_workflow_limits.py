@@ -2,7 +2,7 @@
 
 from temporalio.client import Client
 
-from orchestrator.limits import Limits
+from orchestrator.records.budget import Limits
 from tests.runner import Runner, statuses
 from tests.running import Desk, plugin_over
 from tests.temporal import working

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from orchestrator.runs.durable import why_failed
+from orchestrator.temporal.call import why_failed
 from tests.my_workflow import Mistaken
 from tests.running import plugin_over
 from tests.temporal import working

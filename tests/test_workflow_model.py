@@ -14,14 +14,14 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import names
 from orchestrator.activities.planning import PlanningActivities
-from orchestrator.limits import Limits
-from orchestrator.llm import Models
+from orchestrator.llm.client import Models
 from orchestrator.options import Options
-from orchestrator.plans import PlanRequest
-from orchestrator.route_requests import Turn
-from orchestrator.run_records import RunRequest, RunResult
+from orchestrator.records import durable_names as names
+from orchestrator.records.budget import Limits
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import Turn
+from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow

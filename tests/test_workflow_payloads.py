@@ -8,14 +8,14 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from orchestrator import names
-from orchestrator.calls import ToolCall, ToolResult
-from orchestrator.decision import Decision
-from orchestrator.executors import Executor
-from orchestrator.held import MAX_RESULTS_BYTES
-from orchestrator.route_requests import RouteRequest, Turn
-from orchestrator.run_records import RunRequest, RunResult, StepStatus
-from orchestrator.runs.durable import why_failed
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.executors import Executor
+from orchestrator.temporal.held import MAX_RESULTS_BYTES
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import replays, working

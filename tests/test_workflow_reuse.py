@@ -11,15 +11,15 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator import names
-from orchestrator.calls import ToolCall, ToolResult
-from orchestrator.embed import embedder_for
-from orchestrator.executors import Executor
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteHint, RouteRequest
-from orchestrator.run_records import RunRequest, RunResult
-from orchestrator.store import Store
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.store.store import Store
+from orchestrator.temporal.executors import Executor
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL
 from tests.my_workflow import Again

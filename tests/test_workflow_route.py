@@ -11,16 +11,16 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import names
 from orchestrator.activities.routing import RoutingActivities
-from orchestrator.calls import ToolCall, ToolResult
-from orchestrator.catalogue import Catalogue
-from orchestrator.decision import Decision
-from orchestrator.executors import Executor
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
-from orchestrator.run_records import RunRequest, RunResult, StepStatus
-from orchestrator.runs.durable import why_failed
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.executors import Executor
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL, PUBLISH

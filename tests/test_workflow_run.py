@@ -9,9 +9,9 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from orchestrator import names
-from orchestrator.limits import Limits
-from orchestrator.run_records import Progress, RunRequest, StepStatus
+from orchestrator.records import durable_names as names
+from orchestrator.records.budget import Limits
+from orchestrator.records.run import Progress, RunRequest, StepStatus
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.my_workflow import Assistant

@@ -6,10 +6,10 @@ import re
 import pytest
 from temporalio.client import Client, WorkflowHistory
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.mcp.config import McpConfig
-from orchestrator.models import Tool
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import ALL
 from tests.runner import Runner, statuses
 from tests.running import SERVERS, Desk

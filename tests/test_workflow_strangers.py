@@ -14,8 +14,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 
-from orchestrator.run_records import StepStatus
-from orchestrator.runs.durable import why_failed
+from orchestrator.records.run import StepStatus
+from orchestrator.temporal.call import why_failed
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
 from tests.temporal import until, working

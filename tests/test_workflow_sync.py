@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from orchestrator import names
-from orchestrator.decision import Decision
-from orchestrator.plugin import OrchestratorPlugin
-from orchestrator.route_requests import RouteRequest
-from orchestrator.runs.durable import why_failed
+from orchestrator.records import durable_names as names
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.my_workflow import Refresh
 from tests.running import SERVERS, plugin_over
 from tests.temporal import replays, working

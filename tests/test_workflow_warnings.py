@@ -4,7 +4,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from orchestrator.plugin import OrchestratorPlugin
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.runner import Runner
 from tests.running import Desk
 from tests.temporal import working

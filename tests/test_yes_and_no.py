@@ -2,10 +2,10 @@
 
 import pytest
 
-from orchestrator.models import Stage
-from orchestrator.route_requests import Turn
-from orchestrator.router import Router
-from orchestrator.stages.conversation import Meant, meant
+from orchestrator.records.request import Turn
+from orchestrator.records.tool import Stage
+from orchestrator.routing.conversation import Meant, meant
+from orchestrator.routing.router import Router
 from tests.test_conversation import keys
 
 OFFER = [Turn(text="the api is down"), Turn(text="Do you want me to restart the api?", role="assistant")]

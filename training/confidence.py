@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.confidence import CONFIDENCE, GATE, LogisticMap, top_features
-from orchestrator.embed import embedder_for
-from orchestrator.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.index.calibration import CONFIDENCE, GATE, LogisticMap, top_features
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from orchestrator.retrieval.servers import supported
-from orchestrator.stages.merge import blend
+from orchestrator.routing.merge import blend
+from orchestrator.routing.support import supported
 from training.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
 from training.sources import SETS
 

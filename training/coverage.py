@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.confidence import Calibration, from_json
-from orchestrator.coverage import LEVELS, Legs, conformity, fit_thresholds
-from orchestrator.embed import Embedder, embedder_for
-from orchestrator.measuring.evaluation import read_set
+from orchestrator.evaluate.runner import read_set
+from orchestrator.index.calibration import Calibration, from_json
+from orchestrator.index.coverage import LEVELS, Legs, conformity, fit_thresholds
+from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
-from orchestrator.route_requests import MAX_LIMIT, RouteHint, RouteRequest
-from orchestrator.router import Router
+from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
+from orchestrator.routing.router import Router
 from training.confidence import fit_all
 from training.examples import MOST_QUERIES, collect, collect_small, collect_tasks
 from training.sources import SETS

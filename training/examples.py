@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.catalogue import Catalogue
-from orchestrator.confidence import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
-from orchestrator.embed import Embedder, no_tool_of
-from orchestrator.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
-from orchestrator.retrieval.found import ClauseFound
-from orchestrator.retrieval.index import Index
-from orchestrator.retrieval.prerequisites import Requirement
-from orchestrator.retrieval.search import Search
-from orchestrator.stages.understand import Understood, understand
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.calibration import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
+from orchestrator.index.embed import Embedder, no_tool_of
+from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
+from orchestrator.index.index import Index
+from orchestrator.index.prerequisites import Requirement
+from orchestrator.routing.found import ClauseFound
+from orchestrator.routing.search import Search
+from orchestrator.routing.understand import Understood, understand
 from training.strays import stray
 from training.tasks import tasks
 

@@ -7,15 +7,15 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import FailureError
 
-from orchestrator import names
 from orchestrator.errors import InvalidInput
-from orchestrator.held import MAX_PAYLOAD_BYTES, check_bytes
-from orchestrator.payloads import NOTHING, misnamed, read_input, size_of
-from orchestrator.run_records import Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.runs.durable import as_failure, as_failures
-from orchestrator.runs.running import Run
-from orchestrator.tenants import check_tenant
-from orchestrator.workflow import ToolRouter
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.records.tenant import check_tenant
+from orchestrator.temporal.call import as_failure, as_failures
+from orchestrator.temporal.held import MAX_PAYLOAD_BYTES, check_bytes
+from orchestrator.temporal.payload import NOTHING, misnamed, read_input, size_of
+from orchestrator.temporal.run import Run
+from orchestrator.temporal.workflow import ToolRouter
 
 
 @workflow.defn(name=names.RUN)

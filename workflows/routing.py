@@ -3,9 +3,9 @@
 from temporalio import workflow
 from temporalio.common import RawValue
 
-from orchestrator import names
-from orchestrator.payloads import NOTHING
-from orchestrator.workflow import DEFAULT
+from orchestrator.records import durable_names as names
+from orchestrator.temporal.payload import NOTHING
+from orchestrator.temporal.workflow import DEFAULT
 
 
 @workflow.defn(name=names.ROUTE)

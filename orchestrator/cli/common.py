@@ -11,15 +11,15 @@ import click
 
 from orchestrator.cli.paths import FILE, PATH, TEXT, TOOLS
 from orchestrator.cli.plain import escaped, note, one_line
-from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
-from orchestrator.fit import Fit
-from orchestrator.models import Tool
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.fit import Fit
+from orchestrator.index.suspicion import suspects
 from orchestrator.options import Options, default_store
-from orchestrator.router import Router
-from orchestrator.safety.suspicion import suspects
-from orchestrator.store import Store
-from orchestrator.tenants import tenant_of
+from orchestrator.records.tenant import tenant_of
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -6,10 +6,10 @@ from typing import Annotated
 import click
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
 from orchestrator.cli.paths import PATH
 from orchestrator.errors import InvalidInput
-from orchestrator.reading import first_problem, numbered_lines, why_unread
-from orchestrator.route_requests import Turn
+from orchestrator.records.request import Turn
 
 CONVERSATION = click.option(
     "--conversation",

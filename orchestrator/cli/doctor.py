@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.common import (
     echo_json,
     open_store,
@@ -28,7 +28,7 @@ from orchestrator.cli.paths import TOOLS
 from orchestrator.cli.plain import counted
 from orchestrator.cli.reaching import Target, reach, target
 from orchestrator.errors import InvalidInput, ToolrouteError
-from orchestrator.fit import REMEDY, Fit
+from orchestrator.index.fit import REMEDY, Fit
 from orchestrator.options import Options, default_store, misspelt, model_key
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
 
 
 def _embedder(options: Options) -> Finding:
-    from orchestrator.embed import embedder_for
+    from orchestrator.index.embed import embedder_for
 
     embedder = embedder_for(options)
     embedder.embed(["a first text opens the model"])
@@ -162,7 +162,7 @@ def _stored(options: Options, location: str, tenant: str) -> Catalogue:
 
 def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
     """The fit that routing would use, held to the embedder and to the tenant's catalogue."""
-    from orchestrator.embed import embedder_id
+    from orchestrator.index.embed import embedder_id
 
     if not options.calibration:
         return Finding(what="calibration", state="missing", detail="none: the shipped numbers", remedy=REMEDY)
@@ -180,7 +180,7 @@ def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
 
 def _flagged(stored: Catalogue) -> Iterator[Finding]:
     """The stored tools that are not taken at their word."""
-    from orchestrator.safety.suspicion import suspects
+    from orchestrator.index.suspicion import suspects
 
     for key, reasons in suspects(stored.tools).items():
         detail = f"{key} is flagged: {'; '.join(reasons)}"
@@ -194,7 +194,7 @@ def _temporal(options: Options) -> Finding:
         asyncio.run(_reached(server))
         detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
         return Finding(what="temporal", state="works", detail=detail)
-    from orchestrator.devserver import kept_binary
+    from orchestrator.temporal.devserver import kept_binary
 
     binary = shutil.which("temporal") or kept_binary()
     if binary:
@@ -204,7 +204,7 @@ def _temporal(options: Options) -> Finding:
 
 
 async def _reached(server: Target) -> None:
-    from orchestrator.devserver import settle
+    from orchestrator.temporal.devserver import settle
 
     try:
         await reach(server)
@@ -213,7 +213,7 @@ async def _reached(server: Target) -> None:
 
 
 def _model(options: Options) -> Finding:
-    from orchestrator.llm import models_for
+    from orchestrator.llm.client import models_for
 
     models = models_for(options)
     if models:
@@ -230,8 +230,8 @@ def _model(options: Options) -> Finding:
 
 
 def _exact_tokens() -> Finding:
+    from orchestrator.catalogue.tokens import exact_counter
     from orchestrator.errors import MissingExtra
-    from orchestrator.tokens import exact_counter
 
     try:
         exact_counter()

@@ -13,8 +13,7 @@ from orchestrator.cli.fit import fit_set
 from orchestrator.cli.paths import FILE, PATH, TOOLS
 from orchestrator.cli.plain import counted, figure, note
 from orchestrator.errors import InvalidInput
-from orchestrator.forms import nearly
-from orchestrator.measuring.evaluation import (
+from orchestrator.evaluate.runner import (
     Answer,
     Level,
     QuerySet,
@@ -25,7 +24,8 @@ from orchestrator.measuring.evaluation import (
     report,
 )
 from orchestrator.options import Options
-from orchestrator.router import Router
+from orchestrator.records.forms import nearly
+from orchestrator.routing.router import Router
 
 SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 """The measures of the table; `-o json` has all."""

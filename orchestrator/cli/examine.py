@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.common import echo_json, kept, progress, tell_flagged
 from orchestrator.cli.plain import counted
-from orchestrator.confidence import shipped
-from orchestrator.embed import embedder_for
 from orchestrator.errors import InvalidInput
-from orchestrator.fit import Fit
-from orchestrator.measuring.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
-from orchestrator.measuring.fitting import fit_made
+from orchestrator.evaluate.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
+from orchestrator.evaluate.fitting import fit_made
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.fit import Fit
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
 
 SHOWN = 20
 """Lines of each kind in the table; `-o json` has all."""

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from orchestrator.cli.common import echo_json, kept, progress
 from orchestrator.cli.plain import counted, figure, note
-from orchestrator.confidence import shipped
-from orchestrator.embed import embedder_for
-from orchestrator.fit import Fit
-from orchestrator.measuring.evaluation import QuerySet
-from orchestrator.measuring.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
-from orchestrator.measuring.trials import Trial, tried
+from orchestrator.evaluate.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
+from orchestrator.evaluate.runner import QuerySet
+from orchestrator.evaluate.trials import Trial, tried
+from orchestrator.index.calibration import shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.index.fit import Fit
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.retrieval.index import Index
 
 
 def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) -> None:

@@ -16,7 +16,7 @@ import click
 
 from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.temporal import unwrap
-from orchestrator.run_records import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.run import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
@@ -39,7 +39,7 @@ async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
 
-    from orchestrator import names
+    from orchestrator.records import durable_names as names
 
     run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
     handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
@@ -119,7 +119,7 @@ class _Teller:
 
     async def ask(self) -> Progress:
         """How the run stands; RPCError while nobody serves it."""
-        from orchestrator import names
+        from orchestrator.records import durable_names as names
 
         in_time = timedelta(seconds=2)
         progress: Progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=in_time)
@@ -140,7 +140,7 @@ class _Teller:
 
     async def _settle(self, step: StepProgress) -> None:
         """The user's word on a step that waits for it."""
-        from orchestrator import names
+        from orchestrator.records import durable_names as names
 
         given = escaped(json.dumps(step.arguments, ensure_ascii=False))
         yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called with {given}?")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.catalogue.reading import read_json
 from orchestrator.cli.common import (
     echo_json,
     open_store,
@@ -22,12 +23,11 @@ from orchestrator.cli.mcp_common import command_body, config_option, read_config
 from orchestrator.cli.plain import echo_text, note
 from orchestrator.errors import InvalidArguments, InvalidInput, Unauthorised
 from orchestrator.mcp.faults import without_name
-from orchestrator.reading import read_json
 
 if TYPE_CHECKING:
-    from orchestrator.connections import Connections
+    from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.results import Answered
-    from orchestrator.models import Tool
+    from orchestrator.records.tool import Tool
 
 
 @click.command("call")
@@ -57,8 +57,8 @@ async def call(
 
     Where the store knows the tool, the arguments are checked before its server is connected.
     """
-    from orchestrator.connections import Connections
     from orchestrator.mcp.calls import Call
+    from orchestrator.mcp.connections import Connections
 
     given, servers = _read_arguments(arguments), read_config(config)
     entry = servers.servers.get(tool.partition(":")[0])
@@ -88,7 +88,7 @@ def _read_arguments(text: str) -> dict[str, Any]:
 
 
 def _check(tool: "Tool", given: dict[str, Any]) -> None:
-    from orchestrator.exports import check_arguments
+    from orchestrator.catalogue.export import check_arguments
 
     try:
         check_arguments(tool, given)
@@ -138,7 +138,7 @@ async def servers(
     Without --check and --of nothing is connected: what the file and the store say is shown.
     With --check it exits 1 when no server could be connected, 4 when some could not.
     """
-    from orchestrator.sync import exit_code
+    from orchestrator.mcp.sync import exit_code
 
     if url and (config or store or organization or user or check):
         raise InvalidInput("--of asks a running serve, whose token names the tenant: leave out the other options")
@@ -154,8 +154,8 @@ async def _ask(url: str) -> list[dict[str, Any]]:
     """The states that a running `serve` tells the token's tenant."""
     from mcp import MCPError
 
-    from orchestrator.connections import Connections
-    from orchestrator.serve.mcp_server import SERVERS
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.server.protocol import SERVERS
 
     serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
     try:
@@ -176,7 +176,7 @@ async def _ask(url: str) -> list[dict[str, Any]]:
 
 async def _look(config: Path | None, store: str | None, tenant: str, check: bool) -> list[dict[str, Any]]:
     """The states that the file and the store tell, or connecting each server now."""
-    from orchestrator.connections import Connections
+    from orchestrator.mcp.connections import Connections
 
     async with Connections(read_config(config)) as connections:
         connections.know(await asyncio.to_thread(open_store(store).servers, tenant))

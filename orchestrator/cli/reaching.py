@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    from orchestrator.plugin import OrchestratorPlugin
+    from orchestrator.temporal.plugin import OrchestratorPlugin
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
 
@@ -57,7 +57,7 @@ def target(options: Options) -> Target:
 @asynccontextmanager
 async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterator[Target]:
     """The server that the settings name; with `dev` one that is started here, unless an address is given."""
-    from orchestrator.devserver import dev_server
+    from orchestrator.temporal.devserver import dev_server
 
     if options.temporal_address or not dev:
         yield target(options)

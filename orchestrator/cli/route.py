@@ -8,16 +8,16 @@ from typing import Any, get_args
 
 import click
 
+from orchestrator.catalogue.export import Provider
 from orchestrator.cli.common import echo_json, open_router, options_with, output_option
 from orchestrator.cli.plain import echo_text, note, one_line
 from orchestrator.cli.routing import routing_options, take_request
-from orchestrator.completions import Choice
-from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
-from orchestrator.exports import Provider
-from orchestrator.models import Stage
 from orchestrator.options import Options
-from orchestrator.route_requests import RouteRequest, Turn
+from orchestrator.records.completion import Choice
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.tool import Stage
 
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
@@ -47,7 +47,7 @@ def route(query: str, output: str, model: str | None, **given: Any) -> None:
         if choice:
             show_choice(choice)
     elif output == "markdown":
-        from orchestrator.context import for_decision
+        from orchestrator.llm.context import for_decision
 
         echo_text(for_decision(decision).markdown)
     else:
@@ -92,8 +92,8 @@ def _explained(decision: Decision) -> dict[str, Any]:
 
 
 async def _choose(decision: Decision, model: str, turns: tuple[Turn, ...]) -> Choice:
-    from orchestrator.deciding import choose
-    from orchestrator.llm import Models
+    from orchestrator.llm.client import Models
+    from orchestrator.llm.plan import choose
 
     async with Models(options_with(model)) as models:
         return await choose(models, decision, conversation=turns)

@@ -8,7 +8,7 @@ import click
 from orchestrator.cli.common import calibration_option, source_options, tenant_from
 from orchestrator.cli.conversation import CONVERSATION, read_conversation
 from orchestrator.errors import InvalidInput
-from orchestrator.route_requests import Fusion, RouteHint, RouteRequest
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

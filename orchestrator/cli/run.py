@@ -28,11 +28,11 @@ from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, temporal_server
 from orchestrator.cli.routing import request_options, routing_options, take_request
 from orchestrator.cli.temporal import clean_stdout, make_plugin, quiet, temporal_options
-from orchestrator.decision import Decision
 from orchestrator.errors import InvalidInput
-from orchestrator.limits import Limits
-from orchestrator.plans import Plan, PlanRequest
-from orchestrator.run_records import RunRequest, RunResult, StepStatus
+from orchestrator.records.budget import Limits
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.run import RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
@@ -107,8 +107,8 @@ def plan(task: str, output: str, **given: Any) -> None:
 
     It is routed, and planned from the same matches.
     """
-    from orchestrator.deciding import make_plan
-    from orchestrator.llm import models_for
+    from orchestrator.llm.client import models_for
+    from orchestrator.llm.plan import make_plan
 
     request = take_request(task, given)
     calibration: Path | None = given["calibration"]
@@ -151,7 +151,7 @@ async def _run(
     model: str | None,
     calibration: Path | None,
 ) -> RunResult:
-    from orchestrator.devserver import settle
+    from orchestrator.temporal.devserver import settle
 
     if model and task_queue:
         raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")

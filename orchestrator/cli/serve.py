@@ -52,11 +52,11 @@ async def serve(
     import secrets
 
     from orchestrator.options import Options, default_store
-    from orchestrator.router import Router
-    from orchestrator.serve.followed import Followed
-    from orchestrator.serve.gateway import Gateway
-    from orchestrator.serve.http_door import LOOPBACK, Tokens
-    from orchestrator.serve.transports import make_app, serve_http, serve_stdio
+    from orchestrator.routing.router import Router
+    from orchestrator.server.followed import Followed
+    from orchestrator.server.gateway import Gateway
+    from orchestrator.server.http_door import LOOPBACK, Tokens
+    from orchestrator.server.transports import make_app, serve_http, serve_stdio
 
     if transport == "stdio":
         _refuse_http_options()
@@ -85,7 +85,7 @@ async def serve(
 
 def _tell_where(host: str, port: int, token: str) -> None:
     """The address, and the line that tells the token where none was given."""
-    from orchestrator.serve.transports import PATH
+    from orchestrator.server.transports import PATH
 
     note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
     if token:

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.plain import counted, one_line, plain
-from orchestrator.completions import Choice
-from orchestrator.decision import Decision
-from orchestrator.models import Match, Stage
 from orchestrator.options import Options
+from orchestrator.records.completion import Choice
+from orchestrator.records.decision import Decision
+from orchestrator.records.tool import Match, Stage
 
 _COLOURS = {
     Stage.ALWAYS: "cyan",

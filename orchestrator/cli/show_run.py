@@ -8,11 +8,11 @@ from rich.text import Text
 
 from orchestrator.cli.plain import counted, echo_text
 from orchestrator.cli.show import console, show_decision, show_warnings
-from orchestrator.completions import NO_MODEL
-from orchestrator.decision import Decision
-from orchestrator.models import Match
-from orchestrator.plans import Plan, Step
-from orchestrator.run_records import RunResult, StepOutcome, StepStatus
+from orchestrator.records.completion import NO_MODEL
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import RunResult, StepOutcome, StepStatus
+from orchestrator.records.tool import Match
 
 _COLOURS = {
     StepStatus.DONE: "green",

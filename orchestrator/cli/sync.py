@@ -47,8 +47,8 @@ async def sync_command(
     Stored MCP servers that the file does not name are told, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
-    from orchestrator.connections import Connections
-    from orchestrator.sync import left_over, sync
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.mcp.sync import left_over, sync
 
     servers = read_config(config)
     unknown = [name for name in only if name not in servers.servers]

@@ -17,14 +17,14 @@ from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import DEFAULT_ADDRESS
 from orchestrator.errors import StoreUnavailable, ToolrouteError
 from orchestrator.options import Options, default_store
-from orchestrator.tenants import SHARED
+from orchestrator.records.tenant import SHARED
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowFailureError
 
-    from orchestrator.catalogue import Catalogue
+    from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.mcp.config import McpConfig
-    from orchestrator.plugin import OrchestratorPlugin
+    from orchestrator.temporal.plugin import OrchestratorPlugin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,8 +55,8 @@ async def make_plugin(
     The store is asked once: activities wait ten minutes for one that is away. With a tenant it must answer; a worker
     for all tenants starts without it.
     """
-    from orchestrator.fit import Fit
-    from orchestrator.plugin import OrchestratorPlugin
+    from orchestrator.index.fit import Fit
+    from orchestrator.temporal.plugin import OrchestratorPlugin
 
     if options.calibration:
         Fit.read(options.calibration)  # a broken one is told here, not by every route
@@ -71,7 +71,7 @@ async def make_plugin(
 
 
 def _read_catalogue(path: Path, servers: "McpConfig | None") -> "Catalogue":
-    from orchestrator.catalogue import Catalogue
+    from orchestrator.catalogue.catalogue import Catalogue
 
     catalogue = Catalogue.read(path)
     known = {tool.server for tool in catalogue}
@@ -85,8 +85,8 @@ async def _fill_store(
     place: str, tenant: str, catalogue: Path | None, servers: "McpConfig | None", options: Options
 ) -> None:
     from orchestrator.cli.tools import import_file
-    from orchestrator.connections import Connections
-    from orchestrator.sync import not_listed, sync
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.mcp.sync import not_listed, sync
 
     store = open_store(place, options)
     try:
@@ -138,7 +138,7 @@ def clean_stdout() -> Iterator[None]:
 
 def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
     """The error that made a workflow fail, as the class that it was, with its message."""
-    from orchestrator.runs.durable import why_failed
+    from orchestrator.temporal.call import why_failed
 
     kind, message = why_failed(failure.cause)
     found = getattr(errors, kind, None)

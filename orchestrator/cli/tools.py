@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.definitions import tool_to_json
 from orchestrator.cli.common import (
     echo_json,
     known_store,
@@ -21,10 +22,9 @@ from orchestrator.cli.common import (
 from orchestrator.cli.paths import TEXT, TOOLS
 from orchestrator.cli.plain import counted, note, one_line, plain
 from orchestrator.cli.sync import sync_command
-from orchestrator.definitions import tool_to_json
 from orchestrator.errors import InvalidInput
-from orchestrator.models import Tool
-from orchestrator.store import SHARED, Changes, Store
+from orchestrator.records.tool import Tool
+from orchestrator.store.store import SHARED, Changes, Store
 
 
 @click.group()

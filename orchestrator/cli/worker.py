@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator import names
 from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
 from orchestrator.cli.ending import ending_signals
 from orchestrator.cli.mcp_common import read_servers
@@ -21,6 +20,7 @@ from orchestrator.cli.plain import note
 from orchestrator.cli.reaching import connect, target, temporal_server
 from orchestrator.cli.temporal import make_plugin, temporal_options
 from orchestrator.options import Options
+from orchestrator.records import durable_names as names
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -80,7 +80,7 @@ def worker(
         sys.exit(_say_if_unserved(options, task_queue))
 
     async def serve() -> None:
-        from orchestrator.devserver import settle
+        from orchestrator.temporal.devserver import settle
 
         plugin = await make_plugin(catalogue, store, read_servers(config), named, options)
         async with AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ async def _is_served(options: Options, task_queue: str) -> bool:
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-    from orchestrator.devserver import settle
+    from orchestrator.temporal.devserver import settle
 
     try:
         client = await connect(target(options), None)

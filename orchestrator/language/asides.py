@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from orchestrator.index.text import says
 from orchestrator.language.modes import UNSAID
 from orchestrator.language.quoted import masked
 from orchestrator.language.reports import SIGN, STATE, errands, reports
 from orchestrator.language.verbs import may_act
 from orchestrator.language.wanted import wanted
 from orchestrator.language.words import MAX_CUT, bare, first_word, words_in
-from orchestrator.text import says
 
 _DOES = r"[a-z]{2,}(?:ed|[^s\W\d_]s)"
 _SUBJECT = rf"(?!(?:i|you|we|that|this|possible|needed|necessary|so|not|applicable)\b(?!['’]s)){SIGN}{{1,120}}?"

@@ -7,11 +7,11 @@ or a question begins anew ("... and send it to Ana"), never inside a list of thi
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from orchestrator.index.text import says
 from orchestrator.language.quoted import masked
 from orchestrator.language.sentences import NO_END
 from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS, may_act
 from orchestrator.language.words import MAX_CUT, QUESTION_WORDS, asks_something, bare, first_word
-from orchestrator.text import says
 
 MAX_CLAUSES = 8
 MIN_CLAUSE_TERMS = 2

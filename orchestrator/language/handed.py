@@ -5,9 +5,9 @@ Only verbs that move, send or reword things hand over; behind "get me the follow
 
 import re
 
+from orchestrator.index.text import says
 from orchestrator.language.people import INFORMING, MAILING, one_of
 from orchestrator.language.verbs import may_act
-from orchestrator.text import says
 
 _REWORDING = "proofread rephrase rewrite shorten summarise summarize translate".split()
 _MOVING = (

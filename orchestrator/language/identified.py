@@ -3,7 +3,7 @@
 import re
 from itertools import islice
 
-from orchestrator.text import terms
+from orchestrator.index.text import terms
 
 _NUMBER = re.compile(r"(?<!\S)\S*?\d\S*")
 _MOST_NUMBERS, _NEAR = 50, 60

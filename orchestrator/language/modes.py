@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from orchestrator.index.text import spaced, stem
 from orchestrator.language.verbs import ACTIONS, ACTIONS_OR_THINGS
-from orchestrator.models import Kind, Tool
-from orchestrator.text import spaced, stem
+from orchestrator.records.tool import Kind, Tool
 
 TELLS: Final = 1
 CHANGES: Final = -1

@@ -7,13 +7,13 @@ another question: `stages/explicit.py`.
 import re
 from collections.abc import Iterator
 
+from orchestrator.index.text import says
 from orchestrator.language.abroad import forbidden_abroad
 from orchestrator.language.clauses import end_of_part
 from orchestrator.language.quoted import masked, unquoted
 from orchestrator.language.verbs import ACTIONS_OR_THINGS, may_act
 from orchestrator.language.without import DOING, RELATING, Span, doing, done_without
 from orchestrator.language.words import first_word
-from orchestrator.text import says
 
 _CUES = (
     *("n't", "n’t", "dont", "not ", "never", "nothing", "no ", "? no", "? ne", "? na", "ly not", "ly no", "hell no"),

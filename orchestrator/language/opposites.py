@@ -5,10 +5,10 @@
 import re
 from functools import lru_cache
 
+from orchestrator.index.text import stem
 from orchestrator.language.reports import SIGN
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import bare, first_word
-from orchestrator.text import stem
 
 _PAIRS = (
     ("pause", "resume continue unpause"),

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from orchestrator.index.text import says
 from orchestrator.language.handed import handed_over, is_noted
 from orchestrator.language.pasted import ANNOUNCED, BEGINS, FORMS, SAID
-from orchestrator.text import says
 
 LEAST_SAID = 2
 """Terms beside its messages that make a text a task."""

@@ -4,10 +4,10 @@ of somebody is a message. Tools say it in full."""
 import re
 from collections.abc import Callable, Container
 
+from orchestrator.index.text import terms
 from orchestrator.language.people import INFORMING, MAILING, NAME, SOMEBODY, one_of
 from orchestrator.language.quoted import masked
 from orchestrator.language.words import MAX_CUT, words_in
-from orchestrator.text import terms
 
 _PERSON = r"(?:him|her|them|everyone|everybody|someone|somebody|(?:me|us)(?! nothing))\b|(?:my|our|his|their) \w"
 _IT_TO = r"(?:it|this|that|these|those) (?:[a-z]+ )?to\b"

@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 from string import ascii_lowercase
 
+from orchestrator.index.text import stem
 from orchestrator.language.words import MAX_CUT
-from orchestrator.text import stem
 
 SHORTEST = 5
 """Letters of the shortest word that is corrected; one slip makes too many shorter words of one another."""

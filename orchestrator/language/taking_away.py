@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from orchestrator.language.modes import TELLS, done_by, own_words
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
-from orchestrator.models import Tool
+from orchestrator.records.tool import Tool
 
 _TAKES_AWAY = frozenset(
     """cancel close deactivate delete destroy disable drop erase purge remove revoke suspend terminate trash uninstall

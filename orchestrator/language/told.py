@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
+from orchestrator.index.text import spaced, stem, terms
 from orchestrator.language.asides import asides, without_asides
 from orchestrator.language.mentioned import is_mentioned, stays_undone
 from orchestrator.language.modes import CHANGING, CHANGING_TERMS, own_words
 from orchestrator.language.reports import Span, handed_on, questions, reasons
 from orchestrator.language.verbs import ACTIONS
 from orchestrator.language.words import WORD, words_in
-from orchestrator.models import Tool
-from orchestrator.text import spaced, stem, terms
+from orchestrator.records.tool import Tool
 
 _MOST = 8
 """Places of a verb that are looked at; a verb with more is taken to be asked for."""

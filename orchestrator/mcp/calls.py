@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self
 
+from orchestrator.catalogue.export import check_arguments, read_arguments
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.exports import check_arguments, read_arguments
-from orchestrator.models import Tool
-from orchestrator.names import IDEMPOTENCY_KEY
+from orchestrator.records.durable_names import IDEMPOTENCY_KEY
+from orchestrator.records.tool import Tool
 
 MAX_RESULT_TOKENS = 8_000
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from orchestrator.catalogue.reading import first_problem, read_json, why_unread, without_comments
 from orchestrator.errors import InvalidConfig
-from orchestrator.forms import misspelt, spellings
 from orchestrator.mcp.identity import identity_of
 from orchestrator.mcp.launch import Launch, environment, expand
-from orchestrator.reading import first_problem, read_json, why_unread, without_comments
+from orchestrator.records.forms import misspelt, spellings
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
@@ -14,9 +15,8 @@ from orchestrator.mcp.faults import LONGEST, in_words
 from orchestrator.mcp.listing import Inventory, list_tools, take_inventory
 from orchestrator.mcp.repairs import LeftOut
 from orchestrator.mcp.transports import Stderr
-from orchestrator.models import Tool
-from orchestrator.reading import first_problem
-from orchestrator.scrub import Secrets
+from orchestrator.records.redact import Secrets
+from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from orchestrator.catalogue.reading import why_unread
 from orchestrator.errors import InvalidConfig
-from orchestrator.reading import why_unread
 
 _LINE = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>.*)", re.ASCII)
 _QUOTED = re.compile(r"""(['"])(?P<inside>.*)\1(?:\s+#.*)?""")

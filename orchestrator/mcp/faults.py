@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
+from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
-from orchestrator.reading import first_problem
-from orchestrator.scrub import Secrets
+from orchestrator.records.redact import Secrets
 
 LONGEST = 500
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from orchestrator.credentials import LONG, argument_secrets, header_secrets, secrets_in, variable_secrets
-from orchestrator.digests import OF_SERVER, digest
 from orchestrator.mcp.launch import VARIABLE
-from orchestrator.scrub import MASK
+from orchestrator.records.digests import OF_SERVER, digest
+from orchestrator.records.redact import MASK
+from orchestrator.records.secrets import LONG, argument_secrets, header_secrets, secrets_in, variable_secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec

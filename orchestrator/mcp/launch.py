@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.credentials import (
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.env_file import read_env_file
+from orchestrator.records.redact import Secrets
+from orchestrator.records.secrets import (
     argument_secrets,
     header_secrets,
     header_values,
@@ -15,9 +18,6 @@ from orchestrator.credentials import (
     secrets_in,
     variable_secrets,
 )
-from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.env_file import read_env_file
-from orchestrator.scrub import Secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec

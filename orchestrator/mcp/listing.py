@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from orchestrator.definitions import tool_from
+from orchestrator.catalogue.definitions import tool_from
+from orchestrator.catalogue.schema import checkable
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.repairs import LeftOut
-from orchestrator.models import Tool
-from orchestrator.schemas import checkable
-from orchestrator.scrub import Secrets
+from orchestrator.records.redact import Secrets
+from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -19,8 +19,8 @@ from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import tools_page
 from orchestrator.mcp.repairs import Repairs
 from orchestrator.mcp.transports import http, stdio
-from orchestrator.models import Tool
-from orchestrator.scrub import LogFilter
+from orchestrator.records.redact import LogFilter
+from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client

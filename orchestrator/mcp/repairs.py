@@ -7,8 +7,8 @@ lacks its content, or holds a block of a kind that is not known, is shown as far
 import logging
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.reading import first_problem
-from orchestrator.scrub import Secrets
+from orchestrator.catalogue.reading import first_problem
+from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

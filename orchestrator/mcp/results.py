@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.calls import ToolResult
-from orchestrator.scrub import Secrets
-from orchestrator.tokens import compact, count_tokens, cut
+from orchestrator.catalogue.tokens import compact, count_tokens, cut
+from orchestrator.records.call import ToolResult
+from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock

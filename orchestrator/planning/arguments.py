@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from orchestrator.catalogue.schema import UnusableSchema, faults, usable
+from orchestrator.index.text import stemmed
 from orchestrator.language.quoted import QUOTE
 from orchestrator.language.words import MAX_CUT
-from orchestrator.models import Tool
 from orchestrator.planning.choices import Choice, choice_values
 from orchestrator.planning.parameters import CALLED, UNITS, Parameter, parameters_of, plain, words_of
 from orchestrator.planning.pieces import Piece, pieces
 from orchestrator.planning.pointing import is_acted_on, is_labelled, is_of_its_own, may_be, points_to, stands_beside
-from orchestrator.schemas import UnusableSchema, faults, usable
-from orchestrator.text import stemmed
+from orchestrator.records.tool import Tool
 
 _HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
 _LISTS = re.compile(r"\s*(?:,|&|,?\s+and|,?\s+or)\s*")

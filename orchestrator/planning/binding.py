@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.index.text import field_terms, fields, stem, terms
 from orchestrator.language.asides import without_asides
 from orchestrator.language.corrections import corrected
 from orchestrator.language.modes import TELLS, changes, done_by, own_words
@@ -16,13 +17,12 @@ from orchestrator.language.taking_away import speaks_of_taking_away, takes_away
 from orchestrator.language.told import told_in, verb_of
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
-from orchestrator.models import Match, Tool
 from orchestrator.planning.arguments import extract, given_for_any
 from orchestrator.planning.choices import nouns_of
 from orchestrator.planning.effects import undoes
 from orchestrator.planning.unasked import is_only_stated, is_unasked
-from orchestrator.plans import PlanRequest
-from orchestrator.text import field_terms, fields, stem, terms
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.tool import Match, Tool
 
 UNNAMED = 0.7
 """The confidence that a call needs when its tool was found by meaning alone."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem, stemmed, terms
 from orchestrator.language.quoted import QUOTE, masked
 from orchestrator.language.verbs import ACTIONS, may_act
 from orchestrator.language.words import bare
-from orchestrator.models import Tool
-from orchestrator.text import STOP_WORDS, spaced, split_words, stem, stemmed, terms
+from orchestrator.records.tool import Tool
 
 _LEFT_OUT = re.compile(
     r"(?i)(?:n['’]t|\b(?:not|no|never|nor|except|excluding|without|but|instead of|rather than|other than))"

@@ -8,15 +8,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from orchestrator.completions import FILLING_TOKENS
-from orchestrator.decision import Decision
+from orchestrator.catalogue.export import check_arguments, read_arguments
+from orchestrator.catalogue.schema import usable
+from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.errors import InvalidArguments
-from orchestrator.exports import check_arguments, read_arguments
-from orchestrator.models import Tool
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.plans import MAX_STEPS, Step
-from orchestrator.schemas import usable
-from orchestrator.tokens import compact, count_tokens
+from orchestrator.records.completion import FILLING_TOKENS
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import MAX_STEPS, Step
+from orchestrator.records.tool import Tool
 
 LEAST_RESULT_TOKENS = 4_000
 """Models guess results too short, and a step's result is cut to what it reserved."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from orchestrator.catalogue.schema import usable
+from orchestrator.index.text import spaced, stem, terms
 from orchestrator.language.modes import TELLS, changes, done_by, own_words
 from orchestrator.language.opposites import (
     ENDING,
@@ -22,11 +24,9 @@ from orchestrator.language.opposites import (
 from orchestrator.language.told import verb_of
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
-from orchestrator.models import Tool
 from orchestrator.planning.choices import choice_values
 from orchestrator.planning.parameters import Parameter, parameters_of
-from orchestrator.schemas import usable
-from orchestrator.text import spaced, stem, terms
+from orchestrator.records.tool import Tool
 
 _AMOUNTS = frozenset(("amount", "sum"))
 _MONEY = (

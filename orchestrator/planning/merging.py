@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.catalogue.schema import usable
+from orchestrator.index.text import split_words, stemmed
 from orchestrator.language.modes import UNSAID, done_by
 from orchestrator.language.statements import only_states
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import first_word
-from orchestrator.models import Match, Tool
 from orchestrator.planning.binding import lacks
 from orchestrator.planning.parameters import parameters_of
 from orchestrator.planning.pieces import pieces
 from orchestrator.planning.pointing import LINKS, stands_beside
 from orchestrator.planning.seams import Part
-from orchestrator.schemas import usable
-from orchestrator.text import split_words, stemmed
+from orchestrator.records.tool import Match, Tool
 
 
 @dataclass(frozen=True, slots=True)

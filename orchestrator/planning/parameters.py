@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from orchestrator.index.text import STOP_WORDS, spaced, split_words, stemmed
 from orchestrator.language.verbs import ACTIONS
 from orchestrator.planning.pieces import Piece
-from orchestrator.text import STOP_WORDS, spaced, split_words, stemmed
 
 _BY_FORMAT = {
     "uri": "url",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from orchestrator.index.text import STOP_WORDS
 from orchestrator.language.handed import told_inline
 from orchestrator.language.quoted import QUOTE, cited, reported
-from orchestrator.text import STOP_WORDS
 
 _STOP_WORD = "|".join(sorted(STOP_WORDS))
 _KINDS: dict[str, re.Pattern[str]] = {

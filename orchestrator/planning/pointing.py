@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from orchestrator.index.text import STOP_WORDS, stemmed
 from orchestrator.language.verbs import may_act
 from orchestrator.planning.parameters import CALLED, Parameter, words_of
 from orchestrator.planning.pieces import Piece
-from orchestrator.text import STOP_WORDS, stemmed
 
 _FROM = frozenset("after begin earliest from old origin sender since source src start starts".split())
 _TO = frozenset("before deadline dest destination due end ends expires latest new target to until".split())

@@ -8,6 +8,7 @@ pasted text is no part of its own.
 import re
 from dataclasses import dataclass, replace
 
+from orchestrator.index.text import stem
 from orchestrator.language.asides import Condition, conditions
 from orchestrator.language.handed import handed_over
 from orchestrator.language.lists import numbered
@@ -18,7 +19,6 @@ from orchestrator.language.reports import errands, handed_on, reports
 from orchestrator.language.sentences import NO_END
 from orchestrator.language.verbs import may_act
 from orchestrator.language.words import MAX_CUT, asks_something, first_word
-from orchestrator.text import stem
 
 _THEN = (
     r"(?:(?:then|after\s+that(?!['’]|\s(?:is|has|was)\b)|afterwards?|finally|lastly)\b"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Container
 from functools import lru_cache
 
+from orchestrator.index.text import spaced, terms
 from orchestrator.language.asides import without, without_asides
 from orchestrator.language.modes import UNSAID, changes
 from orchestrator.language.reports import Span, handed_on, questions
@@ -15,8 +16,7 @@ from orchestrator.language.statements import only_states
 from orchestrator.language.told import told_in
 from orchestrator.language.wanted import wanted
 from orchestrator.language.words import MAX_CUT
-from orchestrator.models import Tool
-from orchestrator.text import spaced, terms
+from orchestrator.records.tool import Tool
 
 _GREETING = r"\W*(?:(?:so|and|but|hi|hey|ok|okay|well)\W+)*"
 _QUESTION = re.compile(

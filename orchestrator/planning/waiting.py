@@ -2,11 +2,11 @@
 
 import re
 
+from orchestrator.catalogue.schema import usable
 from orchestrator.language.modes import changes
 from orchestrator.language.quoted import masked
-from orchestrator.models import Tool
 from orchestrator.planning.parameters import TEXTS, parameters_of
-from orchestrator.schemas import usable
+from orchestrator.records.tool import Tool
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _COUNT = r"(?:\d+|an?|one|two|three|four|five|six|ten|half an)"

@@ -1,0 +1,155 @@
+"""Tools in each provider's shape, and a model's call mapped back to a tool.
+
+Names: OpenAI and Anthropic allow `[a-zA-Z0-9_-]{1,64}`, MCP allows `[A-Za-z0-9._-]{1,128}`. A name that had to be
+changed carries a hash of the key, so it stays unique and the same in every Decision.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from orchestrator.catalogue.reading import read_json
+from orchestrator.catalogue.schema import (
+    ElsewhereSchema,
+    UnusableSchema,
+    accepted,
+    faults,
+    plain_names,
+    with_plain_names,
+)
+from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
+from orchestrator.records.digests import digest
+from orchestrator.records.tool import Tool
+
+Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
+"""`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
+
+_PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
+_PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
+_MOST_NAMED, _LONGEST_NAME = 30, 80
+_HASHED = re.compile(r"_[0-9a-f]{8}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedCall:
+    """A model's call: the tool it means, its checked arguments, and the provider's id for the answer."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    call_id: str = ""
+
+
+def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
+    """Definitions in the order given; the same tools give the same bytes."""
+    if provider not in get_args(Provider):
+        raise InvalidInput(f"provider {provider!r}: choose one of {', '.join(get_args(Provider))}")
+    return [_shape(tool, exported_name(tool, provider), provider) for tool in tools]
+
+
+def exported_name(tool: Tool, provider: Provider = "openai") -> str:
+    """A legal name that no other tool gets: `server__name`, with a hash of the key where that alone would not do."""
+    forbidden, length = _PLAIN.get(provider, _PLAIN_ELSE)
+    plain = f"{tool.server}__{tool.name}" if tool.server else tool.name
+    safe = re.sub(forbidden, "_", plain)
+    # Only if the first "__" is the separator, and no hash seems to follow, can nothing else have this name.
+    unmistakable = plain.find("__") == (len(tool.server) if tool.server else -1) and not tool.name.startswith("_")
+    if safe == plain and len(safe) <= length and unmistakable and not _HASHED.search(safe):
+        return safe
+    return f"{safe[: length - 9]}_{digest(tool.key, 8)}"
+
+
+def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
+    if provider == "mcp":
+        return {"name": name, "description": tool.description, "inputSchema": parameters(tool)}
+    schema = accepted(parameters(tool))
+    if provider == "anthropic":
+        return {"name": name, "description": tool.description, "input_schema": with_plain_names(schema)}
+    function = {"name": name, "description": tool.description, "parameters": schema, "strict": False}
+    return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
+
+
+def parameters(tool: Tool) -> dict[str, Any]:
+    """The tool's input schema as every provider wants it: of type object, with properties."""
+    schema = tool.input_schema or {}
+    properties = schema.get("properties")
+    return {**schema, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
+
+
+def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
+    """See Decision.resolve."""
+    name, arguments, call_id = _read_call(call)
+    by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
+    tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
+    if tool is None:
+        raise UnknownTool(f"the model called {name!r}, which was not offered; offered: {', '.join(sorted(by_name))}")
+    own = plain_names(parameters(tool))
+    named = {own.get(name, name): value for name, value in read_arguments(tool.key, arguments).items()}
+    return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
+
+
+def _read_call(call: Any) -> tuple[str, Any, str]:
+    """Name, arguments and id out of any provider's call, as an object or as a dict."""
+    inner = _get(call, "function") or call
+    name = _get(inner, "name")
+    if not isinstance(name, str):
+        raise InvalidInput(f"not a tool call: {call!r}; give the call with its name and its arguments")
+    arguments: Any = next((v for key in ("arguments", "input") if (v := _get(inner, key)) is not None), {})
+    return name, arguments, str(_get(call, "call_id") or _get(call, "id") or "")
+
+
+def _get(record: Any, key: str) -> Any:
+    return record.get(key) if isinstance(record, Mapping) else getattr(record, key, None)
+
+
+def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
+    """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments, which
+    says what it takes."""
+    read = read_arguments(tool.key, arguments)
+    if problems := _problems(tool, read):
+        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
+    return read
+
+
+def _taken(tool: Tool) -> str:
+    """The names of its parameters, the required ones first and marked."""
+    schema = parameters(tool)
+    required = schema["required"] if isinstance(schema.get("required"), list) else []
+    names = [f"{name} (required)" for name in schema["properties"] if name in required]
+    names += [name for name in schema["properties"] if name not in required]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED]) or 'nothing'}{more}"
+
+
+def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
+    """Arguments as a dict, whatever the tool's schema says of them; raises InvalidArguments for what no JSON object can
+    hold. Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
+    """
+    from pydantic_core import to_jsonable_python
+
+    if isinstance(arguments, str):
+        try:
+            arguments = read_json(arguments or "{}")
+        except ValueError as error:
+            raise InvalidArguments(f"{key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments(f"{key}: arguments are {type(arguments).__name__}, not an object")
+    read = dict(arguments)
+    try:
+        json.dumps(read, default=to_jsonable_python, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArguments(f"{key}: arguments cannot be sent as JSON ({error})") from None
+    return read
+
+
+def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+    """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments, one that
+    refers to what is not at hand is left to the server."""
+    try:
+        found = faults(parameters(tool), arguments)
+    except ElsewhereSchema:
+        return []
+    except UnusableSchema as error:
+        raise InvalidArguments(f"{tool.key}: its own input schema {error}; fix the tool") from None
+    return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]

@@ -1,0 +1,1 @@
+"""Measure routing quality and fit calibration."""

@@ -1,0 +1,287 @@
+"""Evaluation: labelled queries routed one by one by a real Router, and what their Decisions were worth."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import compress
+from operator import not_
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.files import read_tools
+from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
+from orchestrator.evaluate import metrics
+from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
+from orchestrator.records.tool import Stage
+from orchestrator.routing.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
+
+Level = Literal["tool", "server"]
+CUTS = (1, 3, 5, 10)
+
+
+class Stages(StrEnum):
+    """Which legs an evaluation runs: one alone, both always, or by the gate."""
+
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+    HYBRID = "hybrid"
+    AUTO = "auto"
+
+    @property
+    def hint(self) -> RouteHint:
+        if self is Stages.KEYWORD:
+            return RouteHint.KEYWORD
+        return RouteHint.AUTO if self is Stages.AUTO else RouteHint.SEMANTIC
+
+    @property
+    def calibration(self) -> Calibration:
+        """The shipped maps; for the semantic leg alone its own probability is what orders."""
+        maps = shipped()
+        if self is not Stages.SEMANTIC:
+            return maps
+        own = dict(zip(maps.semantic.features, maps.semantic.weights.tolist(), strict=True))
+        weights = np.array([own.get(name, 0.0) for name in maps.merged.features])
+        return replace(maps, merged=replace(maps.merged, weights=weights, bias=maps.semantic.bias))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A labelled task; `relevant` holds the keys of its right tools, none where no tool fits."""
+
+    id: str
+    text: str
+    relevant: frozenset[str]
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySet:
+    """A catalogue and the queries asked of it."""
+
+    name: str
+    catalogue: Catalogue
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one query's Decision said; `ms` is the time that `Router.route` took."""
+
+    query: Query
+    ranked: tuple[str, ...]
+    confidence: float
+    gate_confidence: float
+    stage: str
+    semantic_ran: bool
+    ms: float
+    tokens_before: int
+    tokens_after: int
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of `--per-query`."""
+        return {
+            "id": self.query.id,
+            "ranked": list(self.ranked),
+            "confidence": round(self.confidence, 4),
+            "gate_confidence": round(self.gate_confidence, 4),
+            "stage": self.stage,
+            "semantic_ran": self.semantic_ran,
+            "ms": round(self.ms, 3),
+            "warnings": list(self.warnings),
+        }
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    id: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)] = ""
+    query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
+    relevant: list[str]
+    category: str = ""
+
+
+def read_set(folder: Path, distractors: Path | None = None) -> QuerySet:
+    """FOLDER/tools.jsonl and FOLDER/queries.jsonl; of the distractors those whose keys the set does not have."""
+    queries = read_queries(folder / "queries.jsonl")
+    tools = read_tools(folder / "tools.jsonl")
+    if distractors is not None:
+        own = {tool.key for tool in tools}
+        tools += [tool for tool in read_tools(distractors) if tool.key not in own]
+    return QuerySet(name=folder.resolve().name, catalogue=Catalogue(tools), queries=tuple(queries))
+
+
+def read_queries(path: Path) -> list[Query]:
+    """The lines of a queries.jsonl; InvalidInput names the file and the line that cannot be used."""
+    form = 'give one JSON object a line: {"id", "query", "relevant": ["server:name", ...], "category"}'
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
+    queries: dict[str, Query] = {}
+    for number, line in numbered_lines(text):
+        try:
+            query = _query(_Line.model_validate(read_json(line)), number)
+        except ValidationError as error:
+            raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {form}") from None
+        except ValueError as error:
+            raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
+        if queries.setdefault(query.id, query) is not query:
+            raise InvalidInput(f"{path}:{number}: the id {query.id!r} stands on an earlier line already: change one")
+    if not queries:
+        raise InvalidInput(f"{path}: no queries; {form}")
+    return list(queries.values())
+
+
+def _query(line: _Line, number: int) -> Query:
+    return Query(id=line.id or str(number), text=line.query, relevant=frozenset(line.relevant), category=line.category)
+
+
+async def answer_all(
+    router: Router,
+    queries: Sequence[Query],
+    *,
+    stages: Stages = Stages.AUTO,
+    level: Level = "tool",
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Answer]:
+    """Each query's Answer, in turn, with the index loaded and the tools embedded before the first is timed.
+
+    At server level 50 tools are asked for instead of 10: ten of them may all be one server's.
+    """
+    limit = max(CUTS) if level == "tool" else MAX_LIMIT
+    ask = partial(RouteRequest, tenant="local", limit=limit, route_hint=stages.hint)
+    if stages is not Stages.KEYWORD:
+        with suppress(EmbedderUnavailable, Unauthorised):  # What fails is told by each answer that it is missing in.
+            await asyncio.to_thread((await router.index("local")).semantic, router.embedder)
+    await router.route(replace(ask(query="warm up"), route_hint=RouteHint.SEMANTIC))
+    answers = []
+    for number, query in enumerate(queries, start=1):
+        request = ask(query=query.text)
+        started = time.perf_counter()
+        decision = await router.route(request)
+        ms = (time.perf_counter() - started) * 1000
+        answers.append(
+            Answer(
+                query=query,
+                ranked=tuple(match.tool.key for match in decision.matches),
+                confidence=decision.confidence,
+                gate_confidence=decision.gate_confidence,
+                stage=str(decision.stage),
+                semantic_ran=decision.semantic_ran,
+                ms=ms,
+                tokens_before=decision.tokens.before,
+                tokens_after=decision.tokens.after,
+                warnings=decision.warnings,
+            )
+        )
+        if on_progress is not None:
+            on_progress(number)
+    return answers
+
+
+def failures(answers: Sequence[Answer]) -> dict[str, int]:
+    """Why the semantic leg failed where it was wanted, and for how many queries; the keyword leg's answer stood."""
+    told = [warning for answer in answers for warning in answer.warnings if warning.startswith(KEYWORD_ALONE)]
+    reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in told)
+    del reasons[NO_KNOWN_WORD]
+    return dict(reasons.most_common())
+
+
+def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:
+    """The JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over the queries that have relevant tools.
+
+    What is right is judged by `Query.relevant`; a query without any counts for the confidence alone, as never right.
+    """
+    keys = _at_level(level, [tool.key for tool in found.catalogue])
+    passed = [answer.ms for answer in answers if not answer.semantic_ran]
+    went_on = [answer.ms for answer in answers if answer.semantic_ran]
+    return {
+        "set": found.name,
+        "tools": len(found.catalogue),
+        "queries": len(answers),
+        **quality(answers, known=frozenset(keys), gate=gate, level=level),
+        "semantic_share": round(len(went_on) / len(answers), 4),
+        "semantic_failures": failures(answers),
+        "tokens": {
+            "before": answers[0].tokens_before,
+            "after_mean": round(metrics.mean([answer.tokens_after for answer in answers]), 1),
+        },
+        "latency_ms": {
+            "gate_open": metrics.percentiles(passed),
+            "semantic": metrics.percentiles(went_on),
+            "all": metrics.percentiles([*passed, *went_on]),
+        },
+    }
+
+
+def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, level: Level) -> dict[str, Any]:
+    """`metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
+
+    `known` are the keys that can be found, at this level. `refused` is the share of answers that end at `none`:
+    `wrongly` of the queries that a known tool fits, `rightly` of the others.
+    """
+    ranked = [_at_level(level, answer.ranked) for answer in answers]
+    gold = [frozenset(_at_level(level, answer.query.relevant)) for answer in answers]
+    labelled = [(order, relevant) for order, relevant in zip(ranked, gold, strict=True) if relevant]
+    right = [bool(order) and order[0] in relevant for order, relevant in zip(ranked, gold, strict=True)]
+    confidences = [answer.confidence for answer in answers]
+    resolved, precision = metrics.settled(confidences, right, gate)
+    ended = [answer.stage == Stage.NONE for answer in answers]
+    fits = [not relevant.isdisjoint(known) for relevant in gold]
+
+    def mean_of(measure: Callable[..., float], *args: int) -> float | None:
+        return _mean([measure(order, relevant, *args) for order, relevant in labelled])
+
+    return {
+        "metrics": {
+            **{f"recall@{k}": mean_of(metrics.recall, k) for k in CUTS},
+            **{f"ndcg@{k}": mean_of(metrics.ndcg, k) for k in (5, 10)},
+            "mrr": mean_of(metrics.reciprocal_rank),
+            "hit@1": mean_of(metrics.hit),
+        },
+        "ceiling": {
+            f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]) for k in (5, 10)
+        },
+        "confidence": {
+            "ece": round(metrics.calibration_error(confidences, right), 4),
+            "gate": gate,
+            "resolved": round(resolved, 4),
+            "precision": None if precision is None else round(precision, 4),
+        },
+        "refused": {
+            "wrongly": _mean(list(compress(ended, fits))),
+            "rightly": _mean(list(compress(ended, map(not_, fits)))),
+        },
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(metrics.mean(values), 4) if values else None
+
+
+def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level) -> dict[str, dict[str, Any]]:
+    """`quality` and the number of queries of each category, in the order of the file."""
+    known = frozenset(_at_level(level, [tool.key for tool in found.catalogue]))
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.query.category, []).append(answer)
+    return {
+        category: {"queries": len(group), **quality(group, known=known, gate=gate, level=level)}
+        for category, group in groups.items()
+    }
+
+
+def _at_level(level: Level, keys: Collection[str]) -> list[str]:
+    """The keys, or their servers, each at its first place."""
+    return list(keys) if level == "tool" else list(dict.fromkeys(key.partition(":")[0] for key in keys))

@@ -1,0 +1,1 @@
+"""Build what the legs search: one tenant's catalogue, indexed."""

@@ -1,0 +1,283 @@
+"""Embedders: text to unit vectors. The shipped static model, a model2vec folder, or an OpenAI-compatible endpoint."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from orchestrator.catalogue.reading import why_unread
+from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
+from orchestrator.index.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.index.text import card, facets
+from orchestrator.options import Options, model_key
+from orchestrator.records.redact import LogFilter
+from orchestrator.records.tool import Tool
+
+Vectors = NDArray[np.float32]
+"""Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
+
+_BATCH = 512
+_FEW = 8
+_MOST_KNOWN, _LONGEST_KNOWN = 50_000, 60
+"""How many words' tokens are remembered, and the characters of the longest."""
+_MAX_CHARS = 8_000
+_REMOTE_CHARS = 6_000
+"""Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
+_REQUEST_CHARS = 250_000
+"""Of all texts of a request: 300,000 tokens are the limit."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors that are compared by their cosine.
+
+    `id` changes whenever the vectors would; `remote` embedders are called in a thread, with a deadline.
+    """
+
+    id: str
+    dimension: int
+    remote: bool
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row a text; raises EmbedderUnavailable when it cannot answer now."""
+        ...
+
+
+def embedder_for(options: Options) -> Embedder:
+    """The embedder that `options.embedder` names: `static`, `openai:MODEL`, or a model2vec folder."""
+    named = named_embedder(options)
+    return StaticEmbedder(named) if isinstance(named, Path) else named
+
+
+def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
+    """The folder of a static model, or an endpoint; InvalidConfig where there is none. Nothing is loaded or asked."""
+    name = options.embedder
+    if name.startswith("openai:"):
+        return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
+    folder = Path(str(files("orchestrator") / "data" / "embedder")) if name == "static" else Path(name)
+    try:
+        for part in _PARTS:
+            (folder / part).open("rb").close()
+    except OSError as error:
+        form = f"give `static`, `openai:MODEL`, or a model2vec folder, with {', '.join(_PARTS)}"
+        raise InvalidConfig(f"embedder {name!r} ({why_unread(error)}): {form}") from None
+    return folder
+
+
+def embedder_id(options: Options) -> str:
+    """The id of the embedder that they name, which for a static model takes reading its files; loads no model."""
+    named = named_embedder(options)
+    return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Rows scaled to length 1; zero rows stay zero."""
+    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+
+
+def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """A row a text, of length 1; EmbedderUnavailable where a caller's own embedder answers something else."""
+    vectors = embedder.embed(texts)
+    if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
+        return vectors
+    rows = np.asarray(vectors, np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts):
+        raise EmbedderUnavailable(
+            f"embedder {embedder.id!r} answered {rows.shape} for {len(texts)} texts: one row each"
+        )
+    if not np.isfinite(rows).all():
+        raise EmbedderUnavailable(f"embedder {embedder.id!r} answered numbers that are not finite")
+    return unit(rows)
+
+
+def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
+    """A row a tool. A static model takes its facets one by one, so that a long description does not drown the name."""
+    if not isinstance(embedder, StaticEmbedder):
+        return vectors_of(embedder, [card(tool) for tool in tools])
+    facets_of = [facets(tool) for tool in tools]
+    total = np.zeros((len(tools), embedder.dimension), np.float32)
+    for place in range(len(facets_of[0]) if facets_of else 0):
+        weights = np.array([[facets[place][1]] for facets in facets_of], np.float32)
+        total += weights * embedder.embed([facets[place][0] for facets in facets_of])
+    return unit(total)
+
+
+def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
+    """Where this embedder sets what needs no tool, [dimension]; None for one that was not taught it."""
+    return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
+
+
+_PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+def _read_model(folder: Path) -> tuple[bytes, bytes]:
+    return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
+
+
+def _static_id(model: bytes, tokenizer: bytes) -> str:
+    # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
+    return f"static-{hashlib.sha256(model + tokenizer).hexdigest()[:12]}-facets"
+
+
+class StaticEmbedder:
+    """A static model in model2vec's folder format: a vector a token, weighted, summed, scaled to length 1.
+
+    Opened on first use; a query takes about 0.1 ms and no network. `no_tool`: the vector beside which the model was
+    taught to set what needs no tool [dimension]; None where its config.json names no such text.
+    """
+
+    remote = False
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            model, tokenizer = _read_model(folder)
+            self._load(model, tokenizer)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise InvalidConfig(f"{folder} is no model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
+        talk = config.get("no_tool") if isinstance(config, dict) else None
+        self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
+        self.id = _static_id(model, tokenizer)
+
+    def _load(self, model: bytes, tokenizer: bytes) -> None:
+        from safetensors.numpy import load
+        from tokenizers import Tokenizer
+
+        tensors = load(model)
+        self._rows: NDArray[Any] = tensors["embeddings"]
+        self._weights: NDArray[np.float32] | None = tensors.get("weights")
+        self._mapping: NDArray[Any] | None = tensors.get("mapping")
+        self._tokenizer = Tokenizer.from_buffer(tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        self._unknown = -1 if unknown is None else unknown
+        self._by_word = (json.loads(tokenizer).get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        self._known: dict[str, list[int]] = {}
+        self.dimension = int(self._rows.shape[1])
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), _BATCH):
+            batch = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
+            for row, ids in enumerate(self._tokens(batch), start):
+                vectors[row] = self._pool(ids)
+        return unit(vectors)
+
+    def _tokens(self, texts: list[str]) -> Iterable[list[int]]:
+        """A query's few texts one by one: handing them to the tokenizer's threads takes longer than cutting them."""
+        if len(texts) > _FEW:
+            return (encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        cut = self._words if self._by_word else self._cut
+        return map(cut, texts)
+
+    def _cut(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _words(self, text: str) -> list[int]:
+        """The tokens of a text that the tokenizer itself would first cut at spaces; each word is cut once for all."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        ids: list[int] = []
+        for word in text.split(" "):
+            if (own := self._known.get(word)) is None:
+                own = self._cut(word)
+                if len(word) <= _LONGEST_KNOWN:
+                    self._known[word] = own
+            ids += own
+        return ids
+
+    def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
+        """The weighted sum of the tokens' vectors; unknown tokens say nothing."""
+        ids = np.array([token for token in token_ids if token != self._unknown], np.int64)
+        rows = self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
+        if self._weights is None:
+            return np.asarray(rows.sum(axis=0), np.float32)
+        return np.asarray(self._weights[ids].astype(np.float32) @ rows, np.float32)
+
+
+class OpenAIEmbedder:
+    """Any endpoint that speaks OpenAI's embeddings protocol. The dimension is learnt from the first answer.
+
+    One try a request, 2.5 s for a query and up to `timeout_s` for a batch of tools: callers decide about retries.
+    """
+
+    remote = True
+
+    def __init__(self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 30.0) -> None:
+        if not model:
+            raise InvalidConfig("embedder 'openai:': name the model, e.g. openai:text-embedding-3-small")
+        self.model, self.dimension = model, 0
+        self.id = f"openai-{model}"
+        self._base_url, self._api_key, self._timeout_s = base_url, api_key, timeout_s
+        self._client: Any = None
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        cut = [text[:_REMOTE_CHARS].strip() or "-" for text in texts]  # An empty text is refused.
+        return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
+
+    def close(self) -> None:
+        """Closes the client; a later call opens it again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _request(self, texts: Sequence[str]) -> Vectors:
+        import openai
+
+        if self._client is None:
+            client = openai.OpenAI(max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none")
+            if not self._api_key and str(client.base_url).startswith(OPENAI_URL):
+                raise Unauthorised(NO_KEY)
+            self._client = client
+        timeout = min(self._timeout_s, 2 + len(texts) / 2)
+        secrets = secrets_of(str(self._client.base_url), self._api_key)
+        try:
+            with LogFilter(secrets):
+                answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
+            vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            told = f"{self._where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
+            raise Unauthorised(told) from None
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+            status = getattr(error, "status_code", None)
+            reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
+            raise EmbedderUnavailable(f"{self._where} did not answer: {reason}") from None
+        return self._checked(vectors, len(texts))
+
+    @property
+    def _where(self) -> str:
+        return f"embedding model {self.model!r} at {address(str(self._client.base_url))}"
+
+    def _checked(self, vectors: Vectors, expected: int) -> Vectors:
+        if vectors.ndim != 2 or len(vectors) != expected:
+            raise EmbedderUnavailable(f"embedding model {self.model!r} answered {vectors.shape} for {expected} texts")
+        if self.dimension and vectors.shape[1] != self.dimension:
+            raise EmbedderUnavailable(
+                f"embedding model {self.model!r} answered {vectors.shape[1]} dimensions after {self.dimension}"
+            )
+        if not np.isfinite(vectors).all():
+            raise EmbedderUnavailable(f"embedding model {self.model!r} answered numbers that are not finite")
+        self.dimension = int(vectors.shape[1])
+        return vectors
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts by the hundred, few enough that even a token a character stays within what one request may hold."""
+    batch: list[str] = []
+    room = _REQUEST_CHARS
+    for text in texts:
+        if batch and (len(batch) == _BATCH or len(text) > room):
+            yield batch
+            batch, room = [], _REQUEST_CHARS
+        batch.append(text)
+        room -= len(text)
+    yield batch

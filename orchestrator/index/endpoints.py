@@ -1,0 +1,34 @@
+"""Endpoints of models: how one is named to people, what it said of an error, and why none of its answers came."""
+
+from urllib.parse import urlsplit
+
+from orchestrator.records.redact import Secrets
+from orchestrator.records.secrets import secrets_in
+
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint"
+_UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
+
+
+def address(url: str) -> str:
+    """An endpoint's address for people: without a password or a key that stands in it, in its path either."""
+    parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    return secrets_of(url, None).scrub(shown)
+
+
+def secrets_of(url: str, key: str | None) -> Secrets:
+    """What no error and no log may show of an endpoint: its key, and the secrets of its address."""
+    return Secrets(strong=[*filter(None, [key]), *secrets_in(url)])
+
+
+def complaint(error: Exception, secrets: Secrets) -> str:
+    """What an endpoint said of its error, behind a colon, without the secrets that some repeat; "" for nothing."""
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    return f": {secrets.scrub(message)[:300]}" if isinstance(message, str) else ""
+
+
+def unanswered(error: Exception) -> str:
+    """Why a request had no answer at all, in words where they are known."""
+    return _UNANSWERED.get(type(error).__name__, type(error).__name__)

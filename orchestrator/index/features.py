@@ -1,0 +1,207 @@
+"""What the fitted maps read: a row of numbers for each candidate, comparable between queries and catalogues."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
+from orchestrator.index.vectors import SemanticIndex
+
+Positions = NDArray[np.int64]
+"""Candidates as positions in the catalogue, shape [candidates]."""
+Rows = NDArray[np.float64]
+"""Shape [candidates, features]."""
+
+QUERY = ("log_terms", "log_tools", "unknown")
+ASKED = (*QUERY, "known_weight")
+"""What is known of a query; the legs' maps read QUERY alone."""
+KEYWORD = (
+    "kw_share_of_best",
+    "kw_share_of_ceiling",
+    "kw_margin",
+    "kw_log_rank",
+    "kw_best_clause",
+    "kw_server",
+    "name_in_query",
+    "query_in_name",
+    "query_in_tool",
+    "server_in_query",
+    "kw_pairs",
+)
+SEMANTIC = (
+    "cos",
+    "cos_behind_best",
+    "cos_margin",
+    "cos_log_rank",
+    "cos_z",
+    "cos_best_clause",
+    "cos_server",
+    "cos_clause_rank",
+)
+
+
+def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) -> list[list[float]]:
+    """ASKED of each part: how much was asked, of how large a catalogue, the share of its weight in words nobody uses,
+    and how much the others say: their summed inverse document frequency, in tens."""
+    size = math.log1p(scores.tools)
+    return [
+        [math.log1p(len(weighted)), size, 1 - known / (sum(weighted.values()) or 1.0), says / 10]
+        for weighted, (known, says) in zip(parts, scores.says, strict=True)
+    ]
+
+
+class Chosen:
+    """The candidates of each part of a query, one part's behind the other's, the whole's first.
+
+    `clauses` are those parts, right behind the whole, by which its candidates are judged, too; given is how many.
+    `positions` [rows] says which tool a row of features is about, and `rows` which of them are of each part.
+    """
+
+    def __init__(self, parts: Sequence[Positions], clauses: int) -> None:
+        self.clauses = slice(1, 1 + clauses)
+        self.positions = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        self.rows = [slice(*bounds) for bounds in pairwise([0, *accumulate(map(len, parts))])]
+        self._part = np.arange(len(parts)).repeat([len(own) for own in parts]) if len(parts) > 1 else None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def own(self, of_parts: NDArray[Any]) -> NDArray[Any]:
+        """For each row what is of its part; [parts, ...] to [rows, ...], or to [1, ...] where there is but one part."""
+        return of_parts if self._part is None else of_parts[self._part]
+
+    def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
+        """For each row what its part has at its column [rows]; [parts, columns] to [rows]."""
+        return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
+
+    def beside(self, of_parts: NDArray[Any]) -> NDArray[Any]:
+        """For each row what its part has of it; [parts, rows] to [rows]."""
+        return of_parts[0] if self._part is None else of_parts[self._part, np.arange(len(self))]
+
+
+def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen) -> Rows:
+    """KEYWORD, for the chosen candidates."""
+    if not len(chosen):
+        return np.zeros((0, len(KEYWORD)))
+    positions = chosen.positions
+    own = chosen.at(scores.parts, positions).astype(np.float64)
+    best, margins, ranks = _standing(own, chosen)
+    most = chosen.own(np.maximum(best, 1e-9))
+    servers = index.server_of[positions]
+    held, named, said = _holdings(scores, chosen)
+    rows = np.empty((len(chosen), len(KEYWORD)))
+    rows[:, 0] = rows[:, 4] = own / most
+    rows[:, 1] = own / chosen.own(np.maximum(scores.ceilings, 1e-9))
+    rows[:, 2] = margins / most
+    rows[:, 3] = np.log1p(ranks)
+    rows[:, 5] = scores.servers[servers]
+    rows[:, 6] = said / np.maximum(index.name_weight[positions], 1e-9)
+    rows[:, 7] = named
+    rows[:, 8] = held
+    rows[:, 9] = chosen.at(scores.named, servers)
+    rows[:, 10] = chosen.at(scores.pairs, positions) / 10
+    if len(clauses := scores.parts[chosen.clauses]):
+        whole = chosen.rows[0]
+        shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
+        rows[whole, 4] = shares.max(axis=0)
+    return rows
+
+
+def semantic_features(
+    index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen, among: NDArray[np.bool_] | None = None
+) -> Rows:
+    """SEMANTIC, for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools]."""
+    if not len(chosen):
+        return np.zeros((0, len(SEMANTIC)))
+    positions = chosen.positions
+    exact = cosines.astype(np.float64)
+    own = chosen.at(exact, positions)
+    best, margins, ranks = _standing(own, chosen)
+    there = exact if among is None else exact[:, among]
+    mean = there.sum(axis=1) / there.shape[1]
+    spread = np.sqrt(np.maximum((there * there).sum(axis=1) / there.shape[1] - mean * mean, 1e-12))
+    servers = chosen.at(index.server_scores(exact, among), index.server_of[positions])
+    rows = np.empty((len(chosen), len(SEMANTIC)))
+    rows[:, 0] = own
+    rows[:, 1] = rows[:, 5] = own - chosen.own(best)
+    rows[:, 2] = margins
+    rows[:, 3] = rows[:, 7] = np.log1p(ranks)
+    rows[:, 4] = (own - chosen.own(mean)) / chosen.own(spread)
+    rows[:, 6] = servers
+    for place in chosen.rows:
+        rows[place, 6] -= servers[place].max(initial=-1)
+    if len(clauses := exact[chosen.clauses]):
+        whole = chosen.rows[0]
+        behind = clauses[:, positions[whole]] - clauses.max(axis=1, keepdims=True)
+        rows[whole, 5] = behind.max(axis=0)
+        rows[whole, 7] = _best_rank(behind)
+    return rows
+
+
+def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int64]]:
+    """Each part's best value, and each value's lead over its part's best other one (negative for all but the best) and
+    rank in its part: 0 for the best; equal values keep their order."""
+    best = np.zeros(len(chosen.rows))
+    margins, ranks = np.empty(len(values)), np.empty(len(values), np.int64)
+    for part, rows in enumerate(chosen.rows):
+        own = values[rows]
+        order = (-own).argsort(kind="stable")
+        ranks[rows][order] = np.arange(len(own))
+        if len(own):
+            first, second = own[order[0]], own[order[1]] if len(own) > 1 else 0.0
+            best[part] = first
+            margins[rows] = own - first
+            margins[rows][order[0]] = first - second
+    return best, margins, ranks
+
+
+def _best_rank(clauses: NDArray[Any]) -> Rows:
+    """The log of each candidate's best rank by any clause: a tool may serve one clause alone. [clauses, candidates]"""
+    ranks = (-clauses).argsort(axis=1, kind="stable").argsort(axis=1)
+    return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
+
+
+def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
+    """For each candidate the share of its part's weight that it holds, the share that its name holds, and how much of
+    its name's weight is said."""
+    columns = scores.columns
+    weight = columns.idf * scores.asked
+    share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
+    fields = columns.held.take(chosen.positions, axis=1)
+    held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
+    said = columns.idf_of_all * (scores.asked > 0)  # As the names' weights are.
+    return chosen.beside(share @ held), chosen.beside(share @ named), chosen.beside(said @ named)
+
+
+def union(size: int, *several: Positions) -> Positions:
+    """All of these positions within `size`, in order, each once."""
+    there = np.zeros(size, np.bool_)
+    for positions in several:
+        there[positions] = True
+    return there.nonzero()[0]
+
+
+def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where these positions stand among the chosen ones, which rise, and whether they do; both [positions]."""
+    if not len(chosen):
+        return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
+    places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
+    return places, chosen[places] == positions
+
+
+def best_positions(whole: NDArray[np.float32], clauses: Iterable[NDArray[np.float32]], width: int) -> Positions:
+    """The best `width` of the whole and the best third of that of each clause, in order, each once."""
+    return union(len(whole), _best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses))
+
+
+def _best(scores: NDArray[np.float32], width: int) -> Positions:
+    # Zeros are left out first: selecting among thousands of equal values takes ten times as long.
+    # Booleans first: numpy finds the nonzero among floats ten times as slowly.
+    found: Positions = (scores != 0).nonzero()[0]
+    if len(found) > width:
+        found = found[scores[found].argpartition(len(found) - width)[-width:]]
+    return found

@@ -1,0 +1,219 @@
+"""Prerequisites: which tools of a server give what its others require.
+
+"Post it in the announcements channel" asks for `post_message`, which requires a `channel_id` that nobody types.
+`list_channels` gives it, and no word of the task may say so. Schemas do: by a parameter's description that names the
+tool it comes from, else by the parameter's own name.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nlargest
+from operator import itemgetter
+
+from orchestrator.index.text import spaced, stem, terms
+from orchestrator.index.variants import words_of
+from orchestrator.records.tool import Tool
+
+REQUIRING = 5
+"""Of so many of the best tools the needs are met: a further one is hardly called."""
+CALLED = 0.5
+"""The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
+sets (docs/decisions.md)."""
+BEHIND = 0.95
+"""The most that a source scores for what it gives, as a share of the tool that requires it, which stays ahead."""
+
+_IDENTIFIES = frozenset("id ids uid gid uuid guid key slug handle".split())
+_ALONE = frozenset("id ids uuid guid".split())
+"""These identify something also where they do not say what."""
+_CREDENTIALS = frozenset("token session cookie".split())
+"""These are what is sought themselves; `max_tokens` is none."""
+_SOUGHT = frozenset(map(stem, _CREDENTIALS))
+_CONFIGURED = frozenset("api access secret private public".split())
+"""A key that is one of these is no tool's to give."""
+_SEEKING = frozenset(terms("list search find query lookup look resolve browse get fetch show read retrieve discover"))
+_MAKING = frozenset(terms("create add new make login authenticate start open register"))
+"""What gives a credential, too; an identifier of a thing that is there already comes from none of them."""
+_CREATING = frozenset(terms("create new"))
+"""The caller chooses the identifier of what these make."""
+_ENDING = frozenset(terms("delete remove update cancel archive modify edit set reset close revoke disable stop logout"))
+_VERBS = _SEEKING | _MAKING | _ENDING
+_SEARCH = stem("search")
+_IN_NAMES = _IDENTIFIES | frozenset(map(stem, _IDENTIFIES))
+_TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*\w")
+"""A name that can be a tool's only: `get_links`, `get-links`, `getLinks`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A required parameter and the positions of the tools that give it. `things`: in terms, what it may identify."""
+
+    parameter: str
+    things: tuple[frozenset[str], ...]
+    sources: tuple[int, ...]
+
+    def met_by(self, identified: frozenset[str]) -> bool:
+        """Whether a task that identifies this needs no source."""
+        return any(thing <= identified for thing in self.things)
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A source's score with what it gives, its chance to be called for that, the parameter, and which tool's."""
+
+    score: float
+    chance: float
+    parameter: str
+    required_by: int
+
+
+def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]) -> dict[int, Raised]:
+    """The sources among these tools that score higher for what the best of them require.
+
+    scores: by position. Sources of the same share the chance.
+    """
+    raised: dict[int, Raised] = {}
+    for tool, score in nlargest(REQUIRING, scores.items(), key=itemgetter(1)):
+        for requirement in unmet(tool):
+            sources = [source for source in requirement.sources if source in scores]
+            for source in sources:
+                own, chance = scores[source], CALLED * score / len(sources)
+                worth = min(own + (1 - own) * chance, BEHIND * score)
+                if worth > (raised[source].score if source in raised else own):
+                    raised[source] = Raised(worth, chance, requirement.parameter, tool)
+    return raised
+
+
+class Prerequisites:
+    """What one catalogue's tools require of others, found for each when it is first asked for.
+
+    named: the positions of the tools whose name or server holds a term.
+    """
+
+    def __init__(
+        self, tools: Sequence[Tool], positions: Mapping[str, int], named: Callable[[str], Iterable[int]]
+    ) -> None:
+        self._tools, self._positions, self._named = tools, positions, named
+        self._known: dict[int, tuple[Requirement, ...]] = {}
+        self._given: dict[tuple[str, frozenset[str], frozenset[str]], tuple[int, ...]] = {}
+
+    def of(self, position: int) -> tuple[Requirement, ...]:
+        """What a tool requires and others give."""
+        found = self._known.get(position)
+        if found is None:
+            found = self._known[position] = tuple(self._requirements(position))
+        return found
+
+    def _requirements(self, position: int) -> Iterator[Requirement]:
+        tool = self._tools[position]
+        for parameter, description in _required(tool).items():
+            thing = _identified(parameter)
+            sources = self._named_in(description, position) or self._giving(tool, thing)
+            if sources:
+                about = _subject(tool) - _ENDING if thing == frozenset() else ()
+                alone = frozenset(terms(parameter)), *(frozenset((term,)) for term in about)
+                yield Requirement(parameter, (thing,) if thing else alone, sources)
+
+    def _named_in(self, description: str, position: int) -> tuple[int, ...]:
+        """The tools of the same server that a parameter's description names."""
+        server = self._tools[position].server
+        found = [self._positions.get(f"{server}:{name}", position) for name in _TOOL.findall(description)]
+        return tuple(other for other in dict.fromkeys(found) if other != position)
+
+    def _giving(self, tool: Tool, thing: frozenset[str] | None) -> tuple[int, ...]:
+        """The tools that give what this one requires; the same for all of its server that require the thing."""
+        subject = _subject(tool)
+        if thing is None or (_verb(tool) in _CREATING and (thing or subject) == subject):
+            return ()
+        wanted = tool.server, thing, thing or subject
+        if wanted not in self._given:
+            self._given[wanted] = self._find(*wanted)
+        return self._given[wanted]
+
+    def _find(self, server: str, thing: frozenset[str], about: frozenset[str]) -> tuple[int, ...]:
+        """The server's tools whose name says the thing, or what a bare `id` is about, and least else; where there are
+        none, its search."""
+        beyond: dict[int, int] = {}
+        for position in self._beside(server, thing, about):
+            subject = _subject(self._tools[position])
+            if thing and thing <= _words(self._tools[position].name):
+                beyond[position] = len(subject - thing)
+            elif not thing and subject <= about:
+                beyond[position] = -len(subject)
+        if beyond or thing & _SOUGHT:
+            least = min(beyond.values(), default=0)
+            return tuple(position for position, more in beyond.items() if more == least)
+        return tuple(p for p in self._beside(server, thing, (_SEARCH,)) if not _subject(self._tools[p]))
+
+    def _beside(self, server: str, thing: frozenset[str], words: Iterable[str]) -> list[int]:
+        """The server's tools that are named with one of these terms, may give the thing, and do not require it."""
+        verbs = _SEEKING | _MAKING if thing & _SOUGHT else _SEEKING
+        return [
+            position
+            for position in sorted({position for word in words for position in self._named(word)})
+            if (tool := self._tools[position]).server == server
+            and _verb(tool) in verbs
+            and (thing or _subject(tool)) not in [_meant(parameter, tool) for parameter in _required(tool)]
+        ]
+
+
+def is_banned(tool: Tool, forbidden: Iterable[str]) -> bool:
+    """Whether a task forbids this lookup: "without fetching orders", "don't list or find users"."""
+    subject = _subject(tool)
+    return bool(subject) and any(subject <= said and said & _SEEKING for said in map(frozenset, map(terms, forbidden)))
+
+
+def _required(tool: Tool) -> dict[str, str]:
+    """The tool's required parameters, each with its description."""
+    schema = tool.input_schema or {}
+    required, properties = schema.get("required"), schema.get("properties")
+    shapes = properties if isinstance(properties, dict) else {}
+    found: dict[str, str] = {}
+    for parameter in required if isinstance(required, list) else ():
+        if isinstance(parameter, str):
+            shape = shapes.get(parameter)
+            description = shape.get("description") if isinstance(shape, dict) else None
+            found[parameter] = description if isinstance(description, str) else ""
+    return found
+
+
+def _identified(parameter: str) -> frozenset[str] | None:
+    """The terms of the thing that a parameter identifies; None if it identifies nothing that a tool gives."""
+    *before, last = spaced(parameter).lower().split() or [""]
+    if last in _CREDENTIALS:
+        return frozenset((stem(last),))
+    if last not in (_IDENTIFIES if before else _ALONE) or (last == "key" and not _CONFIGURED.isdisjoint(before)):
+        return None
+    said = [part for word in before for part in words_of(word) or [word]]  # An acronym may be spelt out in names.
+    thing = frozenset(filter(None, map(stem, said)))
+    return thing - _IN_NAMES or thing  # "issueIdOrKey" is an issue's, "key_id" a key's.
+
+
+def _meant(parameter: str, tool: Tool) -> frozenset[str] | None:
+    """The same, where a bare `id` is of what the tool is about."""
+    thing = _identified(parameter)
+    return None if thing is None else thing or _subject(tool)
+
+
+def _subject(tool: Tool) -> frozenset[str]:
+    """What the tool's name is about: its terms without verbs and its server's."""
+    return _words(tool.name) - _IN_NAMES - _SEEKING - _MAKING - _words(tool.server)
+
+
+def _verb(tool: Tool) -> str:
+    """What the tool's name says that it does: by its first word ("list_sets"), else by the last verb ("set_list")."""
+    words = _in_order(tool.name)
+    verbs = [word for word in words if word in _VERBS]
+    if not verbs:
+        return ""
+    return verbs[0] if words[0] in _VERBS else verbs[-1]
+
+
+def _words(identifier: str) -> frozenset[str]:
+    return frozenset(_in_order(identifier))
+
+
+@lru_cache(maxsize=100_000)
+def _in_order(identifier: str) -> tuple[str, ...]:
+    return tuple(terms(spaced(identifier)))

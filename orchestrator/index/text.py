@@ -1,0 +1,226 @@
+"""Words: how a text becomes the terms that are indexed and searched, for tools and queries alike.
+
+Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
+Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script:
+Latin words as English, Cyrillic ones as Russian, and so on. Words that stand for one another have one term, and an
+acronym has those of its words besides (`variants.py`).
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import Stemmer
+
+from orchestrator.index.variants import one_for, words_of
+from orchestrator.records.tool import Tool
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
+_CAMEL = re.compile(
+    r"[A-Z]{2,}s(?![a-z\d])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+(?:[A-Z]+(?![a-z])|[a-z]*)"
+)
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
+_ENGLISH = Stemmer.Stemmer("english")
+_OF_SCRIPT = {
+    "CYRILLIC": Stemmer.Stemmer("russian"),
+    "ARABIC": Stemmer.Stemmer("arabic"),
+    "GREEK": Stemmer.Stemmer("greek"),
+    "ARMENIAN": Stemmer.Stemmer("armenian"),
+}
+"""Snowball's stemmers for scripts that one of its languages stands for. Marks are dropped before; those bear it."""
+
+STOP_WORDS = frozenset(
+    """a about above after again all also am an and any are as at be because been before being between both but by can
+    could did do does doing don during each etc few for from further had has have having he her here hers him his
+    how i if in into is it its itself just let like may me might more most my myself no nor not now of on once only
+    or other our ours over own please s same she should so some such t than that the their theirs them then there
+    these they this those through to too under until up us use used uses using very want was we were what when where
+    which while who whom why will with would you your yours d ll m re ve need needs help
+    thanks thank hi hello hey""".split()
+)
+"""Words that name no tool. Left out of tools and queries; "not" and "without" are read by `understand`, not here."""
+
+_MARKS = frozenset(("Mn", "Mc", "Me", "Cf"))
+_SHORT_I = "\ue000"
+"""Stands in for the Cyrillic short i while marks are dropped: it is a letter of its own, and the stemmer needs it."""
+
+MAX_PARTS = 8
+"""An identifier of more parts is no name but noise (base64, a hash)."""
+
+MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
+"""Characters of a word whose terms are remembered, and how many words are."""
+
+NAMING = frozenset(("server", "name", "keywords"))
+"""The fields that call a tool something; the others tell what it does."""
+
+Field = tuple[str, str]
+"""A field's name (server, name, keywords, description, parameters) and its text."""
+
+
+def terms(text: str) -> list[str]:
+    """The stemmed terms of a text in order, stop words left out."""
+    return [term for run in _runs(text) for term in _KNOWN[run][0]]
+
+
+def terms_and_words(text: str) -> list[tuple[str, str]]:
+    """Each of `terms` with the word that it is the stem of."""
+    return [pair for run in _runs(text) for pair in _KNOWN[run][1]]
+
+
+def says(text: str, least: int) -> bool:
+    """Whether the text has so many terms; of a long one only the beginning is read."""
+    found = 0
+    for run in _WORD.finditer(text if text.isascii() else _without_marks(text)):
+        found += len(_KNOWN[run.group()][0])
+        if found >= least:
+            return True
+    return False
+
+
+def split_words(text: str) -> Iterator[str]:
+    """Lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
+    for word in _runs(text):
+        yield from _cut(word)
+
+
+def _runs(text: str) -> list[str]:
+    """The text's words as they are written."""
+    return _WORD.findall(text if text.isascii() else _without_marks(text))
+
+
+_Terms = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+
+
+class _Known(dict[str, _Terms]):
+    """Each word as it is written to its terms, and to these with the words that they are the stems of."""
+
+    def __missing__(self, run: str) -> _Terms:
+        words = [each for word in _cut(run) for each in (word, *words_of(word))]
+        pairs = tuple((own, word) for word in words if (own := stem(word)))
+        read = tuple(own for own, _ in pairs), pairs
+        if len(run) <= MAX_REMEMBERED:
+            if len(self) >= MOST_REMEMBERED:
+                self.clear()
+            self[run] = read
+        return read
+
+
+_KNOWN = _Known()
+
+
+def _cut(word: str) -> Iterator[str]:
+    if not word.isascii() and _UNSPACED.search(word):
+        yield from _unspaced(word)
+        return
+    if "'" in word or "’" in word:
+        word = word.replace("’", "'").partition("'")[0]
+    if word.islower():
+        yield word
+        return
+    parts = () if word.istitle() or word.isdigit() else _CAMEL.findall(word)
+    if 1 < len(parts) <= MAX_PARTS:
+        yield from (part.lower() for part in parts)
+    yield word.lower()
+
+
+def _without_marks(text: str) -> str:
+    """Compatibility forms made plain; accents, vowel signs and invisible signs dropped, alike in tools and queries."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("й", _SHORT_I).replace("Й", _SHORT_I))
+    plain = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
+    return unicodedata.normalize("NFC", plain).replace(_SHORT_I, "й")
+
+
+def _unspaced(word: str) -> Iterator[str]:
+    """Character pairs of each unspaced run (the character itself when it stands alone), other runs as they are."""
+    position = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > position:
+            yield word[position : run.start()].lower()
+        text = run.group()
+        yield from (text[i : i + 2] for i in range(max(1, len(text) - 1)))
+        position = run.end()
+    if position < len(word):
+        yield word[position:].lower()
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """The stem of a lower-case word, "" for a stop word."""
+    if word in STOP_WORDS:
+        return ""
+    stemmer = _ENGLISH if word.isascii() else _OF_SCRIPT.get(unicodedata.name(word[0], "").partition(" ")[0], _ENGLISH)
+    return str(stemmer.stemWord(one_for(word)))
+
+
+def stemmed(word: str) -> str:
+    """A word's stem; itself where it is a stop word."""
+    return stem(word) or word
+
+
+def fields(tool: Tool) -> list[Field]:
+    """The texts that a tool is searched by, by field."""
+    return [
+        ("server", tool.server),
+        ("name", tool.name),
+        ("keywords", " ".join(tool.keywords)),
+        ("description", tool.description),
+        ("parameters", parameter_text(tool.input_schema)),
+    ]
+
+
+def field_terms(field: str, text: str) -> list[str]:
+    """The field's terms; a number is one where it is part of a name ("office 365"), not in prose ("at most 50")."""
+    found = terms(text)
+    return found if field in NAMING else [term for term in found if not term.isdigit()]
+
+
+def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:
+    """Names, descriptions and enumerated values of a schema's parameters, nested ones to the given depth."""
+    if not isinstance(schema, dict) or depth == 0:
+        return ""
+    parts: list[str] = []
+    properties = schema.get("properties")
+    for name, value in properties.items() if isinstance(properties, dict) else ():
+        parts.append(str(name))
+        if not isinstance(value, dict):
+            continue
+        if isinstance(value.get("description"), str):
+            parts.append(value["description"])
+        if isinstance(value.get("enum"), list):
+            parts.extend(item for item in value["enum"][:20] if isinstance(item, str))
+        parts.append(parameter_text(value, depth - 1))
+        parts.append(parameter_text(value.get("items"), depth - 1))
+    return " ".join(part for part in parts if part)
+
+
+_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-./:{}]+")
+
+
+def spaced(identifier: str) -> str:
+    """An identifier as words: `getUser_profile-v2` is "get User profile v2"."""
+    return " ".join(_BREAKS.sub(" ", identifier).split())
+
+
+def card(tool: Tool) -> str:
+    """The whole tool in one text: what an embedder reads."""
+    return ". ".join(text for text, _ in facets(tool) if text)
+
+
+def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
+    """The texts about a tool and how much each weighs among them: its name, what it does, more of that, parameters."""
+    name = f"{spaced(tool.server)} {spaced(tool.name)} {', '.join(tool.keywords)}".strip()
+    first, *rest = SENTENCE_END.split(tool.description.strip()[:1000])
+    parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
+    return (name, 1.0), (first, 1.0), (" ".join(rest), 0.5), (parameters, 0.5)
+
+
+def sentences(text: str) -> list[str]:
+    """A description's sentences and lines."""
+    return [part for part in SENTENCE_END.split(text.strip()) if part]
+
+
+SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")

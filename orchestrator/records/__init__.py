@@ -1,0 +1,1 @@
+"""Frozen records that pass Temporal's default converter as they are."""

@@ -1,0 +1,55 @@
+"""The records of calling: what is asked of a tool's server, and what a tool answered."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.records.tenant import check_tenant
+from orchestrator.records.tool import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of one tool, for one tenant. `idempotency_key` is the same over attempts and resets (docs/temporal.md).
+
+    `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
+    bounds the whole call, connecting included.
+    """
+
+    tenant: str
+    tool: Tool
+    arguments: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str = ""
+    max_result_tokens: int = 8_000
+    deadline_s: float | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether it may be sent again when its answer was lost: by the tool's hints, or because it honours the key.
+
+        A tool that does so has the label `idempotency` = `key`.
+        """
+        return self.tool.annotations.replayable or self.tool.labels.get("idempotency") == "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool answered: its text, structured content where it gave some, and whether the text was cut."""
+
+    text: str
+    structured: Any = None
+    is_error: bool = False
+    truncated: bool = False
+    tokens: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """Which of a tenant's configured servers to list and store anew; all where none is named."""
+
+    tenant: str
+    servers: tuple[str, ...] = ()
+
+    def validate(self) -> None:
+        """Raises UnknownTenant for what names none; those shared by all may be listed, too."""
+        check_tenant(self.tenant, shared=True)

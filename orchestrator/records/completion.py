@@ -1,0 +1,104 @@
+"""The records of a language model's part: what it is asked, what it decided or wrote, and what that took."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from orchestrator.records.tool import Tool
+
+NO_MODEL = "none"
+"""What stands as the model of whatever was made without one."""
+FILLING_TOKENS = 8_000
+"""What a step reserves, besides, for the model call that fills its late arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens by the provider's own count; `cached` are those of the input that came from its cache."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input=self.input + other.input, output=self.output + other.output, cached=self.cached + other.cached
+        )
+
+
+class Action(StrEnum):
+    """What is to be done with a task."""
+
+    ANSWER = "answer"
+    TOOL = "tool"
+    PLAN = "plan"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The LLM route: answer directly, use one tool, or plan, among the Decision's matches alone.
+
+    `answer` is there for `answer`, `tool` and `arguments` for `tool`. Without a model (`model` is `none`) it says what
+    the deterministic plan would do, never `answer`; `warnings` then tell why no model was asked or heard.
+    """
+
+    action: Action
+    reasons: tuple[str, ...] = ()
+    confidence: float = 0.0
+    answer: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    model: str = NO_MODEL
+    usage: Usage = Usage()
+    warnings: tuple[str, ...] = ()
+
+
+class Purpose(StrEnum):
+    """What a completion is for."""
+
+    ARGUMENTS = "arguments"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteRequest:
+    """One model call of a run: a tool's arguments out of earlier results, or the answer out of all.
+
+    `task` is the step's, or the run's; `results` are titles and texts; `wanted` are the parameters to fill, `known`
+    those that are settled. `max_tokens` is for everything, the `answer_tokens` included.
+    """
+
+    purpose: Purpose
+    task: str
+    results: tuple[tuple[str, str], ...] = ()
+    tool: Tool | None = None
+    wanted: tuple[str, ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)
+    max_tokens: int = 8_000
+    answer_tokens: int = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What the model gave: `text`, or `arguments` and those `missing`, and the tokens that it took."""
+
+    text: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    why: str = ""
+    model: str = NO_MODEL
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """A step's late arguments, or the `reason` why it has none; and the tokens that this took."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tokens: int = 0
+    reason: str = ""

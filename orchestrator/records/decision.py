@@ -1,0 +1,99 @@
+"""The Decision: what routing answers, complete enough to stay valid when the catalogue changes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.catalogue.export import Provider, ResolvedCall, export, resolve
+from orchestrator.records.request import Turn
+from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer to a RouteRequest: matches best first, what to use, what to connect, and the evidence.
+
+    `confidence` is the probability that `matches[0]` is right; `gate_confidence` the keyword leg's for its own best
+    tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
+    `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
+    `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
+    texts of the task's parts that routing searched for by themselves, where there are several.
+    """
+
+    query: str
+    tenant: str
+    stage: Stage
+    confidence: float
+    gate_confidence: float
+    semantic_ran: bool
+    matches: tuple[Match, ...]
+    recommended: tuple[str, ...]
+    servers: tuple[str, ...]
+    tokens: Tokens
+    catalogue: CatalogueVersion
+    rejected: tuple[Rejected, ...] = ()
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+    coverage: float | None = None
+    parts: tuple[str, ...] = ()
+
+    def tool(self, key: str) -> Tool | None:
+        """The matched tool with this `server:name`, or None."""
+        return next((match.tool for match in self.matches if match.tool.key == key), None)
+
+    def tools(self, provider: Provider = "openai") -> list[dict[str, Any]]:
+        """The matches as tool definitions for a model, as `offered`, with names that are legal there and unique."""
+        place = {key: number for number, key in enumerate(self.offered)}
+        matches = sorted(self.matches, key=lambda match: place.get(match.tool.key, len(place)))
+        return export([match.tool for match in matches], provider)
+
+    def turn(self, *used: str, role: str = "user") -> Turn:
+        """This Decision's query as a turn for the next request, with the keys of the tools that were used."""
+        return Turn(text=self.query, role=role, tools=used, offered=self.offered)
+
+    def resolve(self, call: Any) -> ResolvedCall:
+        """A model's tool call (object or dict of any provider) as this Decision's tool and checked arguments.
+
+        Raises UnknownTool for a name that was not offered and InvalidArguments for arguments against the schema.
+        """
+        return resolve([match.tool for match in self.matches], call)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON contract of `toolroute route -o json`."""
+        return {
+            "query": self.query,
+            "tenant": self.tenant,
+            "stage": str(self.stage),
+            "confidence": round(self.confidence, 4),
+            "gate_confidence": round(self.gate_confidence, 4),
+            "semantic_ran": self.semantic_ran,
+            "coverage": self.coverage,
+            "parts": list(self.parts),
+            "servers": list(self.servers),
+            "recommended": list(self.recommended),
+            "offered": list(self.offered),
+            "catalogue": {"fingerprint": self.catalogue.fingerprint, "tools": self.catalogue.tools},
+            "tokens": {
+                "before": self.tokens.before,
+                "after": self.tokens.after,
+                "counted_by": self.tokens.counted_by,
+            },
+            "timings_ms": as_plain(self.timings_ms, 3),
+            "warnings": list(self.warnings),
+            "matches": [_match_json(match) for match in self.matches],
+            "rejected": [{"tool": item.tool, "why": item.why} for item in self.rejected],
+        }
+
+
+def _match_json(match: Match) -> dict[str, Any]:
+    return {
+        "tool": match.tool.key,
+        "server": match.tool.server,
+        "name": match.tool.name,
+        "kind": str(match.tool.kind),
+        "score": round(match.score, 4),
+        "evidence": as_plain(match.evidence),
+        "why": match.why,
+        "gives": {"parameter": match.gives.parameter, "tool": match.gives.tool} if match.gives else None,
+        "for_parts": list(match.for_parts),
+    }

@@ -1,0 +1,91 @@
+"""The records of planning: a task cut into steps, each bound to a tool of the Decision. All are frozen."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.completion import NO_MODEL, Choice, Usage
+from orchestrator.records.decision import Decision
+from orchestrator.records.forms import check_forms
+from orchestrator.records.request import Turn
+
+MAX_STEPS = 20
+"""Of a plan; the rest of a longer task is another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One part of a task, bound to one tool of the Decision by its key.
+
+    `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
+    arguments that nobody gave, and optional ones without which the call would do something else than the task says:
+    the step ends `needs_input`; `late` names those that a model fills from what the steps before it said.
+    `expected_tokens` is what it reserves of the budget and so what it may use, its `argument_tokens` among them;
+    `why` tells how the tool and the arguments were found.
+    """
+
+    id: str
+    task: str
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    expected_tokens: int = 8_000
+    argument_tokens: int = 0
+    why: str = ""
+    late: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
+
+    `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one,
+    for that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing
+    is taken away that the task does not speak of; `without_model` says why none is asked, where that is so. Under
+    `min_confidence` nothing is planned, and under two thirds of it a part stays without a tool: calling asks for
+    more than suggesting.
+    """
+
+    decision: Decision
+    arguments: dict[str, Any] = field(default_factory=dict)
+    salt: str = ""
+    first: "Plan | None" = None
+    min_confidence: float = 0.3
+    conversation: tuple[Turn, ...] = ()
+    without_model: str = ""
+
+    def validate(self) -> None:
+        """Raises InvalidInput for settings out of range."""
+        check_confidence(self)
+
+
+def check_confidence(request: Any) -> None:
+    """Raises InvalidInput where the request's `min_confidence` is no probability."""
+    form = "a probability, 0 to 1"
+    check_forms(request, {"min_confidence": ((int, float), form)})
+    if not 0 <= request.min_confidence <= 1:
+        raise InvalidInput(f"min_confidence={request.min_confidence!r}: give {form}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner.
+
+    `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
+    why a model that was named had no part in it, which given arguments no step takes, and what of the task is left out.
+    """
+
+    id: str
+    task: str
+    steps: tuple[Step, ...]
+    model: str = NO_MODEL
+    reasons: tuple[str, ...] = ()
+    choice: Choice | None = None
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def unbound(self) -> tuple[Step, ...]:
+        """Steps that no match of the Decision fits."""
+        return tuple(step for step in self.steps if not step.tool)

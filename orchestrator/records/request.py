@@ -1,0 +1,124 @@
+"""What routing is asked: the task, for whom, within which conversation. Frozen, as all records are."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import NoneType
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.forms import Form, check_forms, member
+from orchestrator.records.tenant import check_tenant
+
+MAX_LIMIT = 50
+MAX_QUERY_CHARS = 100_000
+MAX_CONVERSATION_CHARS = 500_000
+
+
+class RouteHint(StrEnum):
+    """Which legs to run: by the gate, keyword alone, or always both."""
+
+    AUTO = "auto"
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+
+
+class Fusion(StrEnum):
+    """How the legs' answers become one order."""
+
+    LEARNT = "learnt"
+    WEIGHTED = "weighted"
+    RRF = "rrf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
+
+    `Decision.turn()` makes one.
+    """
+
+    text: str
+    role: str = "user"
+    tools: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """A task to route.
+
+    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
+    value) must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches
+    are not `limit` many but the fewest that hold all needed tools with that probability, at most 50.
+    """
+
+    query: str
+    tenant: str = ""
+    limit: int = 10
+    conversation: tuple[Turn, ...] = ()
+    filters: dict[str, str] = field(default_factory=dict)
+    route_hint: RouteHint = RouteHint.AUTO
+    token_cap: int | None = None
+    fusion: Fusion | None = None
+    coverage: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
+            value = getattr(self, name)
+            if value is not None and type(value) is not kind:
+                object.__setattr__(self, name, member(kind, name, value))
+
+    def validate(self) -> None:
+        """Raises InvalidInput or UnknownTenant for what cannot be routed."""
+        self.check_settings()
+        if not self.query.strip():
+            raise InvalidInput("query is empty: give the task in words")
+        if len(self.query) > MAX_QUERY_CHARS:
+            raise InvalidInput(f"query has {len(self.query):,} characters: at most {MAX_QUERY_CHARS:,} are read")
+        said = sum(len(turn.text) for turn in self.conversation)
+        if said > MAX_CONVERSATION_CHARS:
+            most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
+            raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
+
+    def check_settings(self) -> None:
+        """The same for all but what the texts say and how long they are."""
+        check_forms(self, _FORMS)
+        _check_records(self)
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
+        if self.token_cap is not None and self.token_cap < 1:
+            raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
+        check_tenant(self.tenant)
+
+
+def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
+    """The turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
+    if not isinstance(conversation, Iterable):
+        raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
+    return tuple(conversation)
+
+
+_FORMS: dict[str, Form] = {
+    "query": ((str,), "the task as a text"),
+    "tenant": ((str,), "org:ID or user:ID"),
+    "limit": ((int,), f"1 to {MAX_LIMIT}"),
+    "conversation": ((tuple, list), "a tuple of Turn records, oldest first"),
+    "filters": ((Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
+    "token_cap": ((int, NoneType), "a number of tokens above 0, or none"),
+    "coverage": ((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
+}
+
+
+def _check_records(request: RouteRequest) -> None:
+    """Raises InvalidInput for filters and turns of the wrong type."""
+    if not all(isinstance(value, str) for value in request.filters.values()):
+        raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
+    for turn in request.conversation:
+        if not isinstance(turn, Turn):
+            raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
+        if not isinstance(turn.text, str):
+            raise InvalidInput(f"conversation holds a turn whose text is {turn.text!r:.80}: give a text")
+        if not (isinstance(turn.tools, tuple | list) and isinstance(turn.offered, tuple | list)):
+            raise InvalidInput("conversation holds a turn whose tools or offered are no tuple: give keys of tools")

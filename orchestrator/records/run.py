@@ -1,0 +1,193 @@
+"""The records of a whole run: what it is asked, how its steps stand and end, and what it tells. Frozen."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from types import NoneType
+from typing import Any
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.budget import BudgetReport, Limits
+from orchestrator.records.call import ToolResult
+from orchestrator.records.completion import Filled
+from orchestrator.records.decision import Decision
+from orchestrator.records.forms import Form, check_forms
+from orchestrator.records.plan import Plan, check_confidence
+from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
+
+
+class StepStatus(StrEnum):
+    """How a step stands: the first four on the way, then how it ended."""
+
+    PENDING = "pending"
+    WAITING = "waiting"
+    NEEDS_APPROVAL = "needs_approval"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    NEEDS_INPUT = "needs_input"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """How one step ended, with its result or the reason, and the tokens that were settled for it.
+
+    `arguments` are those that it was called with, where a model filled some of them.
+    """
+
+    step: str
+    tool: str
+    status: StepStatus
+    result: ToolResult | None = None
+    reason: str = ""
+    tokens: int = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a run hands on when it continues as new: nothing is routed, planned or called again."""
+
+    decision: Decision
+    plan: Plan
+    outcomes: tuple[StepOutcome, ...]
+    settled: int
+    warnings: tuple[str, ...] = ()
+    extra_routes: tuple[Decision, ...] = ()
+    approvals: dict[str, bool] = field(default_factory=dict)
+    filled: dict[str, Filled] = field(default_factory=dict)
+    asked: dict[str, float] = field(default_factory=dict)
+    overruled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """A task to route, plan and carry out.
+
+    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
+    whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
+    their arguments to be seen in its progress: an approval that comes before that counts for nothing.
+    `steps_per_run` makes `toolroute.run` continue as new after so many steps (else when the server suggests it); within
+    your own workflow (`ToolRouter.run`) nothing does.
+    What RouteRequest has, too, means the same.
+    """
+
+    task: str
+    tenant: str = ""
+    limit: int = 10
+    conversation: tuple[Turn, ...] = ()
+    filters: dict[str, str] = field(default_factory=dict)
+    route_hint: RouteHint = RouteHint.AUTO
+    arguments: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    min_confidence: float = 0.3
+    approve_destructive: bool = False
+    approval_timeout_s: float = 24 * 3600.0
+    parallel_steps: int = 8
+    call_timeout_s: float = 120.0
+    heartbeat_s: float = 10.0
+    steps_per_run: int | None = None
+    checkpoint: Checkpoint | None = None
+    coverage: float | None = None
+
+    def validate(self) -> None:
+        """Raises InvalidInput or UnknownTenant for what no run can be made of; how long its texts may be is checked
+        where they enter a history."""
+        check_forms(self, _FORMS)
+        if not self.task.strip():
+            raise InvalidInput("task is empty: say in words what is to be done")
+        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
+        self.limits.validate()
+        check_confidence(self)
+        if self.parallel_steps < 1:
+            raise InvalidInput(f"parallel_steps={self.parallel_steps!r}: give 1 or more")
+        for name in ("call_timeout_s", "heartbeat_s", "approval_timeout_s"):
+            if not SHORTEST_S <= getattr(self, name) <= _MOST_S:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}: give {_SECONDS}")
+        if self.steps_per_run is not None and self.steps_per_run < 1:
+            raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
+
+    def as_routed(self, task: str, tenant: str) -> RouteRequest:
+        """What is routed for the run: its task, or what is left of it."""
+        return RouteRequest(
+            query=task,
+            tenant=tenant,
+            limit=self.limit,
+            conversation=self.conversation,
+            filters=self.filters,
+            route_hint=self.route_hint,
+            coverage=self.coverage,
+        )
+
+
+SHORTEST_S, _MOST_S = 0.001, 10_000_000_000
+"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+_SECONDS = f"seconds, from {SHORTEST_S} to {_MOST_S:,}"
+_FORMS: dict[str, Form] = {
+    "task": ((str,), "the task as a text"),
+    "tenant": ((str,), "org:ID or user:ID"),
+    "limit": ((int,), f"1 to {MAX_LIMIT}"),
+    "limits": ((Limits,), "Limits(max_total_tokens=...)"),
+    "parallel_steps": ((int,), "1 or more"),
+    "call_timeout_s": ((int, float), _SECONDS),
+    "heartbeat_s": ((int, float), _SECONDS),
+    "approval_timeout_s": ((int, float), _SECONDS),
+    "steps_per_run": ((int, NoneType), "1 or more, or leave it out"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProgress:
+    """Where one step stands, for a progress query: no results, so it stays small.
+
+    While it waits for approval, `arguments` are those that its tool would be called with.
+    """
+
+    step: str
+    task: str
+    tool: str
+    status: StepStatus
+    reason: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run stands. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
+
+    phase: str
+    steps: tuple[StepProgress, ...]
+    budget: BudgetReport
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
+
+    `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` are
+    those of routing, of the plan, of approvals that did nothing, and of a model that had no part in the answer.
+    """
+
+    decision: Decision
+    plan: Plan
+    steps: tuple[StepOutcome, ...]
+    budget: BudgetReport
+    answer: str
+    extra_routes: tuple[Decision, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON contract of `toolroute run -o json`."""
+        return {
+            "decision": self.decision.to_json(),
+            "plan": asdict(self.plan),
+            "steps": [asdict(step) for step in self.steps],
+            "budget": asdict(self.budget),
+            "answer": self.answer,
+            "extra_routes": [decision.to_json() for decision in self.extra_routes],
+            "warnings": list(self.warnings),
+        }

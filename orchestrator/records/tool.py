@@ -1,0 +1,175 @@
+"""The records of routing: tools and matches. Frozen; they pass Temporal's default converter as they are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import NoneType
+from typing import Any
+
+from orchestrator.errors import InvalidCatalogue
+from orchestrator.records.digests import digest
+from orchestrator.records.forms import Form, check_forms, member
+
+
+class Kind(StrEnum):
+    """What a tool is, and so which executor calls it."""
+
+    MCP = "mcp"
+    AGENT = "agent"
+    INTEGRATION = "integration"
+    WORKFLOW = "workflow"
+    BUILTIN = "builtin"
+
+
+class Stage(StrEnum):
+    """The stage that settled a Decision."""
+
+    ALWAYS = "always"
+    EXPLICIT = "explicit"
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """MCP's hints about a tool; None is "not said"."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether a call whose answer was lost may be sent again."""
+        return bool(self.idempotent or self.read_only)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One callable capability. `hash` names its definition and survives a shortened schema.
+
+    InvalidCatalogue where a field is of another type.
+    """
+
+    server: str
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    kind: Kind = Kind.MCP
+    keywords: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: Annotations = Annotations()
+    hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.hash:
+            check_forms(self, _TOOL_FORMS, InvalidCatalogue)
+            object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
+            object.__setattr__(self, "hash", _definition_hash(self))
+
+    @property
+    def key(self) -> str:
+        """`server:name`; the server never holds a colon."""
+        return f"{self.server}:{self.name}"
+
+    @property
+    def filtered_by(self) -> dict[str, str]:
+        """What filters ask for: its kind, server and name, which hide labels called so, and its other labels."""
+        return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+
+
+_TOOL_FORMS: dict[str, Form] = {
+    "server": ((str,), 'whose tool it is, "" for nobody\'s'),
+    "name": ((str,), "a text"),
+    "description": ((str,), "a text"),
+    "input_schema": ((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
+    "keywords": ((tuple, list), "a tuple of texts"),
+    "labels": ((Mapping,), "a dict of texts"),
+    "annotations": ((Annotations,), "Annotations"),
+}
+
+
+def _definition_hash(tool: Tool) -> str:
+    """64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
+    hints = tool.annotations
+    content = [
+        tool.server,
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        str(tool.kind),
+        list(tool.keywords),
+        tool.labels,
+        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+    ]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return digest(text, 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gives:
+    """What one tool gives another: the parameter, and the key of the tool that requires it."""
+
+    parameter: str
+    tool: str
+
+    def __str__(self) -> str:
+        return f"gives the {self.parameter} that {self.tool} requires"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A tool and how well it fits.
+
+    `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
+    that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
+    maps a field (name, server, description, parameters) to the query's words in it. `gives`: what it is `required` for.
+    `for_parts` are the probabilities that it is right for each of `Decision.parts` alone; empty where routing did not
+    find it there.
+    """
+
+    tool: Tool
+    score: float
+    evidence: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    gives: Gives | None = None
+    for_parts: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A candidate that did not become a match, and the reason."""
+
+    tool: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens of the whole catalogue's definitions, of the matches' definitions, and the counter's name."""
+
+    before: int
+    after: int
+    counted_by: str
+
+    @property
+    def saved(self) -> float:
+        """The share of the catalogue's tokens that the model does not have to read, 0 to 1."""
+        return 1 - self.after / self.before if self.before else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueVersion:
+    """The fingerprint of the catalogue that a Decision was made on, and its size."""
+
+    fingerprint: str
+    tools: int
+
+
+def as_plain(mapping: Mapping[str, float], digits: int = 4) -> dict[str, float]:
+    """The same mapping rounded for people and programs to read."""
+    return {name: round(value, digits) for name, value in mapping.items()}

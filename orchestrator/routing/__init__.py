@@ -1,0 +1,1 @@
+"""Route a task: stages, fusion, refiners and selection."""

@@ -1,0 +1,170 @@
+"""Select: near-duplicates give way, one or two tools are recommended, and the matches fit a token cap."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.records.tool import Match, Tool
+
+DEPRECATED = 0.8
+"""What the probability of a tool labelled so is multiplied with; of one that says so itself see `standing.py`."""
+WITHIN = 0.8
+"""A runner-up is recommended beside the best when its probability is at least this share of the best's."""
+ALIKE = 0.6
+"""The share of their words that the descriptions of near-duplicates have in common."""
+DESCRIBED = 400
+"""Characters of a description that are compared."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+def spread(matches: Sequence[Match], window: int) -> list[Match]:
+    """The same matches, with near-duplicates from other servers moved behind the window's other matches.
+
+    Only reordering, and only within the window. Tools of one server are never duplicates of one another.
+    """
+    named: dict[str, list[Match]] = {}
+    for match in matches[:window]:
+        named.setdefault(_bare(match.tool.name), []).append(match)
+    if len(named) == len(matches[:window]):
+        return list(matches)
+    repeated = {match.tool.key for namesakes in named.values() for match in _repeated(namesakes)}
+    return [*sorted(matches[:window], key=lambda match: match.tool.key in repeated), *matches[window:]]
+
+
+def _bare(name: str) -> str:
+    """`webSearch`, `web_search` and `web-search` are one name."""
+    return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
+
+
+def _repeated(namesakes: Sequence[Match]) -> list[Match]:
+    """Those that share most of their description's words with an earlier one of another server."""
+    if len(namesakes) < 2:
+        return []
+    said = [set(match.tool.description[:DESCRIBED].lower().split()) for match in namesakes]
+    return [
+        match
+        for place, match in enumerate(namesakes)
+        if any(
+            earlier.tool.server != match.tool.server and len(own & said[place]) >= ALIKE * len(own | said[place])
+            for earlier, own in zip(namesakes[:place], said, strict=False)
+        )
+    ]
+
+
+def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of the one or two tools to use first.
+
+    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts or
+    names several servers, and another one has a best tool of its own.
+    """
+    if not matches:
+        return ()
+    best = matches[0]
+    if len(matches) > 1 and matches[1].score >= WITHIN * best.score:
+        ages = {match.tool.labels.get("maturity") for match in matches[:2]}
+        if ages == {"stable", "emerging"}:
+            return best.tool.key, matches[1].tool.key
+    others = {match.tool.key for match in matches[1:]} if best_of_parts else ()
+    other = next((key for key in best_of_parts if key in others), None)
+    return (best.tool.key, other) if other else (best.tool.key,)
+
+
+def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
+    """What each of these tools keeps of its probability, as deprecated ones lose some of it; [positions]."""
+    old = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
+    return np.where(old, DEPRECATED, 1.0)
+
+
+def by_standing(tools: Sequence[Tool]) -> list[int]:
+    """Positions ordered by usage, then maintenance: what to show where nothing matched at all."""
+    ages = {"stable": 0, "emerging": 1, "deprecated": 3}
+
+    def standing(position: int) -> tuple[float, int, int]:
+        labels = tools[position].labels
+        return -_number(labels.get("usage", "0")), ages.get(labels.get("maturity", ""), 2), position
+
+    return sorted(range(len(tools)), key=standing)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
+    """The matches within a cap of tokens, and those dropped.
+
+    All schemas shrink together, step by step; below the smallest the tail is dropped, since a tool that cannot be
+    called is no tool. The best match is kept while it fits at all.
+    """
+    for shrink in LADDER:
+        shrunk = [replace(match, tool=shrink(match.tool)) for match in matches]
+        costs = [tokens_of(match.tool) for match in shrunk]
+        if sum(costs) <= cap:
+            return shrunk, []
+    kept, used = 0, 0
+    while kept < len(costs) and used + costs[kept] <= cap:
+        used += costs[kept]
+        kept += 1
+    return shrunk[:kept], list(matches[kept:])
+
+
+def _full(tool: Tool) -> Tool:
+    return tool
+
+
+def _short_descriptions(tool: Tool) -> Tool:
+    """First sentences only, of the tool and of its parameters."""
+    return replace(
+        tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
+    )
+
+
+def _required_parameters(tool: Tool) -> Tool:
+    """First sentence, and of the parameters only the required ones, without descriptions."""
+    schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
+    if schema and isinstance(schema.get("properties"), dict):
+        required = schema.get("required")
+        needed = required if isinstance(required, list) else []
+        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
+    return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
+
+
+LADDER = (_full, _short_descriptions, _required_parameters)
+_PROSE = frozenset(("description", "title", "examples", "default", "$comment"))
+
+
+def _first_sentence(text: str, limit: int = 160) -> str:
+    first = _SENTENCE.split(text.strip(), maxsplit=1)[0]
+    return first if len(first) <= limit else first[: limit - 1].rstrip() + "…"
+
+
+def _shorten(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in part.items() if name not in _PROSE or name == "description"}
+    if isinstance(kept.get("description"), str):
+        kept["description"] = _first_sentence(kept["description"], 80)
+    return kept
+
+
+def _map_schema(
+    schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The schema with a change made to it and to each schema within its properties and items."""
+    if schema is None:
+        return None
+    changed = change(dict(schema))
+    if isinstance(changed.get("properties"), dict):
+        changed["properties"] = {
+            name: _map_schema(part, change) if isinstance(part, dict) else part
+            for name, part in changed["properties"].items()
+        }
+    if isinstance(changed.get("items"), dict):
+        changed["items"] = _map_schema(changed["items"], change)
+    return changed

@@ -1,1 +1,0 @@
-"""Inside a workflow: a plan carried out, approvals, calls. Deterministic; `orchestrator.workflow` is the door."""

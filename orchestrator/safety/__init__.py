@@ -1,1 +1,0 @@
-"""What a tool's texts must not say: praise that asks to be chosen, instructions, hidden characters."""

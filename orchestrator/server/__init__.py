@@ -1,0 +1,1 @@
+"""Serve the tools of many MCP servers as one."""

@@ -1,1 +1,0 @@
-"""The inside of the Store: Qdrant, its points, the ledger of who has which tools, the shelf of vectors."""

@@ -1,0 +1,1 @@
+"""Keep each tenant's tools in Qdrant."""

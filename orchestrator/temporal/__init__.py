@@ -1,0 +1,1 @@
+"""Run toolroute as durable Temporal activities and workflows."""
