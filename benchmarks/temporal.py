@@ -1,7 +1,7 @@
 """What a route through Temporal costs beside an empty activity: `python -m benchmarks.temporal --data FOLDER`.
 
 One process holds worker and client; the server is a dev server with the settings of
-`orchestrator.temporal.devserver`. The queries are toolalpaca's, over catalogues of the sizes that `benchmarks.routing` makes.
+`orchestrator.temporal.devserver`. The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
 """
 
 import argparse

@@ -16,7 +16,7 @@ import click
 
 from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.temporal import unwrap
-from orchestrator.records.run import Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.run import Approve, Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
@@ -43,7 +43,7 @@ async def follow(client: "Client", request: RunRequest, queue: str) -> RunResult
 
     run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
     handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
-    teller = _Teller(handle, queue, ask=request.approve_destructive)
+    teller = _Teller(handle, queue, ask=request.approve is not Approve.NEVER)
     telling = asyncio.create_task(teller.until_cancelled())
     try:
         result: RunResult = await handle.result()

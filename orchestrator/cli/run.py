@@ -32,7 +32,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import Limits
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
-from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.records.run import Approve, RunRequest, RunResult, StepStatus
 
 ARGUMENT = click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
@@ -81,7 +81,7 @@ def run(task: str, output: str, **given: Any) -> None:
         arguments=_parse(given.pop("arguments")),
         limits=Limits(max_total_tokens=given.pop("budget")),
         min_confidence=given.pop("min_confidence"),
-        approve_destructive=given.pop("ask"),
+        approve=Approve.CHANGES if given.pop("ask") else Approve.NEVER,
     )
     request.validate()
     with clean_stdout():

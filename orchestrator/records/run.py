@@ -10,9 +10,18 @@ from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
-from orchestrator.records.forms import Form, check_forms
+from orchestrator.records.forms import Form, check_forms, member
 from orchestrator.records.plan import Plan, check_confidence
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
+
+
+class Approve(StrEnum):
+    """Which steps wait for a person: those not known to only read, those that may destroy, all, or none."""
+
+    CHANGES = "changes"
+    DESTRUCTIVE = "destructive"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class StepStatus(StrEnum):
@@ -67,8 +76,8 @@ class Checkpoint:
 class RunRequest:
     """A task to route, plan and carry out.
 
-    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). With `approve_destructive`, steps
-    whose tool may destroy something wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
+    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve`
+    names wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
     their arguments to be seen in its progress: an approval that comes before that counts for nothing.
     `steps_per_run` makes `toolroute.run` continue as new after so many steps (else when the server suggests it); within
     your own workflow (`ToolRouter.run`) nothing does.
@@ -84,7 +93,7 @@ class RunRequest:
     arguments: dict[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     min_confidence: float = 0.3
-    approve_destructive: bool = False
+    approve: Approve = Approve.CHANGES
     approval_timeout_s: float = 24 * 3600.0
     parallel_steps: int = 8
     call_timeout_s: float = 120.0
@@ -92,6 +101,10 @@ class RunRequest:
     steps_per_run: int | None = None
     checkpoint: Checkpoint | None = None
     coverage: float | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.approve) is not Approve:
+            object.__setattr__(self, "approve", member(Approve, "approve", self.approve))
 
     def validate(self) -> None:
         """Raises InvalidInput or UnknownTenant for what no run can be made of; how long its texts may be is checked

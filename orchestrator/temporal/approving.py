@@ -5,11 +5,12 @@ from datetime import timedelta
 
 from temporalio import workflow
 
+from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.plan import Step
 from orchestrator.records.run import SHORTEST_S, RunRequest, StepOutcome, StepStatus
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.ending import end, may_destroy
+from orchestrator.temporal.ending import end
 
 
 class Approvals:
@@ -23,7 +24,7 @@ class Approvals:
         self.overruled = list(before.overruled) if before else []
 
     def needed(self, tool: Tool) -> bool:
-        return self._request.approve_destructive and may_destroy(tool)
+        return needs_approval(tool, self._request.approve)
 
     def rejected(self, step: Step) -> bool:
         return self.words.get(step.id) is False
@@ -55,7 +56,7 @@ class Approvals:
                 lambda: stopping() or step.id in self.words, timeout=timedelta(seconds=left_s)
             )
         except TimeoutError:
-            return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} may destroy something; nobody approved")
+            return end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} waits for approval; nobody approved")
         return _refused(step, tool) if self.rejected(step) else None
 
     def unheard(self, steps: Sequence[Step]) -> list[str]:

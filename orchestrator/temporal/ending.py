@@ -71,8 +71,3 @@ def broke(step: Step, call: ToolCall, error: BaseException, tokens: int) -> Step
 
 def was_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error)
-
-
-def may_destroy(tool: Tool) -> bool:
-    """Whether it was not said that the tool leaves things as they are; MCP's own reading of silence."""
-    return not (tool.annotations.read_only or tool.annotations.destructive is False)
