@@ -18,7 +18,7 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Embedder
 from orchestrator.index.features import KEYWORD, SEMANTIC
 from orchestrator.records.tool import Tool
-from training.examples import Collected, Example, collect, collect_small
+from research.examples import Collected, Example, collect, collect_small
 
 Kinds = Sequence[Sequence[Collected]]
 """Whole sets and small catalogues of them, each in the same order of the sets."""

@@ -25,8 +25,8 @@ from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.fit import Fit
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from training.coverage import left_out_maps
-from training.sources import SETS
+from research.coverage import left_out_maps
+from research.sources import SETS
 
 MOST_QUERIES = 300
 OPTIONS = Options()

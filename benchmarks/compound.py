@@ -19,7 +19,7 @@ from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing import parts
 from orchestrator.routing.router import Router
-from training.sources import SETS
+from research.sources import SETS
 
 PARTS = (1, 2, 3, 5)
 TASKS = 60

@@ -15,7 +15,7 @@ from orchestrator.index.coverage import LEVELS, Coverage, Legs
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import MAX_LIMIT
-from training.coverage import Routed, route_all, thresholds
+from research.coverage import Routed, route_all, thresholds
 
 WANTED = (0.8, 0.9, 0.95)
 

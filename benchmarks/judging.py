@@ -12,8 +12,8 @@ from orchestrator.records.request import Fusion
 from orchestrator.routing.merge import merge, vote
 from orchestrator.routing.parts import in_turn, raised_by_parts
 from orchestrator.routing.support import support, supported, supported_behind_best
-from training.confidence import by_both, by_keyword, for_parts
-from training.examples import Example, Part, Rows
+from research.confidence import by_both, by_keyword, for_parts
+from research.examples import Example, Part, Rows
 
 GATE = 0.7
 MOST = 10

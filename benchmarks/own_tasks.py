@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.judging import WAYS, Judged, judge
 from benchmarks.targets import claims_of
 from orchestrator.index.calibration import from_json
-from training.confidence import fit_all
-from training.examples import Collected
-from training.tasks import tasks
+from research.confidence import fit_all
+from research.examples import Collected
+from research.tasks import tasks
 
 KINDS = ("story", "steps", "everyday", "plain")
 

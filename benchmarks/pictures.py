@@ -20,7 +20,7 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.coverage import LEVELS, Coverage
 from orchestrator.index.embed import Embedder
 from orchestrator.records.request import MAX_LIMIT, RouteHint
-from training.coverage import route_set, thresholds
+from research.coverage import route_set, thresholds
 
 POINTS = 200
 """Of a curve that has one for each query."""

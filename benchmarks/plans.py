@@ -16,8 +16,8 @@ from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.router import Router
-from training.sources import SETS
-from training.tasks import tasks
+from research.sources import SETS
+from research.tasks import tasks
 
 MOST = 250
 """Queries of a set, evenly spaced."""

@@ -22,9 +22,9 @@ from benchmarks.targets import Claims, claims_of, target_table
 from orchestrator.index.calibration import Calibration, from_json
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
-from training.confidence import fit_all
-from training.examples import Collected, collect, collect_small, collect_tasks, sampled
-from training.sources import SETS
+from research.confidence import fit_all
+from research.examples import Collected, collect, collect_small, collect_tasks, sampled
+from research.sources import SETS
 
 T = TypeVar("T")
 Means = dict[str, tuple[float, float]]

@@ -18,7 +18,7 @@ from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.language.slips import MOST
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.router import Router
-from training.sources import SETS
+from research.sources import SETS
 
 SHARE, ASKED = 0.4, 100
 """Of words of five letters and more, and queries of a set."""

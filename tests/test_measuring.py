@@ -12,10 +12,10 @@ from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.text import terms
 from orchestrator.options import Options
+from research.confidence import fit_all
+from research.coverage import Routed
+from research.examples import collect, sampled
 from tests.catalogues import sample
-from training.confidence import fit_all
-from training.coverage import Routed
-from training.examples import collect, sampled
 
 WORDS = "refunding customers"
 

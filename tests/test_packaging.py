@@ -114,7 +114,7 @@ def test_the_map_of_the_language_names_every_module() -> None:
     assert sorted(named) == sorted(path.stem for path in (ROOT / "orchestrator" / "language").glob("[!_]*.py"))
 
 
-@pytest.mark.parametrize("folder", ["benchmarks", "examples", "training"])
+@pytest.mark.parametrize("folder", ["benchmarks", "examples", "research"])
 def test_scripts_import_what_the_package_has(folder: str) -> None:
     """Some run once in months, and no checker of types reads them."""
     for path in (ROOT / folder).rglob("*.py"):

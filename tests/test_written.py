@@ -1,12 +1,12 @@
-"""Requests and tasks of our own, `training/written`: each is labelled with tools that are there."""
+"""Requests and tasks of our own, `research/written`: each is labelled with tools that are there."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from training import sources
-from training.sources import WRITTEN
-from training.tasks import tasks
+from research import sources
+from research.sources import WRITTEN
+from research.tasks import tasks
 
 
 def test_every_request_is_asked_once_of_tools_that_its_catalogue_has(bench: Path) -> None:

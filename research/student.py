@@ -3,8 +3,8 @@
 import numpy as np
 from tokenizers import Tokenizer
 
-from training.bags import bags
-from training.teacher import Teacher
+from research.bags import bags
+from research.teacher import Teacher
 
 DIMENSIONS = 256
 SPECIAL = 2  # [PAD], [UNK]: zero vectors

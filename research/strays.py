@@ -2,7 +2,7 @@
 
 import random
 
-from training.sources import idle
+from research.sources import idle
 
 IDLE = idle("unseen")
 """Not those that the embedder was taught: it is surer of them than of what a user says."""

@@ -6,8 +6,8 @@ import numpy as np
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from training.bags import bags
-from training.losses import unit
+from research.bags import bags
+from research.losses import unit
 
 
 class StaticEmbedder:

@@ -7,7 +7,7 @@ import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
-from training.sources import NO_TOOL
+from research.sources import NO_TOOL
 
 CONFIG = {
     "model_type": "model2vec",

@@ -20,8 +20,8 @@ from orchestrator.index.prerequisites import Requirement
 from orchestrator.routing.found import ClauseFound
 from orchestrator.routing.search import Search
 from orchestrator.routing.understand import Understood, understand
-from training.strays import stray
-from training.tasks import tasks
+from research.strays import stray
+from research.tasks import tasks
 
 WIDTH = 30
 SMALL = 0.3

@@ -1,4 +1,4 @@
-"""Recall@5 and @10 of the model on the development query sets: `python -m training.measure --data ../shared`.
+"""Recall@5 and @10 of the model on the development query sets: `python -m research.measure --data ../shared`.
 
 Ways of ranking: BM25 (keyword); the model over whole cards (static); both summed, each scaled within the query; the
 model over fields and clauses (fine); and with the evidence of the tool's server."""
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from training import sources, views
-from training.keyword import Bm25
-from training.losses import unit
-from training.sources import SETS, Query, Tool
-from training.static import StaticEmbedder
+from research import sources, views
+from research.keyword import Bm25
+from research.losses import unit
+from research.sources import SETS, Query, Tool
+from research.static import StaticEmbedder
 
 SERVER_WEIGHT = 0.6
 STATIC_WEIGHT = 1.5  # of the static leg in the sum when it reads fields and clauses; 0.5 to 2 were tried

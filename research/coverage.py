@@ -1,4 +1,4 @@
-"""Measures the thresholds of `orchestrator/data/coverage.json`: `python -m training.coverage --data ../shared`.
+"""Measures the thresholds of `orchestrator/data/coverage.json`: `python -m research.coverage --data ../shared`.
 
 Each set's queries are routed by a real Router whose maps were fitted on the other sets, and every set counts the same.
 `benchmarks/coverage.py` shows what thresholds from the other sets are worth on the one left out.
@@ -18,9 +18,9 @@ from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.routing.router import Router
-from training.confidence import fit_all
-from training.examples import MOST_QUERIES, collect, collect_small, collect_tasks
-from training.sources import SETS
+from research.confidence import fit_all
+from research.examples import MOST_QUERIES, collect, collect_small, collect_tasks
+from research.sources import SETS
 
 HINTS: dict[Legs, RouteHint] = {"keyword": RouteHint.KEYWORD, "both": RouteHint.SEMANTIC}
 """The legs whose scores get thresholds, and the hint that runs them."""

@@ -1,6 +1,6 @@
 """Makes the shipped static embedder.
 
-`python -m training.embedder --data ../shared --out orchestrator/data/embedder`
+`python -m research.embedder --data ../shared --out orchestrator/data/embedder`
 """
 
 import argparse
@@ -11,12 +11,12 @@ import numpy as np
 from scipy import sparse
 from tokenizers import Tokenizer
 
-from training import export, pairs, sources, student, texts, vocabulary
-from training.bags import TextTable
-from training.loop import Settings, Taught, train
-from training.pairs import Family
-from training.teacher import Teacher
-from training.translations import translations
+from research import export, pairs, sources, student, texts, vocabulary
+from research.bags import TextTable
+from research.loop import Settings, Taught, train
+from research.pairs import Family
+from research.teacher import Teacher
+from research.translations import translations
 
 VOCABULARY = 40_000  # tokens: 40,000 x (256 + 4) bytes and the tokenizer stay below 12 MB
 

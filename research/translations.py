@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from training import sources
+from research import sources
 
 LANGUAGES = frozenset("de es fr it ja ko nl pl pt ru zh".split())
 CATALOGUES = ("django", "oscar", "wagtail", "indico")  # packages with gettext catalogues
@@ -29,7 +29,7 @@ def package(name: str) -> Path:
     """The folder of an installed package; it is not imported."""
     found = find_spec(name)
     if found is None or not found.submodule_search_locations:
-        raise ImportError(f"package {name!r} is missing: see training/README.md")
+        raise ImportError(f"package {name!r} is missing: see research/README.md")
     return Path(found.submodule_search_locations[0])
 
 

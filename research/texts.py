@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from training import sources, views
-from training.sources import Tool
-from training.translations import Translation
+from research import sources, views
+from research.sources import Tool
+from research.translations import Translation
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import snowballstemmer
 from scipy import sparse
 
-from training.views import words
+from research.views import words
 
 K1, B = 1.5, 0.75
 _WORD = re.compile(r"[^\W_]+")

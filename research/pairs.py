@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from training import sources, views
-from training.bags import TextTable
-from training.sources import NO_TOOL, Tool
-from training.translations import Translation
+from research import sources, views
+from research.bags import TextTable
+from research.sources import NO_TOOL, Tool
+from research.translations import Translation
 
 IDLE_TIMES = 16
 """How often a message that needs no tool stands among the requests (docs/decisions.md)."""

@@ -1,4 +1,4 @@
-"""Tasks of our own over real servers, `training/written/tasks`: the maps are fitted to them, too.
+"""Tasks of our own over real servers, `research/written/tasks`: the maps are fitted to them, too.
 
 `CATALOGUE.NAME.jsonl` names tools of `bench/CATALOGUE`. The embedder is not trained on them.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
-from training.sources import WRITTEN, rows
+from research.sources import WRITTEN, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Do tasks in other languages find English tools? `python -m training.languages --data ../shared`.
+"""Do tasks in other languages find English tools? `python -m research.languages --data ../shared`.
 
 Sixteen everyday tasks in four languages against 7,627 real MCP tools; the figure is the share of the five best tools
 whose name or description speaks of the thing asked for. A coarse probe: it ranks models, it is no benchmark."""
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from training import sources, views
-from training.measure import by_field
-from training.static import StaticEmbedder
+from research import sources, views
+from research.measure import by_field
+from research.static import StaticEmbedder
 
 LANGUAGES = ("zh", "es", "de", "ru")
 TASKS = {  # what a fitting tool's text matches -> the task in each language

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from training.losses import contrastive, similarities, through_unit, towards, unit
-from training.optimiser import RowAdam
-from training.pairs import Family
+from research.losses import contrastive, similarities, through_unit, towards, unit
+from research.optimiser import RowAdam
+from research.pairs import Family
 
 REPORT_EVERY = 200  # steps
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from training.sources import Tool
+from research.sources import Tool
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = re.compile(r"[_\-./:{}]+")

@@ -1,4 +1,4 @@
-"""Fits the maps of `orchestrator/data/calibration.json`: `python -m training.confidence --data ../shared`.
+"""Fits the maps of `orchestrator/data/calibration.json`: `python -m research.confidence --data ../shared`.
 
 Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries weighs the same,
 so that the largest does not decide; small catalogues and tasks of our own weigh less. `--leave-out SET` fits on the
@@ -19,8 +19,8 @@ from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
 from orchestrator.routing.merge import blend
 from orchestrator.routing.support import supported
-from training.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
-from training.sources import SETS
+from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
+from research.sources import SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs beside the real one; one that no tool answers weighs in full
