@@ -65,32 +65,56 @@ def _open_closed() -> None:
 
 
 def main() -> None:
-    """The `toolroute` command. Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough.
+    """Run the `toolroute` command. Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough.
 
-    Besides, 4: some servers could not be had; 5: a step of a run needs input or approval.
+    Besides, 4: some servers failed; 5: a step of a run is waiting for input or approval.
     """
     _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # What a terminal cannot show is shown as "?", not as a traceback.
+    sys.exit(_flushed(_run()))
+
+
+def _run() -> int:
+    """Run the command and return its exit code; what went wrong is on standard error."""
     try:
         cli(standalone_mode=False)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
     except click.ClickException as error:
         error.show(file=sys.stderr)
         if "unexpected extra argument" in error.message:
-            click.echo("A task of several words stands in quotes.", err=True)
-        sys.exit(error.exit_code)
+            click.echo("Quote a task of several words.", err=True)
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        return 130
     except ToolrouteError as error:
         from orchestrator.cli.plain import note
 
         note(f"toolroute: {error}")
-        sys.exit(2 if isinstance(error, InvalidInput) else 1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        return 2 if isinstance(error, InvalidInput) else 1
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in _UNWRITABLE:
             raise
-        sys.exit(f"toolroute: {error.strerror}: the result is not whole")
+        return _unwritten(error)
+    return 0
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
+
+
+def _flushed(code: int) -> int:
+    """Write what standard output still holds and return the exit code: left to Python's own end, a failure is 120."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _unwritten(error)
+    return code
+
+
+def _unwritten(error: OSError) -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left over at its end, and must not fail again.
+    if error.errno != errno.EPIPE:  # Who closed the pipe has read all that they wanted.
+        click.echo(f"toolroute: {error.strerror}: the result is incomplete", err=True)
+    return 1

@@ -83,7 +83,8 @@ class Gateway:
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
         await self._follow()
-        unlisted = await self._listed(tenant)
+        # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
+        unlisted = (await self._listed(tenant)).reasons()
         catalogue = (await self._router.index(tenant)).whole
         # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
@@ -93,7 +94,7 @@ class Gateway:
         decision = await self._router.route(request)
         # What is stored of a server that is yet to be listed is another one's of that name.
         found = [match for match in decision.matches if self._callable(match.tool)]
-        found = [match for match in found if not unlisted.why(match.tool.server)][:limit]
+        found = [match for match in found if match.tool.server not in unlisted][:limit]
         # The wider request had a wider cap: what others took of it is not these tools' to fill.
         matches, dropped = select.fit(found, _MOST_TOKENS, definition_tokens)
         shown = {match.tool.key for match in matches}
@@ -109,7 +110,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": servers,
-            "warnings": [*decision.warnings, *_left_out(dropped), *unlisted.warnings()],
+            "warnings": [*decision.warnings, *_left_out(dropped), *_not_among(unlisted)],
         }
 
     async def call(
@@ -238,6 +239,10 @@ def _left_out(dropped: Sequence[Match]) -> list[str]:
         return []
     keys = ", ".join(match.tool.key for match in dropped)
     return [f"{keys}: left out, as no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them all the same"]
+
+
+def _not_among(unlisted: Mapping[str, str]) -> list[str]:
+    return [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
 
 
 def _match_json(match: Match) -> dict[str, Any]:

@@ -52,9 +52,9 @@ class Unlisted:
         """Why the store does not hold this server's tools yet; "" where it does."""
         return self._why.get(server, "")
 
-    def warnings(self) -> list[str]:
-        """What a searcher should know: whose tools are missing."""
-        return [f"the tools of server {name!r} are not among these: {why}" for name, why in self._why.items()]
+    def reasons(self) -> dict[str, str]:
+        """Return the servers whose tools the store does not hold now, each with the reason."""
+        return dict(self._why)
 
     async def close(self) -> None:
         self._looked.set()
