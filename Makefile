@@ -1,16 +1,21 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs.
 PYTHON ?= python3
+WORKERS ?= 2
 BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test lint types bench lock setup node-servers clean
+.PHONY: demo test test-slow lint types bench lock setup node-servers clean
 
 demo: setup
 	$(BIN)/python -m examples.demo
 
 test: setup node-servers
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
+
+# What kills processes, or takes seconds by nature.
+test-slow: setup node-servers
+	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,11 +1,9 @@
-"""A real Temporal server for the tests: one a session, and workers with the cache off, so that everything replays."""
+"""Workers of the tests on a real Temporal server, with the cache off, so that everything replays."""
 
 import asyncio
-import os
-import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -15,39 +13,13 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
-from orchestrator.errors import Unavailable
-from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Progress, StepStatus
-from orchestrator.temporal.devserver import dev_server, kept_binary
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
 )
 """Given, so that a worker does not hash every imported module first (1 s)."""
-
-
-def bring_server(say: Callable[[str], None]) -> None:
-    """Downloads or builds the server that tests start, where there is none; what fails here fails in them again."""
-
-    async def started() -> None:
-        with suppress(Unavailable):
-            async with dev_server(say=say):
-                pass
-
-    if not (Options.from_env().temporal_address or shutil.which("temporal") or kept_binary()):
-        asyncio.run(started())
-
-
-@pytest.fixture(scope="session")
-async def temporal_address() -> AsyncIterator[str]:
-    try:
-        async with dev_server() as address:
-            yield address
-    except Unavailable as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +6,6 @@ import pytest
 from orchestrator.cli.reaching import reach, temporal_server
 from orchestrator.options import Options
 from orchestrator.temporal.devserver import dev_server, kept_binary
-from tests.temporal import bring_server
 
 
 async def test_an_address_that_is_set_is_used_and_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,23 +37,3 @@ def test_a_kept_binary_is_found_only_when_it_can_be_run(tmp_path: Path, monkeypa
     assert kept_binary() is None
     kept.chmod(0o755)
     assert kept_binary() == str(kept)
-
-
-def test_a_machine_without_a_server_gets_one_before_the_first_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Building one takes longer than a test may."""
-    started: list[Callable[[str], None]] = []
-
-    @asynccontextmanager
-    async def recorded(*, say: Callable[[str], None]) -> AsyncIterator[str]:
-        started.append(say)
-        yield "127.0.0.1:1"
-
-    monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
-    monkeypatch.setattr("tests.temporal.dev_server", recorded)
-    monkeypatch.setattr("tests.temporal.shutil.which", lambda _: None)
-    monkeypatch.setattr("tests.temporal.kept_binary", lambda: "/usr/bin/temporal")
-    bring_server(print)
-    assert started == []
-    monkeypatch.setattr("tests.temporal.kept_binary", lambda: None)
-    bring_server(print)
-    assert started == [print]
