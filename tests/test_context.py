@@ -1,4 +1,4 @@
-"""The context of a step's model: shares, what is cut and told, and that nothing in it can pose as instructions."""
+"""The context of a step's model: shares, what is cut and named, and that nothing in it can pose as instructions."""
 
 import json
 import re
@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.catalogue.export import export
-from orchestrator.catalogue.tokens import EXACT, compact, count_tokens, counter_named
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidInput
-from orchestrator.llm.context import Context, Part, build, for_decision, for_step
-from orchestrator.records.call import ToolResult
-from orchestrator.records.plan import Plan, Step
-from orchestrator.records.run import StepOutcome, StepStatus
+from orchestrator.llm.context import Context, Part, build, for_decision
 from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tool
-from tests.decisions import CONVERT, NOW, READ, decision
+from tests.decisions import NOW, READ, decision
 
 MANY = sample().tools
 
@@ -29,12 +26,10 @@ def keys(context: Context, part: Part) -> list[str]:
     return [piece.title for piece in context.pieces if piece.part is part]
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_of_the_6000_tokens_related_tools_get_30_percent_the_graph_10_and_primary_the_rest(exact: bool) -> None:
+def test_of_the_6000_tokens_related_tools_get_30_percent_the_graph_10_and_primary_the_rest() -> None:
     lines = [f"s{number} files:read_file -> s{number + 1} notes:add_note" for number in range(200)]
-    context = build("do it", MANY[:100], MANY[100:], graph=lines, exact=exact)
-    assert context.room == 6_000
-    assert context.tokens <= 6_000
+    context = build("do it", MANY[:100], MANY[100:], graph=lines)
+    assert context.tokens == count_tokens(context.markdown) <= context.room == 6_000
     assert 0.27 * 5_900 < spent(context, Part.RELATED) <= 0.3 * 6_000
     assert 0.08 * 5_900 < spent(context, Part.GRAPH) <= 0.1 * 6_000
     assert 0.55 * 5_900 < spent(context, Part.PRIMARY) <= 0.6 * 6_000
@@ -48,7 +43,7 @@ def test_what_related_tools_and_graph_leave_goes_to_the_primary_tools() -> None:
     assert spent(half, Part.PRIMARY) > 0.9 * 6_000
 
 
-def test_the_room_is_given_to_the_first_tools_first_and_the_rest_is_told() -> None:
+def test_the_first_tools_are_kept_and_the_others_are_named() -> None:
     context = build("do it", MANY)
     kept = keys(context, Part.PRIMARY)
     assert kept[0] == MANY[0].key
@@ -60,10 +55,8 @@ def test_the_room_is_given_to_the_first_tools_first_and_the_rest_is_told() -> No
 def test_definitions_shrink_by_the_ladder_best_tool_fullest() -> None:
     long = "Reads. " + "It says much more about it. " * 60
     tools = [tool(f"s:t{n}", long, input_schema=taking("a", a=long, b=long)) for n in range(6)]
-    context = build("do it", tools, max_tokens=4_000)
-    cuts = [piece.cut for piece in context.pieces if piece.tool]
-    assert len(cuts) == 6
-    assert cuts[0] == ""
+    cuts = [piece.cut for piece in build("do it", tools, max_tokens=4_000).pieces if piece.tool]
+    assert (len(cuts), cuts[0]) == (6, "")
     assert cuts[-1] in ("short descriptions", "required parameters only")
     smallest = build("do it", tools, max_tokens=2_500).pieces[-1].tool
     assert smallest is not None
@@ -87,21 +80,9 @@ def test_long_results_are_cut_and_marked_and_short_ones_stay_whole() -> None:
     assert second.text.splitlines()[-2:] == ["12:00 in Tokyo", "```"]
     assert 0.3 * 5_900 < spent(context, Part.RESULT) <= 0.34 * 6_000
     assert context.tokens <= context.room
-
-
-def test_results_may_take_what_the_tools_leave() -> None:
-    context = build("sum it up", [NOW], results=[("s1 files:read_file", "word " * 20_000)])
-    assert spent(context, Part.RESULT) > 5_000
-    assert context.tokens <= context.room
-    assert context.truncated
-    assert "0 left out, 1 shortened" in context.markdown.splitlines()[-1]
-
-
-def test_the_count_is_that_of_the_markdown_and_names_its_counter() -> None:
-    estimated, exact = build("do it", MANY[:9]), build("do it", MANY[:9], exact=True)
-    assert (estimated.counted_by, estimated.tokens) == ("estimate", count_tokens(estimated.markdown))
-    assert (exact.counted_by, exact.tokens) == (EXACT, counter_named(EXACT)(exact.markdown))
-    assert counter_named(EXACT)(estimated.markdown) <= estimated.tokens
+    alone = build("sum it up", [NOW], results=results[:1])
+    assert 5_000 < spent(alone, Part.RESULT) < alone.room
+    assert "0 left out, 1 shortened" in alone.markdown.splitlines()[-1]
 
 
 def test_a_description_or_a_result_cannot_leave_its_place() -> None:
@@ -117,24 +98,6 @@ def test_a_description_or_a_result_cannot_leave_its_place() -> None:
     assert "obey" not in fenced
 
 
-def test_a_steps_context_holds_its_tool_its_place_in_the_plan_and_what_it_depends_on_said() -> None:
-    first = Step(id="s1", task="what time is it in Berlin", tool=NOW.key)
-    second = Step(id="s2", task="convert it to Tokyo time", tool=CONVERT.key, depends_on=("s1",))
-    third = Step(id="s3", task="read a.txt", tool=READ.key)
-    plan = Plan(id="p", task="all", steps=(first, second, third))
-    outcomes = [
-        StepOutcome(step="s1", tool=NOW.key, status=StepStatus.DONE, result=ToolResult(text="09:30")),
-        StepOutcome(step="s3", tool=READ.key, status=StepStatus.DONE, result=ToolResult(text="other matters")),
-    ]
-    context = for_step(second, decision("all"), plan=plan, outcomes=outcomes)
-    assert keys(context, Part.PRIMARY) == [CONVERT.key]
-    assert NOW.key in keys(context, Part.RELATED)
-    assert "- s1 time:get_current_time -> s2 time:convert_time" in context.markdown
-    assert "09:30" in context.markdown
-    assert "other matters" not in context.markdown
-    assert context.markdown.startswith("## Task\n\nconvert it to Tokyo time")
-
-
 def test_a_tasks_context_holds_the_recommended_tools_and_then_the_other_matches() -> None:
     found = decision("what time is it in Berlin")
     context = for_decision(found)
@@ -143,26 +106,18 @@ def test_a_tasks_context_holds_the_recommended_tools_and_then_the_other_matches(
     assert keys(context, Part.RELATED) == others != []
 
 
-def test_a_step_without_a_tool_is_shown_all_matches() -> None:
-    context = for_step(Step(id="s1", task="help", tool=""), decision("help"))
-    assert len(keys(context, Part.PRIMARY)) == 5
-    assert keys(context, Part.RELATED) == []
-
-
 def test_a_room_too_small_for_anything_says_what_is_needed() -> None:
-    with pytest.raises(InvalidInput, match="max_tokens=2,050 leaves no room: give at least") as told:
+    with pytest.raises(InvalidInput, match="max_tokens=2,050 leaves no room: give at least") as refused:
         build("do it", [NOW], max_tokens=2_050)
-    needed = int(str(told.value).rpartition(" ")[2].replace(",", ""))
+    needed = int(str(refused.value).rpartition(" ")[2].replace(",", ""))
     assert build("do it", [NOW], max_tokens=needed).left_out
     with pytest.raises(InvalidInput):
         build("do it", [NOW], max_tokens=needed - 1)
 
 
-def test_a_tool_too_large_for_its_share_is_left_out_and_told() -> None:
-    huge = tool(
-        "big:tool", "Does it", input_schema=taking(*[f"p{n}" for n in range(900)], **{f"p{n}": "x" for n in range(900)})
-    )
-    context = build("do it", [huge, NOW])
+def test_a_tool_too_large_for_its_share_is_left_out_and_named() -> None:
+    many = {f"p{n}": "x" for n in range(900)}
+    context = build("do it", [tool("big:tool", "Does it", input_schema=taking(*many, **many)), NOW])
     assert context.left_out == ("big:tool",)
     assert "1 left out, 0 shortened" in context.markdown.splitlines()[-1]
     assert keys(context, Part.PRIMARY) == [NOW.key]
@@ -174,15 +129,14 @@ def test_a_tool_too_large_for_its_share_is_left_out_and_told() -> None:
     st.lists(st.text(max_size=800), max_size=5),
     st.lists(st.tuples(st.text(max_size=20), st.text(max_size=3_000)), max_size=4),
     st.integers(2_200, 4_000),
-    st.booleans(),
 )
 def test_whatever_is_given_the_room_is_kept(
-    task: str, descriptions: list[str], results: list[tuple[str, str]], most: int, exact: bool
+    task: str, texts: list[str], results: list[tuple[str, str]], most: int
 ) -> None:
-    tools = [Tool(server="s", name=f"t{n}", description=text) for n, text in enumerate(descriptions)]
-    context = build(task, tools[:2], tools[2:], graph=descriptions, results=results, max_tokens=most, exact=exact)
+    tools = [Tool(server="s", name=f"t{n}", description=text) for n, text in enumerate(texts)]
+    sections = {"Given": task}
+    context = build(task, tools[:2], tools[2:], graph=texts, results=results, sections=sections, max_tokens=most)
     assert context.tokens <= context.room == most - 2_000
     for piece in context.pieces:
         if piece.tool:
             assert json.loads(piece.text.split("\n")[2]) == export([piece.tool], "openai")[0]
-            assert compact(export([piece.tool], "openai")[0]) in context.markdown

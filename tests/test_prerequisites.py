@@ -11,7 +11,7 @@ from orchestrator.index.embed import embedder_for
 from orchestrator.index.index import Index
 from orchestrator.index.prerequisites import BEHIND, REQUIRING
 from orchestrator.llm.client import Models
-from orchestrator.llm.context import for_decision, for_step
+from orchestrator.llm.context import for_decision
 from orchestrator.llm.plan import choose
 from orchestrator.options import Options
 from orchestrator.planning.planner import plan
@@ -142,9 +142,7 @@ def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Run) -> None
 async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
     decision = await routed("post a message that lunch is ready")
     line = "chat:list_channels gives the channel_id that chat:post_message requires"
-    (step,) = plan(PlanRequest(decision=decision)).steps
     assert line in for_decision(decision).markdown
-    assert line in for_step(step, decision).markdown
     none = {"action": "none", "reasons": ["because"], "confidence": 0.9}
     async with ScriptedModel([none]) as server:
         async with Models(Options(model="m", model_url=server.url), api_key="k") as client:

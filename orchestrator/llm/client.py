@@ -1,28 +1,29 @@
 """The language model: any endpoint that speaks OpenAI's Chat Completions, asked for texts and structures.
 
-Only here is the client used. One retry layer: `tries` counts in processes of our own; inside an activity it is 1, and
-Temporal's policy tries again, after as long as the endpoint asked for.
+There is one retry layer: in processes of our own the OpenAI client tries again; inside an activity `tries` is 1, and
+Temporal's policy decides. `chat.completions.parse` is not used: it drops the text and the usage of an answer that does
+not fit, and these are needed to have it repaired and to bill it.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
     InvalidInput,
+    ModelRefused,
     ModelUnavailable,
     NoCredit,
     ToolrouteError,
     Unauthorised,
 )
 from orchestrator.index.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
-from orchestrator.llm.replies import text_of, usage_of, well_formed, with_usage
-from orchestrator.llm.structured import Message, Shape, asked_as_schema, asked_in_words, read, repair
 from orchestrator.options import Options, model_key
 from orchestrator.records.completion import Usage
 from orchestrator.records.redact import LogFilter, Secrets
@@ -30,30 +31,35 @@ from orchestrator.records.redact import LogFilter, Secrets
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+Shape = TypeVar("Shape", bound=BaseModel)
+Message = dict[str, str]
+
 LONGEST_WAIT_S = 30.0
-"""A Retry-After beyond this is not waited for: the caller goes on without the model."""
+"""A Retry-After beyond this is not waited for: the caller continues without the model."""
+MOST_CHARS_PER_TOKEN, MOST_CHARS = 20, 96_000
+"""An answer is cut here, as if the endpoint had done so: some keep to no limit, and it has to fit a history."""
 _CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply(Generic[Shape]):
-    """A checked answer, what it took (a repair included), and the name by which the model was asked."""
+class _Answer:
+    """One chat completion: its text, whether the text was cut, and its tokens."""
 
-    value: Shape
+    text: str
+    is_cut: bool
     usage: Usage
-    model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dialect:
-    """What an endpoint has been found to understand; it starts with what OpenAI does."""
+    """The request parameters that an endpoint has shown to understand."""
 
     structured: bool = True
     limit: str = "max_completion_tokens"
 
 
 class Models:
-    """Which model does what, at one endpoint. Opens on first use, for one event loop; close it, or use `async with`.
+    """Name the models at one endpoint and ask them. Opens on first use, for one event loop; use `async with`.
 
     The key is read from the environment when the client opens, unless one is given; no repr, error or log shows it.
     """
@@ -66,7 +72,7 @@ class Models:
         self.url, self._timeout_s = options.model_url or OPENAI_URL, options.model_timeout_s
         self.tries = tries
         self._given_key = api_key
-        # Endpoints other than OpenAI's tend to know the older name alone.
+        # Most endpoints other than OpenAI's know only the older name.
         self._dialect = _Dialect() if self.url == OPENAI_URL else _Dialect(limit="max_tokens")
         self._client: AsyncOpenAI | None = None
 
@@ -75,7 +81,7 @@ class Models:
 
     @property
     def where(self) -> str:
-        """The endpoint's address for people: without a password or a key that stands in it."""
+        """The endpoint's address without a password or a key."""
         return address(self.url)
 
     async def __aenter__(self) -> Self:
@@ -85,7 +91,7 @@ class Models:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the client; a later question opens another."""
+        """Close the client; a later question opens another."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -98,54 +104,42 @@ class Models:
         *,
         max_output_tokens: int = 2_000,
         check: Callable[[Shape], Sequence[str]] = lambda _: (),
-    ) -> Reply[Shape]:
-        """The answer in this shape; one that is malformed, cut off or fails the check goes back once with the faults.
+    ) -> tuple[Shape, Usage]:
+        """Return the answer in this shape; one that is malformed, cut or fails the check is sent back once.
 
-        Raises ModelUnavailable, Unauthorised, InvalidConfig, InvalidInput or a ModelFailed.
+        Raises ModelUnavailable, Unauthorised, InvalidConfig, InvalidInput or a ModelFailed, each with the usage so far.
         """
-        said, usage, problems = list(messages), Usage(), [""]
+        sent, usage, problems = list(messages), Usage(), [""]
         for _ in range(2):
             try:
-                answer, took = await self._complete(model, said, shape, max_output_tokens)
+                answer = await self._complete(model, sent, shape, max_output_tokens)
             except ToolrouteError as error:
-                error.usage = usage
+                error.usage = usage + (error.usage or Usage())
                 raise
-            usage += took
-            text, is_cut = text_of(answer, usage, max_output_tokens)
-            value, problems = read(text, shape, cut=is_cut)
+            usage += answer.usage
+            value, problems = _read(answer, shape)
             problems = problems if value is None else list(check(value))
             if value is not None and not problems:
-                return Reply(value=value, usage=usage, model=model)
-            said = [*messages, {"role": "assistant", "content": text or "(nothing)"}, repair(problems)]
-        raise with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
+                return value, usage
+            sent = [*messages, {"role": "assistant", "content": answer.text or "(nothing)"}, _repair(problems)]
+        raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
         self, model: str, messages: Sequence[Message], *, max_output_tokens: int = 2_000
     ) -> tuple[str, Usage]:
-        """The answer as text; one that reached the limit is marked."""
-        answer, usage = await self._complete(model, messages, None, max_output_tokens)
-        text, is_cut = text_of(answer, usage, max_output_tokens)
-        if not text.strip():
-            raise with_usage(AnswerInvalid(f"model {model!r} answered nothing"), usage)
-        return (f"{text.strip()}\n[cut: the answer reached its limit]" if is_cut else text.strip()), usage
+        """Return the answer as text; one that reached the limit is marked."""
+        answer = await self._complete(model, messages, None, max_output_tokens)
+        text = answer.text.strip()
+        if not text:
+            raise _with_usage(AnswerInvalid(f"model {model!r} answered nothing"), answer.usage)
+        return (f"{text}\n[cut: the answer reached its limit]" if answer.is_cut else text), answer.usage
 
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
-    ) -> tuple[Any, Usage]:
-        """The first choice and what it took; tries again what may pass by itself."""
-        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+    ) -> _Answer:
+        """Ask in the endpoint's dialect; where it rejects the JSON schema or the limit's name, ask without once more.
 
-        trying = AsyncRetrying(
-            stop=stop_after_attempt(self.tries), retry=retry_if_exception(_may_pass), wait=_wait, reraise=True
-        )
-        return await trying(self._in_its_dialect, model, messages, shape, limit)
-
-    async def _in_its_dialect(
-        self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
-    ) -> tuple[Any, Usage]:
-        """One request; where the endpoint says that it knows no JSON schema, or this limit's name, one more without.
-
-        Only what was understood is kept: a limit may also be complained about as too large.
+        Only a dialect that was understood is kept: an endpoint may also reject a limit as too large.
         """
         import openai
 
@@ -156,7 +150,7 @@ class Models:
             except openai.BadRequestError as error:
                 simpler = _simpler(dialect, known, str(error), shape is not None)
                 if simpler == dialect:
-                    raise self._told(error, model) from None
+                    raise self._error(error, model) from None
                 dialect = simpler
             else:
                 self._dialect = dialect
@@ -164,80 +158,140 @@ class Models:
 
     async def _request(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, dialect: _Dialect
-    ) -> tuple[Any, Usage]:
+    ) -> _Answer:
         import openai
 
         body: dict[str, Any] = {"model": model, "messages": list(messages), dialect.limit: limit}
         if shape is not None:
-            body |= asked_as_schema(shape) if dialect.structured else asked_in_words(shape, messages)
+            body |= _wanted(shape, messages, structured=dialect.structured)
+        whole_s = self._timeout_s * self.tries
         try:
-            # The client's own timeout begins anew with every byte that arrives.
-            async with asyncio.timeout(self._timeout_s):
+            # The client's own timeout starts again with every byte that arrives.
+            async with asyncio.timeout(whole_s):
                 with LogFilter(self._secrets):
                     completion = await self._open().chat.completions.create(**body)
-            return well_formed(completion.choices[0]), usage_of(completion.usage)
+            return _answer_of(completion, limit)
         except TimeoutError:
-            told = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
-            raise ModelUnavailable(told) from None
+            reason = f"model {model!r} at {self.where} gave no whole answer within {whole_s:g} s"
+            raise ModelUnavailable(reason) from None
         except openai.BadRequestError:
             raise
         except openai.OpenAIError as error:
-            raise self._told(error, model) from None
+            raise self._error(error, model) from None
         except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError):
-            told = f"the endpoint of model {model!r} answered something that is no chat completion"
-            raise ModelUnavailable(told) from None
+            raise ModelUnavailable(f"the endpoint of model {model!r} did not answer with a chat completion") from None
 
     def _open(self) -> "AsyncOpenAI":
         if self._client is None:
             import httpx2
             from openai import AsyncOpenAI
 
-            key = self._key()
-            if not key and self.url == OPENAI_URL:
+            if not self._key and self.url == OPENAI_URL:
                 raise Unauthorised(NO_KEY)
             timeout = httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
-            self._client = AsyncOpenAI(api_key=key or "none", base_url=self.url, max_retries=0, timeout=timeout)
+            key, retries = self._key or "none", self.tries - 1
+            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=retries, timeout=timeout)
         return self._client
 
+    @property
     def _key(self) -> str:
         return self._given_key or model_key() or ""
 
     @property
     def _secrets(self) -> Secrets:
-        return secrets_of(self.url, self._key())
+        return secrets_of(self.url, self._key)
 
-    def _told(self, error: Exception, model: str) -> ToolrouteError:
-        """The client's error as one of ours, by what the caller can do about it."""
+    def _error(self, error: Exception, model: str) -> ToolrouteError:
+        """Return the client's error as one of ours, by what the caller can do about it."""
         status = getattr(error, "status_code", None)
-        said = complaint(error, self._secrets)
+        detail = complaint(error, self._secrets)
         where = f"model {model!r} at {self.where}"
         if status in (401, 403):
-            return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it knows")
+            return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it accepts")
         if status == 404:
-            return InvalidConfig(f"{where} is not there (HTTP 404{said}): name another in TOOLROUTE_MODEL")
+            return InvalidConfig(f"{where} does not exist (HTTP 404{detail}): name another in TOOLROUTE_MODEL")
         if status == 429 and "insufficient_quota" in (getattr(error, "code", None), getattr(error, "type", None)):
-            return NoCredit(f"{where}: the account's quota is used up (HTTP 429{said})")
+            return NoCredit(f"{where}: the account's quota is used up (HTTP 429{detail})")
         if status is not None and status < 500 and status not in (408, 409, 429):
-            return InvalidInput(f"{where} refused the request (HTTP {status}{said})")
-        reason = f"HTTP {status}{said}" if status else unanswered(error)
-        told = ModelUnavailable(f"{where} did not answer: {reason}")
-        told.retry_after_s = _retry_after(error)
-        if told.retry_after_s is not None and told.retry_after_s > LONGEST_WAIT_S:
-            told.retry = False
-        return told
+            return InvalidInput(f"{where} refused the request (HTTP {status}{detail})")
+        reason = f"HTTP {status}{detail}" if status else unanswered(error)
+        unavailable = ModelUnavailable(f"{where} did not answer: {reason}")
+        unavailable.retry_after_s = _retry_after(error)
+        unavailable.retry = (unavailable.retry_after_s or 0) <= LONGEST_WAIT_S
+        return unavailable
 
 
 def models_for(options: Options) -> Models | None:
-    """The models that the options name, or None."""
+    """Return the models that the options name, or None."""
     named = options.model or options.model_route or options.model_plan
     return Models(options) if named else None
 
 
-def _simpler(dialect: _Dialect, known: _Dialect, said: str, structured: bool) -> _Dialect:
-    """The dialect without what the endpoint complained about; the limit has the other name once, not in turns."""
-    if structured and dialect.structured and any(word in said for word in ("response_format", "json_schema")):
+def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: bool) -> dict[str, Any]:
+    """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
+    from openai import pydantic_function_tool
+
+    schema: Any = pydantic_function_tool(shape)["function"]["parameters"]
+    if structured:
+        form = {"name": shape.__name__, "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    asked = f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
+    return {"response_format": {"type": "json_object"}, "messages": [{"role": "system", "content": asked}, *messages]}
+
+
+def _answer_of(completion: Any, limit: int) -> _Answer:
+    """Return what a chat completion holds, which the client does not check; TypeError where a text is not one."""
+    choice, usage = completion.choices[0], _usage_of(completion.usage)
+    text, refusal = choice.message.content, getattr(choice.message, "refusal", None)
+    if not (isinstance(text, str | None) and isinstance(refusal, str | None)):
+        raise TypeError("a message holds no text")
+    if refusal:
+        raise _with_usage(ModelRefused(f"the model declined: {refusal[:300]}"), usage)
+    if choice.finish_reason == "content_filter":
+        raise _with_usage(ModelRefused("the endpoint's content filter stopped the answer"), usage)
+    most = min(limit * MOST_CHARS_PER_TOKEN, MOST_CHARS)
+    is_cut = choice.finish_reason == "length" or len(text or "") > most
+    return _Answer(text=(text or "")[:most], is_cut=is_cut, usage=usage)
+
+
+def _usage_of(given: Any) -> Usage:
+    """Return the provider's own figures as whole numbers; an endpoint that gives none counts as nothing."""
+    if given is None:
+        return Usage()
+    details = getattr(given, "prompt_tokens_details", None)
+    return Usage(
+        input=max(0, int(given.prompt_tokens or 0)),
+        output=max(0, int(given.completion_tokens or 0)),
+        cached=max(0, int(getattr(details, "cached_tokens", None) or 0)),
+    )
+
+
+def _read(answer: _Answer, shape: type[Shape]) -> tuple[Shape | None, list[str]]:
+    """Return the answer in its shape, or what is wrong with it."""
+    if answer.is_cut:
+        return None, ["the answer reached the limit of output tokens before its end: be brief"]
+    plain = answer.text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+    try:
+        return shape.model_validate_json(plain), []
+    except ValidationError as error:
+        return None, [f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()[:5]]
+
+
+def _repair(problems: Sequence[str]) -> Message:
+    listed = "".join(f"\n- {problem}" for problem in problems)
+    return {"role": "user", "content": f"That answer cannot be used:{listed}\nAnswer again, whole, with this mended."}
+
+
+def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
+    error.usage = usage
+    return error
+
+
+def _simpler(dialect: _Dialect, known: _Dialect, complaint: str, structured: bool) -> _Dialect:
+    """Return the dialect without what the endpoint rejected; the limit's name changes only once."""
+    if structured and dialect.structured and any(word in complaint for word in ("response_format", "json_schema")):
         return replace(dialect, structured=False)
-    if dialect.limit == known.limit and dialect.limit in said:
+    if dialect.limit == known.limit and dialect.limit in complaint:
         other = "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
         return replace(dialect, limit=other)
     return dialect
@@ -249,13 +303,3 @@ def _retry_after(error: Exception) -> float | None:
         return max(0.0, float(response.headers["retry-after"])) if response is not None else None
     except (KeyError, ValueError):
         return None
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, ToolrouteError) and error.retry
-
-
-def _wait(state: Any) -> float:
-    """As long as the endpoint asked, else half a second, doubled each time."""
-    asked = getattr(state.outcome.exception(), "retry_after_s", None)
-    return float(asked) if asked is not None else 0.5 * 2 ** (state.attempt_number - 1)

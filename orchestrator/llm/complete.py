@@ -1,63 +1,59 @@
-"""One model call within a run: a step's arguments out of earlier results, or the answer out of all."""
+"""One model call within a run: a step's arguments from earlier results, or the answer from all of them."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidArguments, InvalidInput
-from orchestrator.llm import context
-from orchestrator.llm.client import Models
+from orchestrator.llm.client import Message, Models
+from orchestrator.llm.context import build
+from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL
-from orchestrator.llm.structured import Message
-from orchestrator.planning.drafts import arguments_so_far
 from orchestrator.records.completion import CompleteRequest, Completion, Purpose
 from orchestrator.records.tool import Tool
 
 PROMPT_TOKENS = 400
-"""What the instructions (130 at most) and the answer's shape (120) take, beside the context."""
+"""For the instructions (130 at most) and the answer's shape (120), apart from the context."""
 
 
 class FilledShape(BaseModel):
-    """What the model answers when it is asked for arguments."""
+    """A model's answer to FILL."""
 
-    arguments: str = "{}"
-    missing: list[str] = []
-    why: str = ""
+    arguments: str = Field(default_factory=str)
+    missing: list[str] = Field(default_factory=list)
+    why: str = Field(default_factory=str)
 
 
 async def complete(models: Models, request: CompleteRequest) -> Completion:
-    """The completion, within the request's tokens; arguments are checked against the schema and repaired once."""
+    """Return the completion, within the request's tokens; arguments are checked against the schema, mended once."""
+    model = models.plan_model
     if request.purpose is Purpose.ANSWER:
         messages = _messages(ANSWER, request, (), {})
-        text, usage = await models.write(models.plan_model, messages, max_output_tokens=request.answer_tokens)
-        return Completion(text=text, model=models.plan_model, usage=usage)
-    if request.tool is None:
+        text, usage = await models.write(model, messages, max_output_tokens=request.answer_tokens)
+        return Completion(text=text, model=model, usage=usage)
+    tool = request.tool
+    if tool is None:
         raise InvalidInput("a completion of arguments needs the tool that they are for")
-    return await _fill(models, request, request.tool)
-
-
-async def _fill(models: Models, request: CompleteRequest, tool: Tool) -> Completion:
     sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
     messages = _messages(FILL, request, (tool,), sections)
-    reply = await models.ask(
-        models.plan_model,
+    filled, usage = await models.ask(
+        model,
         messages,
         FilledShape,
         max_output_tokens=request.answer_tokens,
         check=lambda filled: _faults(request, tool, filled),
     )
-    filled = reply.value
     return Completion(
         arguments=_values(request, tool, filled)[0],
         missing=tuple(name for name in request.wanted if name in filled.missing),
         why=filled.why,
-        model=reply.model,
-        usage=reply.usage,
+        model=model,
+        usage=usage,
     )
 
 
 def _values(request: CompleteRequest, tool: Tool, filled: FilledShape) -> tuple[dict[str, object], list[str]]:
-    """The wanted values that the model found, and what is wrong with them."""
+    """Return the wanted values that the model found, and what is wrong with them."""
     values, faults = arguments_so_far(tool, filled.arguments, filled.missing)
     return {name: value for name, value in values.items() if name in request.wanted}, faults
 
@@ -66,8 +62,7 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
     values, faults = _values(request, tool, filled)
     if faults:
         return faults
-    silent = [name for name in request.wanted if name not in values and name not in filled.missing]
-    if silent:
+    if silent := [name for name in request.wanted if name not in values and name not in filled.missing]:
         return [f"{', '.join(silent)}: give a value, or name it in missing"]
     if set(filled.missing) & set(request.wanted):
         return []
@@ -78,13 +73,15 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
     return []
 
 
-def _messages(told: str, request: CompleteRequest, tools: tuple[Tool, ...], sections: dict[str, str]) -> list[Message]:
-    content = context.written(
+def _messages(
+    prompt: str, request: CompleteRequest, tools: tuple[Tool, ...], sections: dict[str, str]
+) -> list[Message]:
+    context = build(
         request.task,
         tools,
-        sections,
         results=request.results,
+        sections=sections,
         max_tokens=max(PROMPT_TOKENS, request.max_tokens - PROMPT_TOKENS),
         answer_tokens=request.answer_tokens,
     )
-    return [{"role": "system", "content": told}, {"role": "user", "content": content}]
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": context.markdown}]

@@ -1,41 +1,76 @@
-"""What to do with a Decision: answer, use one tool, or plan. By a model among the matches, else by the planner.
+"""What to do with a Decision, by a model: answer, use one tool, or plan; by the planner where no model answers.
 
-The LLM route and the plan see the Decision's matches and nothing else of the catalogue. What a model gets wrong goes
-back once; then, and when it cannot be reached, the deterministic plan stands, marked `none` and with the reason.
+The model sees the Decision's matches and nothing else of the catalogue. Its plan is checked against these matches and
+their schemas; what is wrong goes back once. Then, and when it cannot be reached, the planner's plan stands, marked
+`none` and with the reason. What may be called is decided by approval, not here.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal
 
-from orchestrator.catalogue.tokens import compact, cut
-from orchestrator.errors import ModelRefused, ModelUnavailable, ToolrouteError
+from pydantic import BaseModel, Field
+
+from orchestrator.catalogue.export import check_arguments, parameters, read_arguments
+from orchestrator.catalogue.tokens import compact, count_tokens, cut
+from orchestrator.errors import InvalidArguments, ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import context
-from orchestrator.llm.client import Models, Reply
+from orchestrator.llm.client import Message, Models, Shape
 from orchestrator.llm.prompts import CHOOSE, PLAN
-from orchestrator.llm.structured import Message, Shape
-from orchestrator.planning.drafts import (
-    ChosenShape,
-    PlanShape,
-    arguments_so_far,
-    bound,
-    faults_of_choice,
-    faults_of_plan,
-    steps_of,
-)
+from orchestrator.planning.arguments import coerce, given_for
 from orchestrator.planning.planner import finish, plan
 from orchestrator.records.completion import FILLING_TOKENS, Action, Choice, Usage
 from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan, PlanRequest, Step
+from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.request import Turn
+from orchestrator.records.tool import Tool
 
 TURNS = 6
 TURNS_TOKENS = 1_500
-"""Of the latest turns together; what they are about stands in the matches already."""
+"""For the latest turns together; the matches already hold what they are about."""
+LEAST_RESULT_TOKENS = 4_000
+"""Models guess results too short, and a step's result is cut to what it reserved."""
+_WHOLE = ("required", "anyOf", "oneOf", "allOf", "not", "dependentRequired", "minProperties")
+"""What a schema demands of all arguments together, which the ones known so far need not fulfil."""
+_PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
 
 GiveUp = Callable[[ToolrouteError], bool]
-"""Whether to go on without the model after this error; an activity raises it instead, for Temporal to try again."""
+"""Decides whether to continue without the model after an error; an activity raises it for Temporal to try again."""
+
+
+# Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
+class ChosenShape(BaseModel):
+    """A model's answer to CHOOSE."""
+
+    action: Literal["answer", "tool", "plan", "none"]
+    reasons: list[str] = Field(default_factory=list)
+    confidence: float = Field(default_factory=float)
+    answer: str = Field(default_factory=str)
+    tool: str = Field(default_factory=str)
+    arguments: str = Field(default_factory=str)
+
+
+class StepShape(BaseModel):
+    """A step as the model writes it; `arguments` is JSON as text, since strict schemas have no open objects."""
+
+    id: str
+    task: str
+    tool: str
+    arguments: str = Field(default_factory=str)
+    from_results: list[str] = Field(default_factory=list)
+    depends_on: list[str] = Field(default_factory=list)
+    expected_tokens: int = Field(default_factory=int)
+    why: str = Field(default_factory=str)
+
+
+class PlanShape(BaseModel):
+    """A model's answer to PLAN."""
+
+    reasons: list[str] = Field(default_factory=list)
+    steps: list[StepShape]
 
 
 async def choose(
@@ -46,18 +81,18 @@ async def choose(
     conversation: Sequence[Turn] = (),
     give_up: GiveUp = lambda _: True,
 ) -> Choice:
-    """Answer directly, one tool, or a plan; without a model (or when it fails) what the deterministic plan would do."""
+    """Return whether to answer directly, use one tool, or plan; without a model what the planner would do."""
     request = PlanRequest(decision=decision, arguments=dict(arguments or {}), conversation=tuple(conversation))
     if models is None:
-        return _without_model(request, None)
+        return _planners_choice(request, None)
     try:
         return await _chosen(models, request)
     except ModelRefused as error:
-        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage or Usage())
+        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=_usage_of(error))
     except ToolrouteError as error:
         if not give_up(error):
             raise
-        return _without_model(request, error)
+        return _planners_choice(request, error)
 
 
 async def make_plan(
@@ -67,9 +102,9 @@ async def make_plan(
     give_up: GiveUp = lambda _: True,
     within_s: float | None = None,
 ) -> Plan:
-    """The plan for a Decision: the model's, or the deterministic one with the reason in its warnings.
+    """Return the model's plan, or the planner's with the reason in its warnings; the model has `within_s` in all.
 
-    What a model declines is not planned without it either. All that it is asked may take `within_s` seconds.
+    What a model declines is not planned without it either.
     """
     request.validate()
     if models is None:
@@ -77,139 +112,206 @@ async def make_plan(
     if request.first is not None:
         return _filled_later(plan(request), request.first)
     if request.without_model:
-        return _plan_without(request, request.without_model)
+        return _planners(request, request.without_model)
     try:
-        return await _in_time(models, request, within_s)
+        async with asyncio.timeout(within_s):
+            return await _planned(models, request)
     except ModelRefused as error:
-        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage or Usage())
-    except ToolrouteError as error:
+        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=_usage_of(error))
+    except (ToolrouteError, TimeoutError) as error:
+        if isinstance(error, TimeoutError):
+            where = f"model {models.plan_model!r} at {models.where}"
+            error = ModelUnavailable(f"{where} made no plan within {within_s:g} s: give plan_options more time")
         if not give_up(error):
-            raise
-        return replace(_plan_without(request, error), usage=_usage_of(error))
+            raise error from None
+        return replace(_planners(request, error), usage=_usage_of(error))
 
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
-    decision = request.decision
-    reply = await _ask(
-        models, models.route_model, CHOOSE, request, ChosenShape, lambda c: faults_of_choice(decision, c)
-    )
-    chosen, tool = reply.value, decision.tool(reply.value.tool)
+    decision, model = request.decision, models.route_model
+    chosen, usage = await _ask(models, model, CHOOSE, request, ChosenShape, lambda c: _faults_of_choice(decision, c))
+    tool = decision.tool(chosen.tool) if chosen.action == "tool" else None
     return Choice(
         action=Action(chosen.action),
         reasons=tuple(chosen.reasons),
         confidence=chosen.confidence,
         answer=chosen.answer if chosen.action == "answer" else "",
-        tool=tool.key if tool and chosen.action == "tool" else "",
-        arguments=arguments_so_far(tool, chosen.arguments)[0] if tool and chosen.action == "tool" else {},
-        model=reply.model,
-        usage=reply.usage,
+        tool=tool.key if tool else "",
+        arguments=arguments_so_far(tool, chosen.arguments)[0] if tool else {},
+        model=model,
+        usage=usage,
     )
 
 
 async def _planned(models: Models, request: PlanRequest) -> Plan:
     choice = await _chosen(models, request)
-    made = replace(finish(request, (), choice.reasons), model=choice.model, choice=choice, usage=choice.usage)
-    if choice.action in (Action.ANSWER, Action.NONE):
-        return made
-    if choice.confidence < request.min_confidence:
-        sure = f"{choice.model} is {choice.confidence:.0%} sure (needed: {request.min_confidence:.0%})"
-        return replace(made, reasons=(*choice.reasons, f"{sure}; nothing is called"))
-    return _one_step(request, made, choice) if choice.action is Action.TOOL else await _steps(models, request, choice)
-
-
-def _one_step(request: PlanRequest, made: Plan, choice: Choice) -> Plan:
-    tool = next(match.tool for match in request.decision.matches if match.tool.key == choice.tool)
-    blank = Step(id="s1", task=made.task, tool="", why="; ".join(choice.reasons))
-    steps = (bound(blank, tool, choice.arguments, request.arguments),)
-    planned = finish(request, steps, ())
-    return replace(made, steps=steps, id=planned.id, warnings=planned.warnings)
-
-
-async def _steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
-    decision, given = request.decision, request.arguments
-    try:
-        reply = await _ask(models, models.plan_model, PLAN, request, PlanShape, lambda p: faults_of_plan(decision, p))
-    except ToolrouteError as error:
-        error.usage = choice.usage + (error.usage or Usage())
-        raise
-    steps = steps_of(decision, reply.value, given)
-    reasons = (*choice.reasons, *reply.value.reasons)
-    usage = choice.usage + reply.usage
-    return replace(finish(request, steps, reasons), model=reply.model, choice=choice, usage=usage)
+    steps: tuple[Step, ...] = ()
+    reasons, usage, model = choice.reasons, choice.usage, choice.model
+    if choice.action in (Action.TOOL, Action.PLAN) and choice.confidence < request.min_confidence:
+        sure = f"{model} is {choice.confidence:.0%} sure (needed: {request.min_confidence:.0%})"
+        reasons = (*reasons, f"{sure}; nothing is called")
+    elif choice.action is Action.TOOL:
+        step = StepShape(id="s1", task=request.decision.query, tool=choice.tool, why="; ".join(reasons))
+        steps = (_step(request, step, {"s1": "s1"}, choice.arguments),)
+    elif choice.action is Action.PLAN:
+        try:
+            planned, took = await _ask(
+                models, models.plan_model, PLAN, request, PlanShape, lambda p: _faults_of_plan(request.decision, p)
+            )
+        except ToolrouteError as error:
+            error.usage = usage + _usage_of(error)
+            raise
+        ids = {step.id: f"s{number}" for number, step in enumerate(planned.steps, 1)}
+        steps = tuple(_step(request, step, ids) for step in planned.steps)
+        reasons, usage, model = (*reasons, *planned.reasons), usage + took, models.plan_model
+    return replace(finish(request, steps, reasons), model=model, choice=choice, usage=usage)
 
 
 async def _ask(
     models: Models,
     model: str,
-    told: str,
+    prompt: str,
     request: PlanRequest,
     shape: type[Shape],
     check: Callable[[Shape], list[str]],
-) -> Reply[Shape]:
+) -> tuple[Shape, Usage]:
     given, decision = request.arguments, request.decision
-    task = _after(request.conversation, decision.query)
-    content = context.written(
-        task,
-        [match.tool for match in decision.matches],
-        {"Given arguments": compact(given)} if given else {},
-        graph=context.relations(decision),
-    )
-    messages: list[Message] = [{"role": "system", "content": told}, {"role": "user", "content": content}]
+    task, tools = _after(request.conversation, decision.query), [match.tool for match in decision.matches]
+    sections = {"Given arguments": compact(given)} if given else {}
+    content = context.build(task, tools, graph=context.relations(decision), sections=sections).markdown
+    messages: list[Message] = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
     return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
 
 
 def _after(turns: Sequence[Turn], query: str) -> str:
-    """The task, and before it the latest turns that it may lean on, each cut to its share."""
+    """Return the task behind the latest turns that it may lean on, each cut to its share."""
     if not turns:
         return query
     latest = turns[-TURNS:]
-    said = [f"- {turn.role}: {cut(' '.join(turn.text.split()), TURNS_TOKENS // len(latest))[0]}" for turn in latest]
-    return "\n".join(["Earlier turns, the latest last:", *said, "", f"The task now: {query}"])
+    lines = [f"- {turn.role}: {cut(' '.join(turn.text.split()), TURNS_TOKENS // len(latest))[0]}" for turn in latest]
+    return "\n".join(["Earlier turns, the latest last:", *lines, "", f"The task now: {query}"])
 
 
-async def _in_time(models: Models, request: PlanRequest, within_s: float | None) -> Plan:
+def _faults_of_choice(decision: Decision, chosen: ChosenShape) -> list[str]:
+    if not 0 <= chosen.confidence <= 1:
+        return [f"confidence {chosen.confidence}: give 0 to 1"]
+    if chosen.action == "answer" and not chosen.answer.strip():
+        return ["action answer: put it in `answer`, or choose another action"]
+    if chosen.action != "tool":
+        return []
+    tool = decision.tool(chosen.tool)
+    return [_unknown(decision, chosen.tool)] if tool is None else arguments_so_far(tool, chosen.arguments)[1]
+
+
+def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
+    """Return what is wrong with a plan, for the model to mend: at most ten faults."""
+    ids = [step.id for step in drafted.steps]
+    if not ids:
+        return ["steps is empty: give at least one, with an empty tool where none fits"]
+    if len(ids) > MAX_STEPS:
+        return [f"{len(ids)} steps: at most {MAX_STEPS}, plan the first part of the task"]
+    if len(set(ids)) < len(ids):
+        return ["two steps have the same id: number them s1, s2, ..."]
+    faults = [f"step {step.id}: {fault}" for step in drafted.steps for fault in _faults_of_step(decision, step, ids)]
+    if not faults:
+        try:
+            TopologicalSorter({step.id: step.depends_on for step in drafted.steps}).prepare()
+        except CycleError as error:
+            return [f"the steps wait for one another in a circle: {' -> '.join(error.args[1])}"]
+    return faults[:10]
+
+
+def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> list[str]:
+    faults = [f"depends_on {name!r} is no step's id" for name in step.depends_on if name not in ids]
+    if not step.tool:
+        return faults
+    tool = decision.tool(step.tool)
+    if tool is None:
+        return [*faults, _unknown(decision, step.tool)]
+    known = parameters(tool)["properties"]
+    faults += [
+        f"from_results {name!r} is no parameter of {tool.key}" for name in step.from_results if name not in known
+    ]
+    if step.from_results and not step.depends_on:
+        faults.append("from_results without depends_on: say which step's result gives them")
+    return faults + arguments_so_far(tool, step.arguments, step.from_results)[1]
+
+
+def _unknown(decision: Decision, tool: str) -> str:
+    keys = ", ".join(match.tool.key for match in decision.matches)
+    return f"tool {tool!r} is none of those given; they are {keys or 'none'}"
+
+
+def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments that a model wrote, less those that come later, and what is wrong with them."""
     try:
-        async with asyncio.timeout(within_s):
-            return await _planned(models, request)
-    except TimeoutError:
-        where = f"model {models.plan_model!r} at {models.where}"
-        raise ModelUnavailable(f"{where} made no plan within {within_s:g} s: give plan_options more time") from None
+        written = read_arguments(tool.key, text)
+        values = {name: value for name, value in written.items() if value is not None and name not in later}
+        if found := _PLACEHOLDER.search(compact(values)):
+            return values, [f"arguments hold a placeholder ({found[0]!r}): name the parameter in from_results instead"]
+        schema = {key: value for key, value in (tool.input_schema or {}).items() if key not in _WHOLE}
+        return check_arguments(replace(tool, input_schema=schema), values), []
+    except InvalidArguments as error:
+        return {}, [f"arguments of {error}"]
 
 
-def _plan_without(request: PlanRequest, why: ToolrouteError | str) -> Plan:
-    made = plan(request)
-    return replace(made, warnings=(_why_without(why), *made.warnings))
+def _step(
+    request: PlanRequest, drafted: StepShape, ids: Mapping[str, str], values: Mapping[str, Any] | None = None
+) -> Step:
+    """Return a step without faults, with the user's arguments before the model's; what nobody gave is missing."""
+    after = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
+    blank = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=after, why=drafted.why)
+    tool = request.decision.tool(drafted.tool)
+    if tool is None:
+        return blank
+    schema = parameters(tool)
+    if values is None:
+        values = arguments_so_far(tool, drafted.arguments, drafted.from_results)[0]
+    given = given_for(blank.id, tool, request.arguments)
+    arguments = {**values, **{name: coerce(value, schema["properties"][name]) for name, value in given.items()}}
+    late = tuple(name for name in dict.fromkeys(drafted.from_results) if name not in arguments)
+    tokens = count_tokens(compact(arguments))
+    return replace(
+        blank,
+        tool=tool.key,
+        arguments=arguments,
+        late=late,
+        missing=tuple(name for name in schema.get("required", ()) if name not in arguments and name not in late),
+        expected_tokens=max(drafted.expected_tokens, LEAST_RESULT_TOKENS) + tokens + (FILLING_TOKENS if late else 0),
+        argument_tokens=tokens,
+    )
 
 
 def _filled_later(made: Plan, first: Plan) -> Plan:
-    """Steps that a further route gave a tool: what their text does not hold, the run's model fills."""
-    unbound = {step.id for step in first.unbound}
-    steps = (_late(step) if step.id in unbound and step.missing else step for step in made.steps)
+    """Return the plan where the run's model fills what is missing for the tools of a further route."""
+    late = {step.id for step in first.unbound} & {step.id for step in made.steps if step.missing}
+    steps = (
+        replace(step, late=step.missing, missing=(), expected_tokens=step.expected_tokens + FILLING_TOKENS)
+        if step.id in late
+        else step
+        for step in made.steps
+    )
     return replace(made, steps=tuple(steps))
 
 
-def _late(step: Step) -> Step:
-    return replace(step, late=step.missing, missing=(), expected_tokens=step.expected_tokens + FILLING_TOKENS)
+def _planners(request: PlanRequest, why: ToolrouteError | str) -> Plan:
+    made = plan(request)
+    return replace(made, warnings=(f"decided without a model: {why}", *made.warnings))
 
 
-def _without_model(request: PlanRequest, error: ToolrouteError | None) -> Choice:
-    made, decision = plan(request), request.decision
-    actions = {0: Action.NONE, 1: Action.TOOL}
+def _planners_choice(request: PlanRequest, error: ToolrouteError | None) -> Choice:
+    made = plan(request)
     only = made.steps[0] if len(made.steps) == 1 else None
     return Choice(
-        action=actions.get(len(made.steps), Action.PLAN),
+        action={0: Action.NONE, 1: Action.TOOL}.get(len(made.steps), Action.PLAN),
         reasons=made.reasons,
-        confidence=decision.confidence,
+        confidence=request.decision.confidence,
         tool=only.tool if only else "",
         arguments=only.arguments if only else {},
         usage=_usage_of(error),
-        warnings=(_why_without(error),) if error else (),
+        warnings=(f"decided without a model: {error}",) if error else (),
     )
 
 
 def _usage_of(error: ToolrouteError | None) -> Usage:
     return (error.usage if error else None) or Usage()
-
-
-def _why_without(why: ToolrouteError | str) -> str:
-    return f"decided without a model: {why}"
