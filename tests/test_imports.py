@@ -1,26 +1,65 @@
+"""No two files import each other in a circle, and the deterministic side loads no engine."""
+
+import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "orchestrator": "orchestrator",
+    "activities": "orchestrator.activities",
+    "workflows": "orchestrator.workflows",
+}
 ENGINES = {"numpy", "qdrant_client", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
+
+
+def imports() -> Iterator[tuple[str, str, bool]]:
+    """Yield each module of ours with one that it imports, and whether it does so as it is loaded."""
+    files = {
+        ".".join([name, *path.relative_to(ROOT / folder).with_suffix("").parts]).removesuffix(".__init__"): path
+        for folder, name in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    for module, path in files.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "orchestrator":
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    yield module, whole if whole in files else str(node.module), node in tree.body
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    before: dict[str, set[str]] = {}
+    for module, imported, as_loaded in imports():
+        if as_loaded:
+            before.setdefault(module, set()).add(imported)
+    TopologicalSorter(before).prepare()
 
 
 @pytest.mark.parametrize(
     "module", ["orchestrator", "orchestrator.temporal.workflow", "orchestrator.workflows.execution"]
 )
 def test_the_deterministic_side_loads_no_engine(module: str) -> None:
-    code = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
-    loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
-    assert not ENGINES & {name.partition(".")[0] for name in loaded}
+    assert not ENGINES & _loaded(f"import {module}")
 
 
 def test_making_a_plugin_loads_no_engine() -> None:
     code = (
-        "import sys, json; from orchestrator.temporal.plugin import OrchestratorPlugin;"
-        "OrchestratorPlugin(catalogue='tools.jsonl', mcp_servers={'mcpServers': {}});"
-        "print(json.dumps(sorted(sys.modules)))"
+        "from orchestrator.temporal.plugin import OrchestratorPlugin;"
+        "OrchestratorPlugin(catalogue='tools.jsonl', mcp_servers={'mcpServers': {}})"
     )
-    loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
-    assert not {"qdrant_client", "openai", "mcp", "rank_bm25"} & {name.partition(".")[0] for name in loaded}
+    assert not {"qdrant_client", "openai", "mcp", "rank_bm25"} & _loaded(code)
+
+
+def _loaded(code: str) -> set[str]:
+    """Return the top names of what is loaded after a program's lines."""
+    code = f"import sys, json; {code}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    return {name.partition(".")[0] for name in json.loads(done.stdout)}
