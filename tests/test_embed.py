@@ -17,9 +17,7 @@ from orchestrator.index.embed import Embedder, OpenAIEmbedder, unit
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Changes, Store
-from orchestrator.testing import Asked, CutOff, Fault, Raw, ScriptedModel, Slow, Vectors, embedding
-from orchestrator.testing.replies import Reply
-from orchestrator.testing.vectors import DIMENSION
+from orchestrator.testing import DIMENSION, Asked, CutOff, Fault, Raw, Reply, ScriptedModel, Slow, Vectors, embedding
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL
 

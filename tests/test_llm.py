@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from orchestrator.errors import (
     AnswerInvalid,
@@ -41,7 +41,7 @@ ASK = [{"role": "user", "content": "the sky?"}]
 
 class Sky(BaseModel):
     colour: Literal["blue", "grey"]
-    notes: list[str] = []
+    notes: list[str] = Field(default_factory=list)
 
 
 LIMITS = {"max_tokens", "max_completion_tokens"}
