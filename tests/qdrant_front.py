@@ -81,14 +81,18 @@ class QdrantFront:
         return self.client.create_collection(name, vectors_config=body.vectors or {})
 
     def _retrieve(self, name: str, body: models.PointRequest) -> Any:
-        shown = body.with_payload
-        return self.client.retrieve(name, body.ids, with_payload=bool(shown), with_vectors=bool(body.with_vector))
+        shown: Any = body.with_payload
+        return self.client.retrieve(name, body.ids, with_payload=shown, with_vectors=bool(body.with_vector))
 
     def _upsert(self, name: str, body: models.PointsBatch) -> Any:
-        return self.client.upsert(name, body.batch)
+        return self.client.upsert(name, body.batch, update_filter=body.update_filter)
 
     def _scroll(self, name: str, body: models.ScrollRequest) -> Any:
-        page = {"limit": body.limit or 10, "offset": body.offset, "with_payload": bool(body.with_payload)}
+        page: dict[str, Any] = {
+            "limit": body.limit or 10,
+            "offset": body.offset,
+            "with_payload": bool(body.with_payload),
+        }
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
 
@@ -97,7 +101,7 @@ class QdrantFront:
         return self.client.query_points(name, query=body.query, query_filter=body.filter, limit=limit)
 
     def _delete(self, name: str, body: models.PointIdsList) -> Any:
-        return self.client.delete(name, body.points)
+        return self.client.delete(name, [*body.points])
 
 
 @contextmanager

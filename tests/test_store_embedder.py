@@ -50,7 +50,7 @@ def test_a_changed_embedder_embeds_anew_behind_the_alias_while_searches_go_on(pl
     searching = threading.Thread(target=search)
     searching.start()
     new = Store(place, embedder=StaticEmbedder(smaller_model(tmp_path / "model")))
-    assert "embeds the tools anew" in new.load("org:1").note
+    assert "embeds the tools again" in new.load("org:1").note
     assert new.replace_server("org:1", "s0", by_server(tools)["s0"]) == Changes(same=100)
     stop.set()
     searching.join()
@@ -68,7 +68,7 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
 ) -> None:
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.store.shelf._CHUNK", 30)
+    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 30)
     embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
     new = Store(tmp_path / "store", embedder=embedder)
     embed = embedder.embed
@@ -112,9 +112,9 @@ async def test_another_embedders_vectors_are_told_when_the_semantic_leg_runs(tmp
         decision = await router.route(ask)
         assert decision.semantic_ran
         assert decision.matches[0].tool.key == "mail:send_email"
-        assert any("embeds the tools anew" in warning for warning in decision.warnings)
+        assert any("embeds the tools again" in warning for warning in decision.warnings)
         quick = await router.route(RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.KEYWORD))
-        assert not any("embeds the tools anew" in warning for warning in quick.warnings)
+        assert not any("embeds the tools again" in warning for warning in quick.warnings)
 
 
 def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has_changed(
@@ -127,11 +127,11 @@ def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has
     reader = Store(place, embedder=StaticEmbedder(model))
     earlier = reader.load("org:1")
     assert earlier.vectors is None
-    assert "embeds the tools anew" in earlier.note
+    assert "embeds the tools again" in earlier.note
     Store(place, embedder=StaticEmbedder(model)).replace_server("org:2", "mail", MAIL)
     renewed = reader.renewed("org:1", earlier)
     assert renewed.vectors is not None
-    assert (len(renewed.vectors), renewed.note, renewed.version) == (5, "", earlier.version)
+    assert (len(renewed.vectors), renewed.note) == (5, "")
     assert reader.renewed("org:1", renewed) is renewed
 
 

@@ -16,7 +16,6 @@ from orchestrator.records.tool import Tool
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import MAIL, by_server, shipped
-from tests.test_news import NEWS
 
 SERVERS = 12
 WRITER = """
@@ -71,12 +70,13 @@ def _said(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_path: Path) -> None:
     chance = random.Random(4)
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     reader.replace_servers("org:1", by_server(edition(0)))
     followed = reader.load("org:1")
-    for _ in range(6):
+    for _ in range(4):
         writer = _start(WRITER, tmp_path / "store", 1, 1_000, 0)
         assert _said(writer) == "ready"
         time.sleep(chance.uniform(0.0, 0.6))
@@ -92,6 +92,7 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
     assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
 
+@pytest.mark.slow
 def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Path) -> None:
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     reader.replace_servers("org:1", by_server(edition(0)))
@@ -107,11 +108,11 @@ def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Pat
         seen.append((found.version, found.catalogue.fingerprint))
     writer.communicate()
     assert writer.returncode == 0
-    assert len({found for _, found in seen}) == 2
-    assert reader.load("org:1").version != seen[0][0]
+    assert len({found for _, found in seen}) == len({version for version, _ in seen}) == 2
     assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
 
 
+@pytest.mark.slow
 def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> None:
     writers = [_start(SYNCER, tmp_path / "store", name) for name in ("serve", "worker", "sync")]
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
@@ -143,7 +144,6 @@ def test_what_is_known_stands_at_once_while_another_process_holds_the_folder(tmp
     store.replace_server("org:1", "mail", MAIL)
     known = store.load("org:1")
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL[:1])
-    (tmp_path / "store" / NEWS).unlink()  # With it, the folder would not have to be opened.
     holder = _start(HOLDER, tmp_path / "store")
     assert _said(holder) == "held"
     begin = time.monotonic()
@@ -154,8 +154,9 @@ def test_what_is_known_stands_at_once_while_another_process_holds_the_folder(tmp
     assert store.renewed("org:1", known).tools == Catalogue(MAIL[:1]).tools
 
 
+@pytest.mark.slow
 def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.shelf._CHUNK", 300)
+    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 300)
     writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     writer.replace_server("org:1", "mail", MAIL)
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_000)]

@@ -62,14 +62,6 @@ def test_a_decision_is_the_same_whatever_other_tenants_hold(
     assert _seen(_store(a=own, shared=shared, b=others), "org:a", query) == alone
 
 
-@settings(max_examples=25, deadline=None)
-@given(own=toolsets(), others=toolsets(), query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
-def test_qdrants_own_search_stays_within_the_tenant(own: list[Tool], others: list[Tool], query: list[str]) -> None:
-    store = _store(a=own, b=others)
-    vector = shipped().embed([" ".join(query)])[0]
-    assert {key for key, _ in store.search("org:a", vector, 20)} == {one.key for one in own}
-
-
 async def test_a_server_of_another_tenant_is_unknown_and_not_suggested(store: Store) -> None:
     store.replace_server("org:a", "files", FILES)
     store.replace_servers("org:b", {"zebrafish": [tool("zebrafish:swim", "Swim a lap")]})

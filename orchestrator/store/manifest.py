@@ -1,103 +1,158 @@
-"""The ledger: which tools the servers of each tenant have, as records of a collection of their own.
+"""The manifest: which tools the servers of each tenant have. One record a tenant, so that a write is in force at once.
 
-The tenant's head is flipped in one step and then in force; the records of its servers follow.
+A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or left by a dead one.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from orchestrator.errors import InvalidConfig
+from orchestrator.records.digests import digest
+from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tenant import SHARED
-from orchestrator.store.client import Points
-from orchestrator.store.points import (
-    Definitions,
-    Servers,
-    draft_id,
-    draft_payload,
-    head_id,
-    head_payload,
-    meta_id,
-    meta_payload,
-    new_stamp,
-    read_servers,
-    version_of,
-)
+from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.store.qdrant import Points
 
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""
+_SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
+
+Definitions = Mapping[str, str]
+"""A server's tools: name to definition hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a write did to a server's tools, by name."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    same: int = 0
+
+    @classmethod
+    def between(cls, before: Definitions, now: Definitions) -> "Changes":
+        return cls(
+            new=tuple(name for name in now if name not in before),
+            changed=tuple(name for name, digest in now.items() if before.get(name, digest) != digest),
+            gone=tuple(name for name in before if name not in now),
+            same=sum(1 for name, digest in now.items() if before.get(name) == digest),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The servers that one tenant owns, and the identities of the configuration's entries that listed them."""
+
+    tenant: str
+    tools: Mapping[str, Definitions] = field(default_factory=dict)
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+    def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str]) -> "Manifest":
+        """Return the same with these as the servers' tools (None: the server goes); other entries stay."""
+        tools = {server: tools for server, tools in {**self.tools, **now}.items() if tools is not None}
+        listed = {server: entry for server, entry in {**self.entries, **entries}.items() if server in tools}
+        return Manifest(tenant=self.tenant, tools=tools, entries=listed)
+
+    def points(self) -> Iterator[tuple[str, str]]:
+        """Yield id and definition hash of each tool's point."""
+        for server, tools in self.tools.items():
+            for name, hash_ in tools.items():
+                yield tool_id(self.tenant, f"{server}:{name}", hash_), hash_
+
+    def payload(self) -> dict[str, str]:
+        content = json.dumps([self.tools, self.entries], ensure_ascii=False)
+        version = digest(json.dumps(self.tools, sort_keys=True), 16) if self.tools else ""
+        return {"tenant": self.tenant, "content": content, "state": digest(content, 16), "version": version}
 
 
 def prepare(points: Points) -> None:
-    """The collection exists."""
+    """Have the collection exist."""
     if not points.has(CATALOGUES):
-        points.create(CATALOGUES, indexed=("tenant", "type"))
+        points.create(CATALOGUES)
 
 
-def owned(points: Points, tenants: Sequence[str]) -> dict[str, Servers]:
-    """Each tenant's own servers."""
-    if not points.has(CATALOGUES):
-        return {tenant: Servers(tenant=tenant, tools={}, pending={}) for tenant in tenants}
-    heads = points.get(CATALOGUES, [head_id(tenant) for tenant in tenants])
-    metas = [record.payload for record in points.find(CATALOGUES, {"tenant": tenants, "type": "meta"})]
-    return {
-        tenant: read_servers(tenant, heads[head].payload if (head := head_id(tenant)) in heads else None, metas)
-        for tenant in tenants
-    }
+def owned(points: Points, tenant: str) -> Manifest:
+    """Return the tenant's own servers."""
+    return _read(points, [tenant])[tenant]
 
 
-def visible(points: Points, tenant: str) -> tuple[Servers, ...]:
-    """The tenant's own servers, and the shared ones that none of its own hides by its name."""
-    found = owned(points, list(dict.fromkeys([tenant, SHARED])))
+def visible(points: Points, tenant: str) -> tuple[Manifest, ...]:
+    """Return the tenant's own servers, and the shared ones that none of its own hides by its name."""
+    found = _read(points, {tenant, SHARED})
     own, shared = found[tenant], found[SHARED]
     if tenant == SHARED:
         return (own,)
     seen = {server: tools for server, tools in shared.tools.items() if server not in own.tools}
-    return own, Servers(tenant=SHARED, stamp=shared.stamp, tools=seen, pending={})
+    return own, Manifest(tenant=SHARED, tools=seen, entries=shared.entries)
 
 
-def versions(points: Points, tenants: Sequence[str]) -> dict[str, str]:
-    """Each tenant's version, as `version_of` what is visible to it; read from the heads alone."""
-    names = list(dict.fromkeys([*tenants, SHARED]))
-    heads = points.get(CATALOGUES, [head_id(name) for name in names]) if points.has(CATALOGUES) else {}
-
-    def own(tenant: str) -> Servers:
-        record = heads.get(head_id(tenant))
-        return Servers(tenant=tenant, stamp=record.payload["stamp"] if record else "", tools={}, pending={})
-
-    return {name: version_of(own(name), *([own(SHARED)] if name != SHARED else [])) for name in names}
+def versions(points: Points, tenants: Collection[str]) -> dict[str, str]:
+    """Return a version of what each tenant sees: of its tools, of the shared ones, and of whose vectors they have."""
+    ids = {name: _id("manifest", name) for name in {*tenants, SHARED}}
+    found = points.get(CATALOGUES, list(ids.values()), payload=["version"])
+    own = {name: found[point].payload["version"] if point in found else "" for name, point in ids.items()}
+    collection = points.target(COLLECTION)
+    return {name: digest(f"{collection} {own[name]} {own[SHARED]}", 16) for name in tenants}
 
 
-def flip(points: Points, before: Servers, now: Mapping[str, Definitions | None], entries: Mapping[str, str]) -> None:
-    """Makes these the servers' tools (None: the server goes), all at once, and `entries` what they were listed by.
-
-    After the first line the new catalogue is in force; the rest is bookkeeping that any later writer can finish.
-    """
-    tenant, stamp, head = before.tenant, new_stamp(), head_id(before.tenant)
-    points.put(CATALOGUES, {head: head_payload(tenant, stamp, now)})
-    kept = {server: tools for server, tools in now.items() if tools is not None}
-    note(points, before, kept, entries)
-    points.delete(CATALOGUES, [meta_id(tenant, server) for server in now if server not in kept])
-    # The same stamp, as what is in force did not change; unless, on a Qdrant server, another writer came in between.
-    ours = points.get(CATALOGUES, [head])[head].payload["stamp"] == stamp
-    points.put(CATALOGUES, {head: head_payload(tenant, stamp if ours else new_stamp(), {})})
-
-
-def note(points: Points, before: Servers, tools: Mapping[str, Definitions], entries: Mapping[str, str]) -> None:
-    """Writes the servers' records; an entry that is not given stays the one that was."""
-    known = {**before.entries, **entries}
-    metas = {
-        meta_id(before.tenant, server): meta_payload(before.tenant, server, listed, known.get(server, ""))
-        for server, listed in tools.items()
-    }
-    points.put(CATALOGUES, metas)
+def swap(points: Points, before: Manifest, after: Manifest) -> bool:
+    """Put one manifest in another's place; False where another writer has changed it."""
+    point, state = _id("manifest", before.tenant), before.payload()["state"]
+    return points.swap(CATALOGUES, point, after.payload(), "state", state)
 
 
 def has_draft(points: Points, tenant: str) -> bool:
-    """Whether a writer has added points that nothing names yet, or died over it."""
-    return points.has(CATALOGUES) and not points.missing(CATALOGUES, [draft_id(tenant)])
+    """Tell whether a writer has added points that no manifest names yet, or died in between."""
+    return not points.missing(CATALOGUES, [_id("draft", tenant)])
 
 
 def mark_draft(points: Points, tenant: str) -> None:
-    points.put(CATALOGUES, {draft_id(tenant): draft_payload(tenant)})
+    points.put(CATALOGUES, {_id("draft", tenant): {"tenant": tenant}})
 
 
 def clear_draft(points: Points, tenant: str) -> None:
-    points.delete(CATALOGUES, [draft_id(tenant)])
+    points.delete(CATALOGUES, [_id("draft", tenant)])
+
+
+def tool_id(tenant: str, key: str, digest: str) -> str:
+    """Name a definition's point; another definition is another point, so that adding one changes nothing read."""
+    return _id("tool", tenant, key, digest)
+
+
+def tool_payload(tenant: str, tool: Tool) -> dict[str, Any]:
+    # The tool goes in as text: Qdrant would index and rewrite a nested object, and the hash must stay true.
+    text = json.dumps(asdict(tool), ensure_ascii=False)
+    return {"tenant": tenant, "key": tool.key, "written": int(time.time()), "tool": text}
+
+
+def stored_tool(payload: Mapping[str, Any]) -> Tool:
+    """Return the tool of a point. It was checked when it was written, so its fields are taken as they are."""
+    if "tool" not in payload:
+        raise InvalidConfig(
+            f"the store holds a point that is no tool (its fields: {', '.join(sorted(payload)) or 'none'}): something "
+            "else wrote there; name another place with --store, or move this one away and import the tools again"
+        )
+    record = json.loads(payload["tool"])
+    record |= {"kind": Kind(record["kind"]), "keywords": tuple(record["keywords"])}
+    return Tool(**{**record, "annotations": Annotations(**record["annotations"])})
+
+
+def _read(points: Points, tenants: Collection[str]) -> dict[str, Manifest]:
+    ids = {tenant: _id("manifest", tenant) for tenant in tenants}
+    found = points.get(CATALOGUES, list(ids.values()))
+    content = {name: json.loads(found[point].payload["content"]) for name, point in ids.items() if point in found}
+    empty: list[Any] = [{}, {}]
+    return {
+        name: Manifest(tenant=name, tools=tools, entries=entries)
+        for name in tenants
+        for tools, entries in [content.get(name, empty)]
+    }
+
+
+def _id(*parts: str) -> str:
+    return str(uuid.uuid5(_SPACE, "\x00".join(parts)))

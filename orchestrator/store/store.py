@@ -1,16 +1,15 @@
 """The Store: Qdrant as the record of every tenant's tools and their vectors; in memory, in a folder, or at a URL.
 
-A tool's point is named by its definition, so adding points never changes what a reader reads. A write then flips one
-record, the tenant's head, which says what all the servers of the write now hold: readers see the old catalogue or the
-new one, never a mixture, wherever a writer dies. Last, the points go that nothing names any more.
+A tool's point is named by its definition, so adding points never changes what a reader reads. A write then replaces one
+record, the tenant's manifest: readers see the old catalogue or the new one, never a mixture, wherever a writer dies.
+Last, the points go that no manifest names any more.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from weakref import WeakValueDictionary
 
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
 from orchestrator.index.embed import Embedder
@@ -18,20 +17,24 @@ from orchestrator.records.digests import same_server
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tenant import SHARED, check_tenant
 from orchestrator.records.tool import Tool
-from orchestrator.store import manifest as ledger
-from orchestrator.store.client import Points
-from orchestrator.store.points import Changes, stored_tool, tool_id
-from orchestrator.store.qdrant import Busy, Qdrant
-from orchestrator.store.shelf import Shelf
-from orchestrator.store.snapshot import Stored, following_news, read_stored
-from orchestrator.store.writing import Progress, Writer
+from orchestrator.store import manifest
+from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
+from orchestrator.store.qdrant import Busy, Points, Qdrant
+from orchestrator.store.snapshot import Stored, read_stored
+from orchestrator.store.vectors import ToolPoints
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
+Progress = Callable[[int, int], None]
+"""Called with the tools written so far and the tools to write."""
+
 _ATTEMPTS = 5
-_SPARE = 256
-"""Points that a search finds in vain: another writer's drafts, and shared tools behind the tenant's own."""
 _REMEMBERED = 10_000
+_BATCH = 256
+_PAUSE_S = 0.1
+"""Between two chunks of a long write, so that a process that waits for the folder gets its turn."""
+_DRAFT_S = 3600
+"""Points that nothing names may be another writer's, about to be named, until they are this old."""
 
 
 class Store:
@@ -46,18 +49,21 @@ class Store:
     ) -> None:
         self.location = "" if location is None else str(location)
         self._qdrant = Qdrant(self.location, timeout_s)
-        self._shelf = Shelf(self._qdrant, embedder)
-        self._writer = Writer(self._qdrant, self._shelf)
-        self._versions: dict[str, tuple[str, str]] = {}
+        self._tool_points = ToolPoints(self._qdrant, embedder)
+        self._known: tuple[str, dict[str, str]] = "", {}
+        """The tenants' versions, and the store's stamp with which they were true."""
+        self._loaded: WeakValueDictionary[str, Stored] = WeakValueDictionary()
+        self._rewritten: dict[str, Stored] = {}
+        """What this object has written since a tenant's tools were loaded: its readers need not open the folder."""
 
     def __str__(self) -> str:
-        """The location without credentials."""
+        """Return the location without credentials."""
         return str(self._qdrant)
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder, opened on first use."""
-        return self._shelf.embedder
+        """Return the embedder, opened on first use."""
+        return self._tool_points.embedder
 
     @property
     def remote(self) -> bool:
@@ -65,119 +71,96 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether it may hold anything: a folder is made by the first write."""
+        """Tell whether it may hold anything: a folder is made by the first write."""
         return self._qdrant.exists
+
+    def close(self) -> None:
+        """Close the client; a later call opens it again (and an in-memory store is then empty)."""
+        self._qdrant.close()
 
     # --- reading
 
-    def _version(self, points: Points, tenant: str, stamp: str) -> str:
-        """The version, read and remembered. stamp: that of the store before it was opened."""
-        versions = ledger.versions(points, [tenant, *self._outdated(stamp)])
-        self._remember(versions, stamp)
-        return versions[tenant]
-
-    def _remember(self, versions: Mapping[str, str], stamp: str) -> None:
-        if len(self._versions) > _REMEMBERED:
-            self._versions.clear()
-        self._versions.update((name, (stamp, version)) for name, version in versions.items())
-
-    def _outdated(self, stamp: str) -> list[str]:
-        """The tenants whose versions are asked for along with another's, since opening a folder is what takes time."""
-        known = self._versions.copy()  # In one step: other threads add to it.
-        return [tenant for tenant, (before, _) in known.items() if before != stamp] if stamp else []
-
-    def is_current(self, tenant: str, version: str) -> bool:
-        """Whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
-        known = self._versions.get(tenant)
-        return known is not None and known[1] == version and bool(known[0]) and known[0] == self._qdrant.stamp()
-
     def load(self, tenant: str) -> Stored:
-        """The tenant's tools and those shared by all; raises StoreUnavailable when they cannot be read whole."""
+        """Return the tenant's tools and those shared by all; StoreUnavailable when they cannot be read whole."""
+        check_tenant(tenant, shared=True)
         return self._load(tenant, None)
 
     def renewed(self, tenant: str, earlier: Stored) -> Stored:
-        """The same now: `earlier` itself where nothing has changed, else read anew, but for the tools that it has.
+        """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read.
 
         While another process writes, the earlier one stands, unless it has no tool: then the writer is waited for.
         """
         check_tenant(tenant, shared=True)
-        if (told := self._told(tenant, earlier)) is not None:
-            return told
-        stamp = self._qdrant.stamp()
+        written = self._rewritten.pop(tenant, None)
+        if written is not None and self.is_current(tenant, written.version):
+            return written
         try:
-            with self._qdrant.opened(None if self.remote or not earlier.tools else 0.0) as points:
-                # What was another embedder's may be this one's by now, though no tool has changed.
-                same = earlier.vectors is not None or points.target(COLLECTION) == earlier.collection
-                if self._version(points, tenant, stamp) == earlier.version and same:
+            with self._opened(tenant, None if self.remote or not earlier.tools else 0.0) as points:
+                if manifest.versions(points, [tenant])[tenant] == earlier.version:
                     return earlier
-                stored = read_stored(points, self._shelf, tenant, earlier)
+                stored = read_stored(points, self._tool_points, tenant, earlier)
         except Busy:
             return earlier
-        return stored or self._load(tenant, earlier)
+        return self._kept(tenant, stored) if stored else self._load(tenant, earlier)
 
-    def _told(self, tenant: str, earlier: Stored) -> Stored | None:
-        """The tenant's tools now, from the news of a folder; None where it has to be opened."""
-        stamp, version = self._versions.get(tenant, ("", ""))
-        news = self._qdrant.news(stamp) if stamp and version == earlier.version else None
-        stored = following_news(news[1], self._shelf, tenant, earlier) if news else None
-        if news and stored:
-            self._versions[tenant] = news[0], stored.version
-        return stored
+    def is_current(self, tenant: str, version: str) -> bool:
+        """Tell whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
+        stamp, versions = self._known
+        return versions.get(tenant) == version and bool(stamp) and stamp == self._qdrant.stamp()
+
+    def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
+        """Return the tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
+        owners = [owner for owner in self._visible(tenant) if owner.tenant == tenant or not own]
+        return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
+
+    def entries(self, tenant: str) -> dict[str, str]:
+        """Return what the tenant's own servers were listed by (`ServerSpec.identity`), where a listing said so."""
+        return dict(self._visible(tenant)[0].entries)
+
+    def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
+        """Return one tool's definition, read without the rest; None where the tenant has no such tool, or what is
+        stored of its server is not of the one that this entry means."""
+        check_tenant(tenant, shared=True)
+        server, _, name = key.partition(":")
+        with self._qdrant.opened() as points:
+            owners = manifest.visible(points, tenant)
+            if entry and not all(same_server(owner.entries.get(server, entry), entry) for owner in owners):
+                return None
+            ids = [tool_id(o.tenant, key, o.tools[server][name]) for o in owners if name in o.tools.get(server, {})]
+            found = points.get(points.target(COLLECTION) or "", ids) if ids else {}
+        return next((stored_tool(record.payload) for record in found.values()), None)
+
+    def _visible(self, tenant: str) -> tuple[Manifest, ...]:
+        check_tenant(tenant, shared=True)
+        with self._qdrant.opened() as points:
+            return manifest.visible(points, tenant)
 
     def _load(self, tenant: str, earlier: Stored | None) -> Stored:
-        check_tenant(tenant, shared=True)
         for attempt in range(_ATTEMPTS):
             if attempt:
-                time.sleep(0.05 * 2**attempt)  # A writer flipped a server between our two reads: read again.
-            stamp = self._qdrant.stamp()
-            with self._qdrant.opened() as points:
-                stored = read_stored(points, self._shelf, tenant, earlier)
+                time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
+            with self._opened(tenant) as points:
+                stored = read_stored(points, self._tool_points, tenant, earlier)
             if stored is not None:
-                self._remember({tenant: stored.version}, stamp)
-                return stored
+                return self._kept(tenant, stored)
         raise StoreUnavailable(
             f"the store {self._qdrant} cannot be read whole: it kept changing, or lacks tools; try again, or import "
             "the tools again"
         )
 
-    def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
-        """The tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
-        check_tenant(tenant, shared=True)
-        with self._qdrant.opened() as points:
-            owners = [owner for owner in ledger.visible(points, tenant) if owner.tenant == tenant or not own]
-        return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
+    def _kept(self, tenant: str, stored: Stored) -> Stored:
+        self._loaded[tenant] = stored
+        self._rewritten.pop(tenant, None)
+        return stored
 
-    def entries(self, tenant: str) -> dict[str, str]:
-        """What the tenant's own servers were listed by (`ServerSpec.identity`), where a listing told that."""
-        check_tenant(tenant, shared=True)
-        with self._qdrant.opened() as points:
-            return dict(ledger.owned(points, [tenant])[tenant].entries)
-
-    def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
-        """One tool's definition, read without the rest; None where the tenant has no such tool, or what is stored
-        of its server is not of the one that this entry means."""
-        check_tenant(tenant, shared=True)
-        server = key.partition(":")[0]
-        with self._qdrant.opened() as points:
-            owners = ledger.visible(points, tenant)
-            if entry and not all(same_server(owner.entries.get(server, entry), entry) for owner in owners):
-                return None
-            ids = {":".join(name): point for owner in owners for point, name in owner.ids.items()}
-            name = points.target(COLLECTION)
-            found = points.get(name, [ids[key]]) if name and key in ids else {}
-        return next((stored_tool(record.payload) for record in found.values()), None)
-
-    def search(self, tenant: str, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
-        """The nearest of the tenant's tools by Qdrant itself: keys and cosines, best first. Routing takes the exact
-        product of all vectors in its own process instead (docs/decisions-system.md); tests hold it against this."""
-        check_tenant(tenant, shared=True)
-        with self._qdrant.opened() as points:
-            ids = {point: name for owner in ledger.visible(points, tenant) for point, name in owner.ids.items()}
-            if not ids:
-                return []
-            found = points.nearest(COLLECTION, vector, {"tenant": [tenant, SHARED]}, limit + _SPARE)
-        named = [(":".join(ids[point]), score) for point, score in found if point in ids]
-        return named[:limit]
+    @contextmanager
+    def _opened(self, tenant: str, wait_s: float | None = None, *, make: bool = False) -> Iterator[Points]:
+        """Give the open points, and remember the versions of all tenants known: opening a folder is what takes time."""
+        with self._qdrant.opened(wait_s, make=make) as points:
+            yield points
+            known = self._known[1] if len(self._known[1]) < _REMEMBERED else {}
+            versions = {} if self.remote else manifest.versions(points, {tenant, *known})
+        self._known = points.stamp, versions
 
     # --- writing
 
@@ -190,9 +173,9 @@ class Store:
         *,
         entry: str = "",
     ) -> Changes:
-        """Makes these the server's tools. Only definitions that are new or changed are embedded.
+        """Make these the server's tools. Only definitions that are new or changed are embedded.
 
-        `entry` is what listed them, as `entries` tells it; without one, what is known of that stays.
+        `entry` is what listed them, as `entries` returns it; without one, what is known of that stays.
         """
         return self.replace_servers(tenant, {server: tools}, on_progress, {server: entry} if entry else {})[server]
 
@@ -203,7 +186,7 @@ class Store:
         on_progress: Progress | None = None,
         entries: Mapping[str, str] | None = None,
     ) -> dict[str, Changes]:
-        """The same for several servers, which all flip at once. Raises StoreUnavailable and EmbedderUnavailable."""
+        """Do the same for several servers, all at once. Raises StoreUnavailable and EmbedderUnavailable."""
         check_tenant(tenant, shared=True)
         now = {server: _definitions(server, tools) for server, tools in servers.items()}
         wanted = {
@@ -212,16 +195,99 @@ class Store:
             for tool in tools
             if now[server][tool.name] == tool.hash
         }
-        return self._writer.write(tenant, now, wanted, entries or {}, on_progress)
+        return self._write(tenant, now, wanted, entries or {}, on_progress)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
-        """Takes a server and all its tools away."""
+        """Take a server and all its tools away."""
         check_tenant(tenant, shared=True)
-        return self._writer.write(tenant, {server: None}, {}, {}, None)[server]
+        return self._write(tenant, {server: None}, {}, {}, None)[server]
 
-    def close(self) -> None:
-        """Closes the client; a later call opens it again (and an in-memory store is then empty)."""
-        self._qdrant.close()
+    def _write(
+        self,
+        tenant: str,
+        now: Mapping[str, Definitions | None],
+        wanted: Mapping[str, Tool],
+        entries: Mapping[str, str],
+        on_progress: Progress | None,
+    ) -> dict[str, Changes]:
+        with self._opened(tenant, make=True) as points:
+            if points.target(COLLECTION) in (None, self._tool_points.collection):
+                missing = points.missing(self._tool_points.collection, list(wanted))
+                if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
+                    return self._finish(points, tenant, now, wanted, entries)
+        self._tool_points.follow_embedder()
+        self._add_missing(tenant, wanted, on_progress)
+        with self._opened(tenant, make=True) as points:
+            return self._finish(points, tenant, now, wanted, entries)
+
+    def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
+        """Write the points that do not exist, chunk by chunk, so that others get their turn in between."""
+        with self._qdrant.opened(make=True) as points:
+            if missing := points.missing(self._tool_points.collection, list(wanted)):
+                manifest.prepare(points)
+                manifest.mark_draft(points, tenant)
+        done = 0
+        for first in range(0, len(missing), self._tool_points.chunk):
+            ids = missing[first : first + self._tool_points.chunk]
+            vectors = self._tool_points.embed([wanted[point] for point in ids])
+            with self._qdrant.opened(make=True) as points:
+                for start in range(0, len(ids), _BATCH):
+                    part = {point: wanted[point] for point in ids[start : start + _BATCH]}
+                    self._tool_points.add(points, tenant, part, vectors[start : start + _BATCH])
+                    done += len(part)
+                    if on_progress is not None:
+                        on_progress(done, len(missing))
+            if done < len(missing) and self._qdrant.folder:
+                time.sleep(_PAUSE_S)
+
+    def _finish(
+        self,
+        points: Points,
+        tenant: str,
+        now: Mapping[str, Definitions | None],
+        wanted: Mapping[str, Tool],
+        entries: Mapping[str, str],
+    ) -> dict[str, Changes]:
+        """Add the few points that do not exist, replace the manifest, and sweep."""
+        manifest.prepare(points)
+        died = manifest.has_draft(points, tenant)
+        if missing := points.missing(self._tool_points.collection, list(wanted)):
+            manifest.mark_draft(points, tenant)
+            tools = {point: wanted[point] for point in missing}
+            self._tool_points.add(points, tenant, tools, self._tool_points.embed(list(tools.values())))
+        while True:  # Until no other writer, on a Qdrant server, comes between.
+            before = manifest.owned(points, tenant)
+            after = before.changed(now, entries)
+            if after == before:
+                break
+            if manifest.swap(points, before, after):
+                self._qdrant.wrote()
+                break
+        self._sweep(points, before, after, scan=died)
+        self._hand_over(points, tenant)
+        return {server: Changes.between(before.tools.get(server, {}), after.tools.get(server, {})) for server in now}
+
+    def _hand_over(self, points: Points, tenant: str) -> None:
+        """Renew what this object's readers have of the tenant, as the folder is open."""
+        earlier = self._loaded.get(tenant)
+        if self._qdrant.folder and earlier and (stored := read_stored(points, self._tool_points, tenant, earlier)):
+            self._kept(tenant, stored)
+            self._rewritten[tenant] = stored
+
+    def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
+        """Remove the points that were named and are no more; after a writer's death also those that never were."""
+        collection, tenant = points.target(COLLECTION), after.tenant
+        named = {point for point, _ in after.points()}
+        gone = [point for point, _ in before.points() if point not in named]
+        if collection:
+            points.delete(collection, gone)
+        if collection and scan:
+            unnamed = [record for record in points.find(collection, tenant) if str(record.id) not in named]
+            old = [str(r.id) for r in unnamed if r.payload["written"] <= time.time() - _DRAFT_S]
+            points.delete(collection, old)
+            if len(old) < len(unnamed):
+                return
+        manifest.clear_draft(points, tenant)
 
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
