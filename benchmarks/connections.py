@@ -5,6 +5,7 @@
 3. Connections opened over 200 mixed tasks on 15 servers.
 """
 
+import argparse
 import asyncio
 import statistics
 import sys
@@ -29,7 +30,6 @@ from orchestrator.store.store import Store
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 
 TENANT = "org:bench"
-CALLS = int(sys.argv[sys.argv.index("--calls") + 1]) if "--calls" in sys.argv else 300
 
 
 def real_servers(folder: Path) -> dict[str, tuple[dict[str, Any], str, dict[str, Any]]]:
@@ -80,7 +80,7 @@ async def knowing(folder: Path) -> None:
     print(f"| connected and listed | {len(servers)} | {counts[0]} | {statistics.median(listing):.0f} |\n")
 
 
-async def calling(folder: Path) -> None:
+async def calling(folder: Path, calls: int) -> None:
     """Table 2; the two ways take turns, so that a busy machine slows both; the ratio is the median of theirs."""
     print("| server | first call, bare (ms) | first call, pool | warm p50, bare | warm p50, pool | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -90,9 +90,9 @@ async def calling(folder: Path) -> None:
         warm_bare: list[float] = []
         warm_pool: list[float] = []
         for _ in range(3):
-            await _bare(spec, tool, arguments, first_bare, None)
+            await _bare(spec, tool, arguments, first_bare)
             await _pooled(name, spec, tool, arguments, first_pool)
-        await _bare(spec, tool, arguments, [], (name, warm_bare, warm_pool))
+        await _bare(spec, tool, arguments, [], (name, calls, warm_bare, warm_pool))
         bare, pool = statistics.median(warm_bare), statistics.median(warm_pool)
         ratio = statistics.median(pooled / alone for pooled, alone in zip(warm_pool, warm_bare, strict=True))
         firsts = f"{statistics.median(first_bare):.0f} | {statistics.median(first_pool):.0f}"
@@ -105,7 +105,7 @@ async def _bare(
     tool: str,
     arguments: dict[str, Any],
     first: list[float],
-    turns: tuple[str, list[float], list[float]] | None,
+    turns: tuple[str, int, list[float], list[float]] | None = None,
 ) -> None:
     parameters = StdioServerParameters(command=spec["command"], args=spec["args"], env=spec.get("env"))
     with open("/dev/null", "w") as nothing:  # noqa: ASYNC230, PTH123
@@ -115,17 +115,18 @@ async def _bare(
             await client.call_tool(tool, arguments)
             first.append((time.perf_counter() - begin) * 1000)
             if turns is not None:
-                name, warm_bare, warm_pool = turns
+                name, calls, warm_bare, warm_pool = turns
                 async with Connections({"mcpServers": {name: spec}}) as pool:
                     await pool.call(f"{name}:{tool}", arguments)
                     await _in_turns(
+                        calls,
                         (lambda: client.call_tool(tool, arguments), warm_bare),
                         (lambda: pool.call(f"{name}:{tool}", arguments), warm_pool),
                     )
 
 
-async def _in_turns(*ways: tuple[Callable[[], Awaitable[Any]], list[float]]) -> None:
-    for turn in range(CALLS):
+async def _in_turns(calls: int, *ways: tuple[Callable[[], Awaitable[Any]], list[float]]) -> None:
+    for turn in range(calls):
         for call, times in ways[:: 1 if turn % 2 else -1]:
             with timed(times):
                 await call()
@@ -170,11 +171,18 @@ async def lazily(folder: Path) -> None:
     print(f"| {len(specs)} | {len(todo)} | {first} | {calls} | {len(opened)} | {len(errors)} | {seconds:.1f} |")
 
 
-async def main() -> None:
+async def measure(calls: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        for table in (knowing, calling, lazily):
-            await table(Path(name))
+        await knowing(Path(name))
+        await calling(Path(name), calls)
+        await lazily(Path(name))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=300, help="warm calls of each server")
+    asyncio.run(measure(parser.parse_args().calls))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -1,114 +1,190 @@
-"""Routing quality on the development sets, each measured with maps fitted on the others: `make bench`.
+"""Routing quality on the development sets, each routed with maps fitted on the others: `make bench`.
 
-Prints, and writes between the marks of docs/quality.md: the targets, recall of each way of ranking beside the peers',
-what the confidence is worth, what each lever is worth, and the floor of `none`; pictures go beside the page. Ways of
-ranking share the candidates of one run of both legs.
+Prints, and writes between the marks of docs/quality.md: recall of each way of ranking beside the peers', what the
+confidence is worth, the tasks of our own, and how often a query that needs no tool ends in `none`.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
-from benchmarks import no_answer, own_tasks, peer_recall, pictures
-from benchmarks.ablation import ablate, ablation_table
-from benchmarks.judging import WAYS, Judged, judge
+from benchmarks import peers
 from benchmarks.page import write
-from benchmarks.peer_recall import PEERS, Recalls
-from benchmarks.targets import Claims, claims_of, target_table
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.evaluate import metrics
+from orchestrator.evaluate.runner import Query, Stages, read_set
 from orchestrator.index.calibration import Calibration, from_json
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion, RouteRequest
+from orchestrator.records.tool import Stage, Tool
+from orchestrator.routing.router import Router
 from research.confidence import fit_all
-from research.examples import Collected, collect, collect_small, collect_tasks, sampled
+from research.coverage import left_out_maps
+from research.examples import collect, collect_small
 from research.sources import SETS
+from research.tasks import tasks
 
-T = TypeVar("T")
-Means = dict[str, tuple[float, float]]
-"""A way of ranking to its mean recall at 5 and at 10."""
-LEVER_TITLE = (
-    "What each lever is worth: mean recall of the sets with both legs and the learnt merge, and the same with the\n"
-    "lever taken out and the maps fitted again. Both are fitted on the sets' queries of this table alone, each set's\n"
-    "without its own; `worth` is what is lost without the lever, `pays on` counts the sets whose recall at 10 falls:"
-)
-TASKS_TITLE = "Tasks of our own over real servers, by kind, recall at 5 / at 10, each file with maps fitted without it:"
-FLOOR_TITLE = "What each floor does, on queries labelled `needs a tool` or not (the default is bold):"
-MOST_RANKED = 300
-"""Queries of a set in the table of recall: some peers need a quarter of a second for each."""
-
-
-def fit_without(place: int, kinds: Sequence[Sequence[Collected]], own: Sequence[Collected] = ()) -> Calibration:
-    """Maps fitted on all sets but one, and on these tasks of our own. Each kind (whole, small) has the sets in the same
-    order."""
-    return from_json(fit_all([*(one for sets in kinds for one in (*sets[:place], *sets[place + 1 :])), *own]))
-
-
-def spaced(of_a_set: Sequence[T]) -> Sequence[T]:
-    """At most MOST_RANKED, evenly spaced."""
-    return of_a_set[:: -(-len(of_a_set) // MOST_RANKED)]
-
-
-def ranked_means(judged: Mapping[str, list[Judged]], peers: Mapping[str, dict[str, Recalls]]) -> dict[str, Means]:
-    """Each set's recalls by way of ranking, the mean over the same queries for all; then the mean of the sets."""
-    means: dict[str, Means] = {}
-    for name, rows in judged.items():
-        found = {**peers[name], **{way: [row.recall[way] for row in spaced(rows)] for way in WAYS}}
-        means[name] = {way: _mean(recalls) for way, recalls in found.items()}
-    means["**mean**"] = {way: _mean([row[way] for row in list(means.values())]) for way in (*PEERS, *WAYS)}
-    return means
-
-
-def _mean(recalls: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    five, ten = np.mean(recalls, axis=0)
-    return float(five), float(ten)
-
-
-def recall_table(means: Mapping[str, Means]) -> list[str]:
-    ways = (*PEERS, *WAYS)
-    lines = [f"| set | {' | '.join(ways)} |", f"| --- |{' --- |' * len(ways)}"]
-    for name, row in means.items():
-        lines.append(f"| {name} | " + " | ".join(f"{row[way][0]:.3f} / {row[way][1]:.3f}" for way in ways) + " |")
-    return lines
-
-
-COLUMNS = {
-    "right": "right",
-    "error": "ece",
-    "error_if_perfect": "ece if perfect",
-    "settled": "settled",
-    "precision": "precision",
-    "gate_open": "gate open",
-    "area": "area",
-    "area_of_oracle": "oracle's",
-    "auc": "auc absent",
+MOST_QUERIES = 300
+"""Evenly spaced ones of a set: some peers need a quarter of a second for each."""
+WAYS: dict[str, tuple[Stages, Fusion | None]] = {
+    "keyword": (Stages.KEYWORD, None),
+    "semantic": (Stages.SEMANTIC, None),
+    "weighted": (Stages.HYBRID, Fusion.WEIGHTED),
+    "rrf": (Stages.HYBRID, Fusion.RRF),
+    "learnt": (Stages.HYBRID, Fusion.LEARNT),
+    "auto": (Stages.AUTO, None),
 }
+PEERS: dict[str, tuple[str, Callable[[Sequence[Tool]], peers.Ranker]]] = {
+    "rank-bm25": ("rank-bm25", peers.rank_bm25),
+    "bm25s": ("bm25s", lambda tools: peers.bm25s(tools)[0]),
+    "FastMCP": ("fastmcp", peers.fastmcp),
+    "Haystack": ("haystack-ai", peers.haystack),
+}
+"""Each peer's distribution, and how its ranker is made."""
+Recalls = list[tuple[float, float]]
+"""At 5 and at 10, a query."""
 
 
-def confidence_table(claims: Mapping[str, Claims]) -> list[str]:
-    lines = [f"| set | queries | {' | '.join(COLUMNS.values())} |", f"| --- | ---: |{' --- |' * len(COLUMNS)}"]
-    for name, row in claims.items():
-        figures = " | ".join(f"{getattr(row, column):.3f}" for column in COLUMNS)
-        lines.append(f"| {name} | {row.queries:,} | {figures} |")
-    return lines
+def spaced(queries: Sequence[Query]) -> list[Query]:
+    """Return the queries that have a right tool, at most MOST_QUERIES of them."""
+    labelled = [query for query in queries if query.relevant]
+    return labelled[:: -(-len(labelled) // MOST_QUERIES)]
 
 
-def tables(judged: Mapping[str, list[Judged]], peers: Mapping[str, dict[str, Recalls]]) -> str:
-    """All of them, in Markdown."""
-    means = ranked_means(judged, peers)
-    claims = {name: claims_of(rows) for name, rows in judged.items()}
-    pooled = claims_of([row for rows in judged.values() for row in rows])
-    parts = [
-        ["What it is held to, and where it stands:"],
-        target_table(means["**mean**"], means["**mean**"], claims, pooled),
-        ["Recall at 5 / at 10:"],
-        recall_table(means),
-        ["What the confidence is worth (event: `matches[0]` is relevant):"],
-        confidence_table({**claims, "**pooled**": pooled}),
+async def routed(
+    catalogue: Catalogue, queries: Sequence[Query], maps: Calibration, embedder: Embedder, way: str
+) -> list[Decision]:
+    """Return each query's Decision, ranked in one way."""
+    stages, fusion = WAYS[way]
+    async with Router(catalogue, embedder=embedder, calibration=stages.maps(maps)) as router:
+        asked = (RouteRequest(query=q.text, tenant="local", route_hint=stages.hint, fusion=fusion) for q in queries)
+        return [await router.route(request) for request in asked]
+
+
+def recalls(ranked: Sequence[Sequence[str]], queries: Sequence[Query]) -> Recalls:
+    """Return the recall at 5 and at 10 of each order of keys."""
+    pairs = zip(ranked, queries, strict=True)
+    return [(metrics.recall(order, q.relevant, 5), metrics.recall(order, q.relevant, 10)) for order, q in pairs]
+
+
+def peer_recalls(name: str, tools: Sequence[Tool], queries: Sequence[Query], keep: Path | None) -> dict[str, Recalls]:
+    """Return every peer's recalls; some need seconds a query, so `keep` is a file of what was found earlier."""
+    kept = json.loads(keep.read_text(encoding="utf-8")) if keep and keep.exists() else {}
+    content = repr([[query.text for query in queries], [peers.text_of(tool) for tool in tools]])
+    found: dict[str, Recalls] = {}
+    for peer, (distribution, make) in PEERS.items():
+        key = f"{distribution} {version(distribution)}, {name}, {hashlib.sha256(content.encode()).hexdigest()[:12]}"
+        if key not in kept:
+            ranker = make(tools)
+            kept[key] = recalls([ranker(query.text) for query in queries], queries)
+        found[peer] = kept[key]
+        if keep:
+            keep.write_text(json.dumps(kept), encoding="utf-8")
+    return found
+
+
+def keys_of(decisions: Sequence[Decision]) -> list[list[str]]:
+    return [[match.tool.key for match in decision.matches] for decision in decisions]
+
+
+def claims(decisions: Sequence[Decision], queries: Sequence[Query]) -> list[float]:
+    """Return what the confidence was worth: share right, calibration error, settled, precision, gate open, area."""
+    gate = Options().gate
+    pairs = zip(keys_of(decisions), queries, strict=True)
+    right = np.array([metrics.hit(order, query.relevant) for order, query in pairs])
+    confidences = np.array([decision.confidence for decision in decisions])
+    share, precision = metrics.settled(confidences, right, gate)
+    surest = right[np.argsort(-confidences, kind="stable")]
+    area = np.mean(np.cumsum(surest) / np.arange(1, len(surest) + 1))
+    opened = np.mean([not decision.semantic_ran for decision in decisions])
+    error = metrics.calibration_error(confidences, right)
+    return [float(x) for x in (right.mean(), error, share, precision or 1.0, opened, area)]
+
+
+def table(columns: Sequence[str], rows: Mapping[str, Sequence[object]]) -> str:
+    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+    for name, row in rows.items():
+        lines.append(f"| {name} | " + " | ".join(_cell(value) for value in row) + " |")
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        five, ten = np.mean(value, axis=0)
+        return f"{five:.3f} / {ten:.3f}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def of_sets(
+    data: Path, names: Sequence[str], maps: Mapping[str, Calibration], embedder: Embedder, keep: Path | None
+) -> list[str]:
+    """Return the tables of recall and of confidence."""
+    recall_rows: dict[str, list[Recalls]] = {}
+    claim_rows: dict[str, list[float]] = {}
+    pooled: tuple[list[Decision], list[Query]] = ([], [])
+    for name in names:
+        found = read_set(data / "bench" / name)
+        queries = spaced(found.queries)
+        decisions = {way: asyncio.run(routed(found.catalogue, queries, maps[name], embedder, way)) for way in WAYS}
+        own = peer_recalls(name, found.catalogue.tools, queries, keep)
+        own |= {way: recalls(keys_of(decided), queries) for way, decided in decisions.items()}
+        recall_rows[name] = [own[column] for column in (*PEERS, *WAYS)]
+        claim_rows[name] = claims(decisions["auto"], queries)
+        pooled[0].extend(decisions["auto"])
+        pooled[1].extend(queries)
+    means = [
+        [tuple(np.mean(row[column], axis=0)) for row in recall_rows.values()]
+        for column in range(len(PEERS) + len(WAYS))
     ]
-    return "\n\n".join("\n".join(part) for part in parts)
+    claim_rows["**pooled**"] = claims(*pooled)
+    columns = ("right", "ece", "settled", "precision", "gate open", "area")
+    return [
+        "Recall at 5 / at 10:",
+        table((*PEERS, *WAYS), {**recall_rows, "**mean**": means}),
+        "What the confidence is worth (event: `matches[0]` is relevant):",
+        table(columns, claim_rows),
+    ]
+
+
+def of_tasks(data: Path, embedder: Embedder) -> list[str]:
+    """Return the table of the tasks of our own, with maps that were fitted to the sets alone."""
+    folders = [data / "bench" / name for name in SETS]
+    maps = from_json(fit_all([way(folder, embedder) for way in (collect, collect_small) for folder in folders]))
+    rows = {}
+    for one in tasks(data):
+        queries = [
+            Query(id=str(number), text=record["query"], relevant=frozenset(record["relevant"]))
+            for number, record in enumerate(one.records)
+            if record["relevant"]
+        ]
+        ranked = keys_of(asyncio.run(routed(one.catalogue, queries, maps, embedder, "auto")))
+        rows[one.name] = [len(queries), recalls(ranked, queries)]
+    return ["Tasks of our own over real servers, recall at 5 / at 10:", table(("tasks", "auto"), rows)]
+
+
+def of_no_tool(data: Path, maps: Calibration, embedder: Embedder) -> list[str]:
+    """Return how many queries labelled `needs a tool` or not end in `none`."""
+    labels = (data / "bench" / "metatool_gate" / "labels.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in labels]
+    queries = [Query(id=str(n), text=record["query"], relevant=frozenset()) for n, record in enumerate(records)]
+    decisions = asyncio.run(routed(Catalogue.read(data / "bench" / "metatool"), queries, maps, embedder, "auto"))
+    rows: dict[str, list[object]] = {}
+    for needed, name in ((False, "needs no tool"), (True, "needs a tool")):
+        ended = [
+            d.stage is Stage.NONE
+            for d, record in zip(decisions, records, strict=True)
+            if record["needs_tool"] is needed
+        ]
+        rows[name] = [len(ended), metrics.mean(ended)]
+    return ["Queries that end in `none`, by their label:", table(("queries", "`none`"), rows)]
 
 
 def main() -> None:
@@ -116,30 +192,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--write", type=Path, help="rewrite the tables of this Markdown file")
     parser.add_argument("--keep", type=Path, help="where the peers' figures are kept for the next time")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="try the command on a few: at least two")
-    arguments = parser.parse_args()
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="only these sets")
+    given = parser.parse_args()
     embedder = embedder_for(Options())
-    folders = [arguments.data / "bench" / name for name in arguments.sets]
-    asked = {folder.name: spaced(sampled(folder)) for folder in folders}
-    peers = {folder.name: peer_recall.of_all(folder, asked[folder.name], arguments.keep) for folder in folders}
-    kinds = [[way(folder, embedder) for folder in folders] for way in (collect, collect_small)]
-    own = collect_tasks(arguments.data, embedder)
-    maps = {folder.name: fit_without(place, kinds, own) for place, folder in enumerate(folders)}
-    judged = {one.name: [judge(example, maps[one.name]) for example in one.examples] for one in kinds[0]}
-    tasks = own_tasks.judge_all(arguments.data, [one for sets in kinds for one in sets], own)
-    parts = [tables(judged, peers), TASKS_TITLE, "\n".join(own_tasks.table(tasks))]
-    if arguments.write:
-        parts.append(pictures.draw_all(arguments.write, arguments.data, judged, maps, embedder))
-    fewer = [[replace(one, examples=list(spaced(one.examples))) for one in kinds[0]], kinds[1]]
-    levers = ablate(folders, asked, fewer, fit_without, embedder)
-    parts += [LEVER_TITLE, "\n".join(ablation_table(levers))]
-    if no_answer.CATALOGUE in maps:
-        floors = no_answer.measure(arguments.data, maps[no_answer.CATALOGUE], Options().floor)
-        parts += [FLOOR_TITLE, "\n".join(floors)]
+    maps = left_out_maps(given.data, embedder)
+    parts = of_sets(given.data, given.sets, maps, embedder, given.keep)
+    parts += of_tasks(given.data, embedder) + of_no_tool(given.data, maps["metatool"], embedder)
     text = "\n\n".join(parts)
     print(text)
-    if arguments.write:
-        write(arguments.write, text)
+    if given.write:
+        write(given.write, text)
 
 
 if __name__ == "__main__":

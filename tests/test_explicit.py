@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.explicit import measure
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.index import Index
 from orchestrator.index.servers import Explicit, Form, ServerIndex
+from research.explicit import measure
 from tests.catalogues import tool
 from tests.shared_data import query_sets
 

@@ -9,34 +9,34 @@ BINS = 10
 
 
 def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """The share of the relevant keys among the first k."""
+    """Return the share of the relevant keys among the first k."""
     return sum(key in relevant for key in ranked[:k]) / len(relevant)
 
 
 def hit(ranked: Sequence[str], relevant: Collection[str]) -> float:
-    """1 if the first is relevant, else 0."""
+    """Return 1 if the first is relevant, else 0."""
     return float(bool(ranked) and ranked[0] in relevant)
 
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Discounted gain of the first k (1 / log2(1 + rank) for each relevant key) as a share of the best order's."""
+    """Return the gain of the first k (1 / log2(1 + rank) for each relevant key) as a share of the best order's."""
     gain = sum(1 / np.log2(rank + 1) for rank, key in enumerate(ranked[:k], start=1) if key in relevant)
     best = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
     return float(gain / best)
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Collection[str]) -> float:
-    """1 / rank of the first relevant key; 0 if there is none."""
+    """Return 1 / rank of the first relevant key; 0 if there is none."""
     return next((1 / rank for rank, key in enumerate(ranked, start=1) if key in relevant), 0.0)
 
 
 def ceiling(relevant: Collection[str], known: Collection[str], k: int) -> float:
-    """The best recall at k that any order of the known keys can reach."""
+    """Return the best recall at k that any order of the known keys can reach."""
     return min(k, sum(key in known for key in relevant)) / len(relevant)
 
 
 def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
-    """Expected calibration error: bins of equal width, |mean confidence - share right|, weighted by their counts."""
+    """Return the expected calibration error: |mean confidence - share right| of equal bins, weighted by counts."""
     stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
     if not len(stated):
         return 0.0
@@ -46,7 +46,7 @@ def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
 
 
 def settled(confidences: ArrayLike, right: ArrayLike, gate: float) -> tuple[float, float | None]:
-    """The share of confidences at or above the gate, and the share of those that are right (None if there are none)."""
+    """Return the share of confidences at or above the gate, and how many of those are right (None of nothing)."""
     above = np.asarray(confidences, np.float64) >= gate
     if not above.any():
         return 0.0, None
@@ -54,7 +54,7 @@ def settled(confidences: ArrayLike, right: ArrayLike, gate: float) -> tuple[floa
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:
-    """p50, p95 and p99, interpolated; None each where there are no values."""
+    """Return p50, p95 and p99, interpolated; None each where there are no values."""
     names = {"p50": 50, "p95": 95, "p99": 99}
     if not values:
         return dict.fromkeys(names)
@@ -62,12 +62,12 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; 0 of nothing."""
+    """Return the mean; 0 of nothing."""
     return float(np.mean(values)) if values else 0.0
 
 
 def balanced(there: ArrayLike, away: ArrayLike, floor: float) -> float:
-    """The mean share of right decisions at a floor: those there at or above it, those away below."""
+    """Return the mean share of right decisions at a floor: those there at or above it, those away below."""
     kept = np.asarray(there, np.float64) >= floor
     refused = np.asarray(away, np.float64) < floor
     return float((kept.mean() + refused.mean()) / 2)

@@ -1,4 +1,4 @@
-"""Evaluation: labelled queries routed one by one by a real Router, and what their Decisions were worth."""
+"""Evaluation: labelled queries, routed one by one by a real Router, and the measures of their Decisions."""
 
 import asyncio
 import time
@@ -46,13 +46,16 @@ class Stages(StrEnum):
 
     @property
     def calibration(self) -> Calibration:
-        """The shipped maps; for the semantic leg alone its own probability is what orders."""
-        maps = shipped()
+        """The built-in maps, by which this choice of legs is ordered."""
+        return self.maps(shipped())
+
+    def maps(self, base: Calibration) -> Calibration:
+        """Return these maps; for the semantic leg alone, that leg's own probability in place of both legs'."""
         if self is not Stages.SEMANTIC:
-            return maps
-        own = dict(zip(maps.semantic.features, maps.semantic.weights.tolist(), strict=True))
-        weights = np.array([own.get(name, 0.0) for name in maps.merged.features])
-        return replace(maps, merged=replace(maps.merged, weights=weights, bias=maps.semantic.bias))
+            return base
+        own = dict(zip(base.semantic.features, base.semantic.weights.tolist(), strict=True))
+        weights = np.array([own.get(name, 0.0) for name in base.merged.features])
+        return replace(base, merged=replace(base.merged, weights=weights, bias=base.semantic.bias))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class QuerySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one query's Decision said; `ms` is the time that `Router.route` took."""
+    """One query's Decision, as far as it is measured; `ms` is the time that `Router.route` took."""
 
     query: Query
     ranked: tuple[str, ...]
@@ -90,7 +93,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A line of `--per-query`."""
+        """Return a line of `--per-query`."""
         return {
             "id": self.query.id,
             "ranked": list(self.ranked),
@@ -112,7 +115,7 @@ class _Line(BaseModel):
 
 
 def read_set(folder: Path, distractors: Path | None = None) -> QuerySet:
-    """FOLDER/tools.jsonl and FOLDER/queries.jsonl; of the distractors those whose keys the set does not have."""
+    """Read FOLDER/tools.jsonl and FOLDER/queries.jsonl, and the distractors whose keys the set does not have."""
     queries = read_queries(folder / "queries.jsonl")
     tools = read_tools(folder / "tools.jsonl")
     if distractors is not None:
@@ -122,7 +125,7 @@ def read_set(folder: Path, distractors: Path | None = None) -> QuerySet:
 
 
 def read_queries(path: Path) -> list[Query]:
-    """The lines of a queries.jsonl; InvalidInput names the file and the line that cannot be used."""
+    """Read a queries.jsonl; InvalidInput names the file and the line that cannot be used."""
     form = 'give one JSON object a line: {"id", "query", "relevant": ["server:name", ...], "category"}'
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -131,20 +134,18 @@ def read_queries(path: Path) -> list[Query]:
     queries: dict[str, Query] = {}
     for number, line in numbered_lines(text):
         try:
-            query = _query(_Line.model_validate(read_json(line)), number)
+            own = _Line.model_validate(read_json(line))
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {form}") from None
         except ValueError as error:
             raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
-        if queries.setdefault(query.id, query) is not query:
-            raise InvalidInput(f"{path}:{number}: the id {query.id!r} stands on an earlier line already: change one")
+        name = own.id or str(number)
+        if name in queries:
+            raise InvalidInput(f"{path}:{number}: the id {name!r} stands on an earlier line already: change one")
+        queries[name] = Query(id=name, text=own.query, relevant=frozenset(own.relevant), category=own.category)
     if not queries:
         raise InvalidInput(f"{path}: no queries; {form}")
     return list(queries.values())
-
-
-def _query(line: _Line, number: int) -> Query:
-    return Query(id=line.id or str(number), text=line.query, relevant=frozenset(line.relevant), category=line.category)
 
 
 async def answer_all(
@@ -155,14 +156,14 @@ async def answer_all(
     level: Level = "tool",
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """Each query's Answer, in turn, with the index loaded and the tools embedded before the first is timed.
+    """Return each query's Answer, in turn; the index is loaded and the tools embedded before the first is timed.
 
     At server level 50 tools are asked for instead of 10: ten of them may all be one server's.
     """
     limit = max(CUTS) if level == "tool" else MAX_LIMIT
     ask = partial(RouteRequest, tenant="local", limit=limit, route_hint=stages.hint)
     if stages is not Stages.KEYWORD:
-        with suppress(EmbedderUnavailable, Unauthorised):  # What fails is told by each answer that it is missing in.
+        with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
             await asyncio.to_thread((await router.index("local")).semantic, router.embedder)
     await router.route(replace(ask(query="warm up"), route_hint=RouteHint.SEMANTIC))
     answers = []
@@ -191,15 +192,15 @@ async def answer_all(
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:
-    """Why the semantic leg failed where it was wanted, and for how many queries; the keyword leg's answer stood."""
-    told = [warning for answer in answers for warning in answer.warnings if warning.startswith(KEYWORD_ALONE)]
-    reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in told)
+    """Return why the semantic leg failed where it was wanted, and for how many queries."""
+    warnings = [warning for answer in answers for warning in answer.warnings if warning.startswith(KEYWORD_ALONE)]
+    reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in warnings)
     del reasons[NO_KNOWN_WORD]
     return dict(reasons.most_common())
 
 
 def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:
-    """The JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over the queries that have relevant tools.
+    """Return the JSON of `toolroute eval`; recall, nDCG, MRR and hits are means over queries that have relevant tools.
 
     What is right is judged by `Query.relevant`; a query without any counts for the confidence alone, as never right.
     """
@@ -226,7 +227,7 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
 
 
 def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, level: Level) -> dict[str, Any]:
-    """`metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
+    """Return `metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
 
     `known` are the keys that can be found, at this level. `refused` is the share of answers that end at `none`:
     `wrongly` of the queries that a known tool fits, `rightly` of the others.
@@ -271,7 +272,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level) -> dict[str, dict[str, Any]]:
-    """`quality` and the number of queries of each category, in the order of the file."""
+    """Return `quality` and the number of queries of each category, in the order of the file."""
     known = frozenset(_at_level(level, [tool.key for tool in found.catalogue]))
     groups: dict[str, list[Answer]] = {}
     for answer in answers:
@@ -283,5 +284,5 @@ def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, leve
 
 
 def _at_level(level: Level, keys: Collection[str]) -> list[str]:
-    """The keys, or their servers, each at its first place."""
+    """Return the keys, or their servers, each at its first place."""
     return list(keys) if level == "tool" else list(dict.fromkeys(key.partition(":")[0] for key in keys))

@@ -1,4 +1,4 @@
-"""False explicit hits: `python -m benchmarks.explicit --data ../shared`.
+"""False explicit hits: `python -m research.explicit --data ../shared`.
 
 A hit is false when a query of a set is read as naming a server of that set's own catalogue, and that server holds none
 of the tools that the query is about (or is left out and holds one).
