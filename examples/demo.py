@@ -42,7 +42,7 @@ DURABLE_TASK = "count the words in the file tasks.json"
 
 
 async def main() -> None:
-    """The whole demo; fails where a part that must work does not."""
+    """Run the whole demo; fail where a part that must work does not."""
     out = console()
     os.chdir(HERE.parent)
     shutil.rmtree(STORE, ignore_errors=True)
@@ -52,7 +52,7 @@ async def main() -> None:
     try:
         await run_on_temporal(out, config)
     except Unavailable as error:
-        out.print(Text(f"\n{error}\nNo Temporal server can be had here, so the task runs in process.", style="yellow"))
+        out.print(Text(f"\n{error}\nNo Temporal server starts here, so the task runs in process.", style="yellow"))
         await run_in_process(out, config)
 
 
@@ -61,16 +61,16 @@ def headline(out: Console, number: int, text: str) -> None:
 
 
 async def learn(out: Console, config: McpConfig) -> None:
-    """Lists the servers once and stores their tools beside the sample catalogue's, in embedded Qdrant."""
+    """List the servers once and store their tools with the sample catalogue's, in embedded Qdrant."""
     headline(out, 1, "List three real MCP servers once and store what they offer (embedded Qdrant)")
     options = Options()
     store = Store(STORE, embedder=lambda: embedder_for(options))
 
-    def told(report: ServerReport) -> None:
+    def show_report(report: ServerReport) -> None:
         out.print(f"  {report.server}: {report.error or f'{report.tools} tools'} in {report.seconds:.1f} s")
 
     async with Connections(config) as connections:
-        await sync(connections, store, TENANT, told)
+        await sync(connections, store, TENANT, show_report)
     changes = await asyncio.to_thread(import_file, store, TENANT, HERE / "tools.jsonl")
     new = sum(len(change.new) for change in changes.values())
     out.print(f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins")
@@ -78,7 +78,7 @@ async def learn(out: Console, config: McpConfig) -> None:
 
 
 async def route(out: Console) -> None:
-    """Routes the sample tasks, each of which shows something else."""
+    """Route the sample tasks, each of which shows something else."""
     headline(out, 2, "Route tasks: which tools, by which stage, how sure, why, what to connect, what is saved")
     async with Router(store=STORE) as router:
         for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8")):
@@ -89,7 +89,7 @@ async def route(out: Console) -> None:
 
 
 async def run_on_temporal(out: Console, config: McpConfig) -> None:
-    """Routes, plans and carries out one task on a Temporal dev server of its own."""
+    """Route, plan and carry out one task on a Temporal dev server of its own."""
     headline(out, 3, "Carry one out on a real Temporal server: route, plan from the same matches, call")
     plugin = OrchestratorPlugin(store=STORE, mcp_servers=config)
     try:
@@ -111,7 +111,7 @@ async def run_on_temporal(out: Console, config: McpConfig) -> None:
 
 
 async def run_in_process(out: Console, config: McpConfig) -> None:
-    """The same without Temporal: nothing survives a crash, all else is the same."""
+    """Carry it out without Temporal: nothing survives a crash, all else is the same."""
     async with Router(store=STORE) as router, Connections(config) as connections:
         decision = await router.route(RouteRequest(query=DURABLE_TASK, tenant=TENANT))
         executors = Executors()

@@ -1,4 +1,4 @@
-"""The development query sets beside the checkout. Tests on them are skipped without them, and fail where CI is set."""
+"""The development query sets next to the checkout. Tests on them are skipped without them, and fail where CI is set."""
 
 import json
 import os

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.catalogues import EXAMPLES
 
 
@@ -11,6 +13,7 @@ def _without_times(text: str) -> list[str]:
     return [re.sub(r"[\d.]+ ms$", "", line.rstrip()) for line in text.strip().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_demo_carries_out_a_task_and_prints_what_the_readme_shows() -> None:
     command = [sys.executable, "-m", "examples.demo"]
     ran = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=240, check=False)

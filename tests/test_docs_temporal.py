@@ -29,8 +29,8 @@ async def test_the_workflow_of_the_page_runs(
             ("Read the file a.txt", "read_file a.txt"),
             ("Read the file", "say path for files:read_file"),
         ):
-            told = await client.execute_workflow(page["Desk"].run, task, id=uuid4().hex, task_queue=task_queue)
-            assert told == answer
+            answered = await client.execute_workflow(page["Desk"].run, task, id=uuid4().hex, task_queue=task_queue)
+            assert answered == answer
 
 
 async def test_the_run_of_the_page_is_started_and_read(

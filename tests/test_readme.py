@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.pages import ROOT, printed, python_of
 
 BLOCKS = python_of("README.md")
@@ -17,9 +19,9 @@ def test_the_readme_has_a_prepass_and_a_workflow_and_both_are_short() -> None:
 
 
 def test_the_prepass_prints_a_decision(tmp_path: Path) -> None:
-    told = printed(BLOCKS[0], tmp_path)
-    assert "stripe:refund_charge" in told
-    assert "10 tools" in told
+    output = printed(BLOCKS[0], tmp_path)
+    assert "stripe:refund_charge" in output
+    assert "10 tools" in output
 
 
 def _sync(store: Path) -> None:
@@ -33,6 +35,7 @@ def _sync(store: Path) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_workflow_carries_out_its_task(tmp_path: Path, temporal_address: str) -> None:
     store = tmp_path / "tools"
     await asyncio.to_thread(_sync, store)

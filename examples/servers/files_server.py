@@ -224,7 +224,7 @@ class Files:
         return file.read_bytes().decode("utf-8")
 
     def _replace(self, target: Path, text: str) -> None:
-        """Write beside the target, then rename: a reader sees the old content or the new, never half of one."""
+        """Write next to the target, then rename: a reader sees the old content or the new, never half of one."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("wb", dir=target.parent, prefix=".writing-", delete=False) as file:
             file.write(text.encode("utf-8"))
