@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.records.tool import Tool
 
 ROUNDS = 5

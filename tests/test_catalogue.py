@@ -1,6 +1,7 @@
-"""Reading catalogues: what is accepted, and what is refused with its place."""
+"""Reading catalogues: what is accepted in any of its forms, and what is refused with its place."""
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -9,11 +10,15 @@ from typing import Any, get_args
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.definitions import tool_from, tool_to_json
 from orchestrator.catalogue.export import Provider, export
+from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import InvalidCatalogue, InvalidInput, UnknownTool
 from orchestrator.records.tool import Annotations, Kind, Tool
 from tests.catalogues import sample, tool
+
+ADD = {"server": "notes", "name": "add"}
+EDIT = {"server": "notes", "name": "edit"}
+LINES = json.dumps(ADD) + "\n" + json.dumps(EDIT) + "\n"
 
 
 def written(folder: Path, *lines: object, name: str = "tools.jsonl") -> Path:
@@ -23,23 +28,26 @@ def written(folder: Path, *lines: object, name: str = "tools.jsonl") -> Path:
     return file
 
 
-def record(name: str, **more: Any) -> dict[str, Any]:
-    return {"server": "notes", "name": name, **more}
+def keys(path: Path, server: str | None = "") -> list[str]:
+    return [tool.key for tool in Catalogue.read(path, server)]
 
 
-def test_a_catalogue_is_ordered_and_its_fingerprint_does_not_depend_on_the_order_given() -> None:
+def test_a_catalogue_is_ordered_and_its_fingerprint_depends_on_no_order_and_on_every_definition() -> None:
     tools = list(sample())
     shuffled = random.Random(1).sample(tools, len(tools))
     assert Catalogue(shuffled).tools == tuple(tools)
     assert Catalogue(shuffled).fingerprint == sample().fingerprint
     assert [tool.key for tool in tools] == [f"{s}:{n}" for s, n in sorted((t.server, t.name) for t in tools)]
+    one = tool("a:b", "one")
+    others = [one, tool("a:b", "two"), tool("a:c", "one"), tool("a:b", "one", annotations=Annotations(read_only=True))]
+    assert len({Catalogue([each]).fingerprint for each in others}) == len(others)
 
 
 def test_records_in_memory_are_a_catalogue_as_those_of_a_file_are(tmp_path: Path) -> None:
-    records = [
+    records: list[dict[str, Any]] = [
         {"type": "function", "function": {"name": "send", "parameters": {"type": "object"}}},
         {"server": "mail", "name": "read", "inputSchema": {"type": "object"}},
-        record("add"),
+        ADD,
     ]
     found = Catalogue([*records, tool("mail:drop")])
     assert [own.key for own in found] == [":send", "mail:drop", "mail:read", "notes:add"]
@@ -51,7 +59,6 @@ def test_records_in_memory_are_a_catalogue_as_those_of_a_file_are(tmp_path: Path
     [
         ({"nam": "read"}, "'nam' is no field: did you mean 'name'?"),
         ({"server": "a"}, "name: missing"),
-        ("read", "the record is no JSON object: 'read'"),
         (None, "the record is no JSON object: None"),
     ],
 )
@@ -64,7 +71,6 @@ def test_an_item_that_is_no_tool_is_named(item: Any, reason: str) -> None:
     ("given", "reason"),
     [
         ({"description": None}, "description=None: give a text"),
-        ({"server": None}, 'server=None: give whose tool it is, "" for'),
         ({"name": 3}, "name=3: give a text"),
         ({"input_schema": "x"}, "input_schema='x': give a JSON Schema"),
         ({"keywords": "mail"}, "keywords='mail': give a tuple of texts"),
@@ -83,33 +89,19 @@ def test_a_tools_kind_may_be_given_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("descripton", "description"),
-        ("Description", "description"),
-        ("input-schema", "inputSchema"),
-        ("sever", "server"),
-    ],
+    ("name", "meant"), [("descripton", "description"), ("input-schema", "inputSchema"), ("sever", "server")]
 )
 def test_a_field_that_is_nearly_a_known_one_is_refused_where_it_would_be_lost(name: str, meant: str) -> None:
     with pytest.raises(InvalidCatalogue, match=f"'{name}' is no field: did you mean '{meant}'?"):
         tool_from({"name": "a", name: "x"})
-    assert tool_from({**record("a", description="said"), "descripton": "x"}).description == "said"
+    assert tool_from({**ADD, "description": "said", "descripton": "x"}).description == "said"
 
 
-def test_fields_that_others_add_are_left() -> None:
-    others = ("title", "outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "examples", "execution")
+def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
+    others = ("title", "outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "execution", 5)
     assert tool_from({"name": "a", **dict.fromkeys(others, "x")}) == tool(":a")
-
-
-def test_any_change_of_a_definition_changes_the_fingerprint() -> None:
-    before = Catalogue([tool("a:b", "one")]).fingerprint
-    for changed in (
-        tool("a:b", "two"),
-        tool("a:c", "one"),
-        tool("a:b", "one", annotations=Annotations(read_only=True)),
-    ):
-        assert Catalogue([changed]).fingerprint != before
+    fields = ("server", "description", "input_schema", "kind", "keywords", "labels", "annotations")
+    assert tool_from({"name": "a", **dict.fromkeys(fields)}) == tool(":a")
 
 
 def test_a_tool_is_found_by_its_key_and_a_wrong_key_is_named() -> None:
@@ -118,20 +110,15 @@ def test_a_tool_is_found_by_its_key_and_a_wrong_key_is_named() -> None:
         Catalogue([tool("a:b")])["a:x"]
 
 
-def test_the_same_tool_twice_is_one_tool(tmp_path: Path) -> None:
-    assert len(Catalogue.read(written(tmp_path, record("add"), record("add"), ""))) == 1
-
-
-def test_two_different_tools_of_one_key_are_refused_with_both_lines(tmp_path: Path) -> None:
-    file = written(tmp_path, record("add"), "", record("add", description="else"))
-    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: the key 'notes:add' stands on line 1 already"):
-        Catalogue.read(file)
-
-
-def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path) -> None:
-    written(tmp_path, record("add"), name="a.jsonl")
-    written(tmp_path, record("add", description="else"), name="b.jsonl")
-    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:1: the key 'notes:add' stands in .*a\.jsonl:1 already"):
+def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_places(tmp_path: Path) -> None:
+    other = {**ADD, "description": "else"}
+    assert len(Catalogue.read(written(tmp_path, ADD, ADD, ""))) == 1
+    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: the key 'notes:add' stands in .*jsonl:1 already"):
+        Catalogue.read(written(tmp_path, ADD, "", other))
+    (tmp_path / "tools.jsonl").unlink()
+    written(tmp_path, [EDIT, ADD], name="a.json")
+    written(tmp_path, "", other, EDIT, name="b.jsonl")
+    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: the key 'notes:add' stands in .*a\.json: tool 2 already"):
         Catalogue.read(tmp_path)
 
 
@@ -144,13 +131,12 @@ def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path)
         ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is no JSON number"),
         ('{"name": "a", "description": "x", "description": "y"}', "'description' stands twice in one object"),
         ('"add"', "the record is no JSON object: 'add'"),
-        ("[]", r"the record is no JSON object: \[\]"),
         ("{}", r"name: missing in \{\}"),
         ('{"name": ""}', "name: .*at least 1 character"),
         ('{"name": 7}', "name: .*but it is 7"),
         ('{"name": "a", "input_schema": []}', r"input_schema: .*but it is \[\]"),
-        ('{"name": "a", "input_schema": "text"}', "input_schema"),
         ('{"name": "a", "description": {}}', "description"),
+        ('{"name": "a", "keywords": "refund"}', "keywords: Input should be a valid list, but it is 'refund'"),
         ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow' or 'builtin'"),
         (
             '{"name": "a", "annotations": {"readonlyhint": true}}',
@@ -162,61 +148,8 @@ def test_two_different_tools_of_one_key_are_refused_across_files(tmp_path: Path)
     ],
 )
 def test_a_broken_line_is_named_with_its_file_its_number_and_the_reason(tmp_path: Path, line: str, reason: str) -> None:
-    file = written(tmp_path, record("add"), line, record("edit"))
     with pytest.raises(InvalidCatalogue, match=rf"tools\.jsonl:2: .*{reason}"):
-        Catalogue.read(file)
-
-
-def test_a_field_of_null_says_nothing() -> None:
-    fields = ("server", "description", "input_schema", "kind", "keywords", "labels", "annotations")
-    assert tool_from({"name": "a", **dict.fromkeys(fields)}) == tool(":a")
-
-
-def test_what_is_exported_for_any_provider_is_read_again() -> None:
-    given = tool(":send", "Send a mail", input_schema={"type": "object", "properties": {"to": {"type": "string"}}})
-    for provider in get_args(Provider):
-        read = [tool_from({"server": "mail", **shape}) for shape in export([given], provider)]
-        assert [(one.name, one.description, one.input_schema) for one in read] == [
-            ("send", "Send a mail", given.input_schema)
-        ]
-
-
-def test_a_name_may_hold_colons_since_a_server_may_not(tmp_path: Path) -> None:
-    catalogue = Catalogue.read(written(tmp_path, {"server": "s", "name": "a:b"}, {"name": ":c"}))
-    assert [found.key for found in catalogue] == ["::c", "s:a:b"]
-    assert (catalogue["s:a:b"].server, catalogue["s:a:b"].name) == ("s", "a:b")
-    assert (catalogue["::c"].server, catalogue["::c"].name) == ("", ":c")
-
-
-def test_lone_surrogates_are_replaced_everywhere(tmp_path: Path) -> None:
-    line = (
-        r'{"name": "a\ud800", "description": "\udfff!", "keywords": ["\ud800"], "labels": {"k\ud800": "\ud800"},'
-        r' "input_schema": {"properties": {"p\ud800": {"enum": ["\udc00"]}}}}'
-    )
-    (found,) = Catalogue.read(written(tmp_path, line))
-    assert found.name == "a\ufffd"
-    json.dumps(tool_to_json(found), ensure_ascii=False).encode("utf-8")
-
-
-def test_a_pair_of_surrogates_is_one_character(tmp_path: Path) -> None:
-    (found,) = Catalogue.read(written(tmp_path, r'{"name": "\ud83d\ude80"}'))
-    assert found.name == "🚀"
-
-
-def test_a_mark_at_the_files_start_and_windows_line_ends_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "tools.jsonl"
-    file.write_bytes(b"\xef\xbb\xbf" + b'{"name": "a"}\r\n\r\n{"name": "b"}\r\n')
-    assert [found.name for found in Catalogue.read(file)] == ["a", "b"]
-
-
-def test_a_line_separator_within_a_text_ends_no_line(tmp_path: Path) -> None:
-    (found,) = Catalogue.read(written(tmp_path, '{"name": "a", "description": "one\u2028two\x85"}'))
-    assert found.description == "one\u2028two\x85"
-
-
-@pytest.mark.parametrize("content", [[record("a")], {"tools": [record("a")]}])
-def test_a_json_file_holds_a_list_or_an_object_with_one(tmp_path: Path, content: object) -> None:
-    assert [t.key for t in Catalogue.read(written(tmp_path, content, name="x.json"))] == ["notes:a"]
+        Catalogue.read(written(tmp_path, ADD, line, EDIT))
 
 
 @pytest.mark.parametrize(
@@ -226,14 +159,6 @@ def test_a_json_file_holds_a_list_or_an_object_with_one(tmp_path: Path, content:
 def test_a_broken_json_file_is_named(tmp_path: Path, content: object, reason: str) -> None:
     with pytest.raises(InvalidCatalogue, match=rf"x\.json: .*{reason}"):
         Catalogue.read(written(tmp_path, content, name="x.json"))
-
-
-def test_a_folder_is_its_tools_jsonl_else_all_of_its_jsonl(tmp_path: Path) -> None:
-    written(tmp_path, record("a"), name="one.jsonl")
-    written(tmp_path, record("b"), name="two.jsonl")
-    assert [t.name for t in Catalogue.read(tmp_path)] == ["a", "b"]
-    written(tmp_path, record("c"))
-    assert [t.name for t in Catalogue.read(tmp_path)] == ["c"]
 
 
 def test_what_cannot_be_read_is_named_with_the_remedy(tmp_path: Path) -> None:
@@ -248,10 +173,81 @@ def test_what_cannot_be_read_is_named_with_the_remedy(tmp_path: Path) -> None:
         Catalogue.read(tmp_path / "latin.jsonl")
 
 
-def test_an_empty_file_is_an_empty_catalogue(tmp_path: Path) -> None:
-    catalogue = Catalogue.read(written(tmp_path, ""))
-    assert len(catalogue) == 0
-    assert catalogue.version.tools == 0
+@pytest.mark.parametrize("name", ["tools.jsonl", "TOOLS.JSON", "tools"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        LINES,
+        "\r\n" + LINES.replace("\n", "\r\n\r\n"),
+        json.dumps([ADD, EDIT]),
+        json.dumps([ADD, EDIT], indent=2),
+        json.dumps({"name": "my server", "tools": [ADD, EDIT]}, indent=2),
+    ],
+)
+def test_what_a_file_holds_tells_its_form_whatever_it_is_called(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert keys(tmp_path / name) == ["notes:add", "notes:edit"]
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": ["search", "edit"]}])
+def test_one_tool_alone_is_a_catalogue_of_one_and_an_empty_file_one_of_none(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    assert keys(written(tmp_path, json.dumps({**ADD, **more}, indent=2))) == ["notes:add"]
+    assert Catalogue.read(written(tmp_path, "")).version.tools == 0
+
+
+def test_a_folder_is_its_tools_jsonl_else_its_tools_json_else_all_its_files(tmp_path: Path) -> None:
+    written(tmp_path, ADD, name="one.JSONL")
+    written(tmp_path, [EDIT], name="two.json")
+    written(tmp_path, "no tools", name="notes.md")
+    assert keys(tmp_path) == ["notes:add", "notes:edit"]
+    written(tmp_path, [{"name": "own"}], name="tools.json")
+    assert keys(tmp_path) == [":own"]
+    written(tmp_path, LINES)
+    assert keys(tmp_path) == ["notes:add", "notes:edit"]
+
+
+def test_tools_that_name_no_server_have_none_or_one_given_or_one_called_as_their_file(tmp_path: Path) -> None:
+    mail = written(tmp_path, [{"name": "send"}, {"server": "", "name": "read"}, ADD], name="mail.json")
+    written(tmp_path, {"name": "send"}, name="files.jsonl")
+    assert keys(mail) == [":read", ":send", "notes:add"]
+    assert keys(mail, "post") == ["notes:add", "post:read", "post:send"]
+    assert keys(tmp_path, None) == ["files:send", "mail:read", "mail:send", "notes:add"]
+
+
+def test_a_list_comes_from_a_pipe_which_has_no_name_to_call_a_server_after() -> None:
+    for server in ("mail", None):
+        read, write = os.pipe()
+        os.write(write, b'[{"name": "send"}]')
+        os.close(write)
+        if server:
+            assert keys(Path(f"/dev/fd/{read}"), server) == ["mail:send"]
+        else:
+            with pytest.raises(InvalidCatalogue, match="no file to call one after: give --server"):
+                keys(Path(f"/dev/fd/{read}"), server)
+        os.close(read)
+
+
+def test_lone_surrogates_are_replaced_everywhere_and_pairs_are_one_character(tmp_path: Path) -> None:
+    line = (
+        r'{"name": "a\ud800", "description": "\udfff! \ud83d\ude80", "keywords": ["\ud800"],'
+        r' "labels": {"k\ud800": "\ud800"}, "input_schema": {"properties": {"p\ud800": {"enum": ["\udc00"]}}}}'
+    )
+    (found,) = Catalogue.read(written(tmp_path, line))
+    assert (found.name, found.description) == ("a\ufffd", "\ufffd! 🚀")
+    json.dumps(tool_to_json(found), ensure_ascii=False).encode("utf-8")
+
+
+def test_a_line_separator_within_a_text_ends_no_line(tmp_path: Path) -> None:
+    (found,) = Catalogue.read(written(tmp_path, '{"name": "a", "description": "one\u2028two\x85"}'))
+    assert found.description == "one\u2028two\x85"
+
+
+def test_a_name_may_hold_colons_since_a_server_may_not(tmp_path: Path) -> None:
+    catalogue = Catalogue.read(written(tmp_path, {"server": "s", "name": "a:b"}, {"name": ":c"}))
+    assert (catalogue["s:a:b"].server, catalogue["s:a:b"].name) == ("s", "a:b")
+    assert (catalogue["::c"].server, catalogue["::c"].name) == ("", ":c")
 
 
 def test_the_spellings_of_mcp_and_of_function_definitions_are_read() -> None:
@@ -260,22 +256,29 @@ def test_the_spellings_of_mcp_and_of_function_definitions_are_read() -> None:
         assert tool_from({"name": "a", spelling: schema}).input_schema == schema
     hints = tool_from({"name": "a", "annotations": {"readOnlyHint": True, "title": "A", "idempotentHint": False}})
     assert hints.annotations == Annotations(read_only=True, idempotent=False)
-
-
-def test_labels_that_are_numbers_or_truths_become_text() -> None:
     assert tool_from({"name": "a", "labels": {"usage": 12, "beta": True}}).labels == {"usage": "12", "beta": "True"}
 
 
+def test_what_is_exported_for_any_provider_is_read_again() -> None:
+    given = tool(":send", "Send a mail", input_schema={"type": "object", "properties": {"to": {"type": "string"}}})
+    for provider in get_args(Provider):
+        [read] = [tool_from({"server": "mail", **shape}) for shape in export([given], provider)]
+        assert (read.name, read.description, read.input_schema) == ("send", "Send a mail", given.input_schema)
+
+
 def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
-    for known in sample():
+    hinted = tool("a:b", labels={"team": "x"}, annotations=Annotations(read_only=True, open_world=False))
+    for known in (*sample(), hinted):
         assert tool_from(json.loads(json.dumps(tool_to_json(known)))) == known
     assert {known.kind for known in sample()} >= {Kind.AGENT, Kind.BUILTIN, Kind.INTEGRATION, Kind.WORKFLOW}
 
 
-def test_what_a_field_should_be_is_said_in_the_words_of_json() -> None:
-    with pytest.raises(InvalidCatalogue, match=r"^keywords: Input should be a valid list, but it is 'refund'$"):
-        tool_from({"name": "refund", "keywords": "refund"})
-
-
-def test_a_field_that_is_no_text_is_left_like_any_other() -> None:
-    assert tool_from({"name": "refund", 5: "x"}).name == "refund"
+def test_the_tools_of_a_server_are_found_and_tools_can_be_taken_away() -> None:
+    catalogue = Catalogue([tool("b:x"), tool("a:y"), tool("b:z"), tool("a:w")])
+    assert {server: [own.name for own in catalogue.of_server(server)] for server in ("a", "b", "c")} == {
+        "a": ["w", "y"],
+        "b": ["x", "z"],
+        "c": [],
+    }
+    assert [own.key for own in catalogue.without({"a:y", "no:such"})] == ["a:w", "b:x", "b:z"]
+    assert catalogue.without(["no:such"]) is catalogue

@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from orchestrator.catalogue.definitions import tool_from
+from orchestrator.catalogue.formats import tool_from
 from orchestrator.options import _VARIABLES, Options
 from orchestrator.records.tool import Kind
 from tests.pages import ROOT, printed, python_of

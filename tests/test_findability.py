@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.evaluate import findability
 from orchestrator.evaluate.findability import Examination
 from orchestrator.evaluate.probes import MOST, made_queries

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from tests.catalogues import tool
 from tests.command_line import COMMAND, Run, program
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.definitions import tool_to_json
 from orchestrator.catalogue.files import read_tools
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.index.suspicion import cleaned, suspects
 from orchestrator.options import Options

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidCatalogue, UnknownTenant
 from orchestrator.index.embed import embed_tools
 from orchestrator.records.durable_names import COLLECTION

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 
 from orchestrator.catalogue.reading import read_json
 from orchestrator.catalogue.schema import (
-    ElsewhereSchema,
     UnusableSchema,
     accepted,
     faults,
@@ -26,10 +25,10 @@ from orchestrator.records.tool import Tool
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
 
-_PLAIN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
-_PLAIN_ELSE = (r"[^A-Za-z0-9_-]", 64)
-_MOST_NAMED, _LONGEST_NAME = 30, 80
+_FORBIDDEN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
+_FORBIDDEN_ELSE = (r"[^A-Za-z0-9_-]", 64)
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
+_MOST_NAMED, _LONGEST_NAME, _MOST_FAULTS = 30, 80, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +41,15 @@ class ResolvedCall:
 
 
 def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
-    """Definitions in the order given; the same tools give the same bytes."""
+    """Return definitions in the order given; the same tools give the same bytes."""
     if provider not in get_args(Provider):
         raise InvalidInput(f"provider {provider!r}: choose one of {', '.join(get_args(Provider))}")
     return [_shape(tool, exported_name(tool, provider), provider) for tool in tools]
 
 
 def exported_name(tool: Tool, provider: Provider = "openai") -> str:
-    """A legal name that no other tool gets: `server__name`, with a hash of the key where that alone would not do."""
-    forbidden, length = _PLAIN.get(provider, _PLAIN_ELSE)
+    """Return a legal name that no other tool gets: `server__name`, with a hash of the key where that would not do."""
+    forbidden, length = _FORBIDDEN.get(provider, _FORBIDDEN_ELSE)
     plain = f"{tool.server}__{tool.name}" if tool.server else tool.name
     safe = re.sub(forbidden, "_", plain)
     # Only if the first "__" is the separator, and no hash seems to follow, can nothing else have this name.
@@ -71,14 +70,14 @@ def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
 
 
 def parameters(tool: Tool) -> dict[str, Any]:
-    """The tool's input schema as every provider wants it: of type object, with properties."""
+    """Return the tool's input schema as every provider wants it: of type object, with properties."""
     schema = tool.input_schema or {}
     properties = schema.get("properties")
     return {**schema, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
 
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
-    """See Decision.resolve."""
+    """Map a model's call to one of these tools; see Decision.resolve."""
     name, arguments, call_id = _read_call(call)
     by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
@@ -90,7 +89,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
 
 
 def _read_call(call: Any) -> tuple[str, Any, str]:
-    """Name, arguments and id out of any provider's call, as an object or as a dict."""
+    """Return name, arguments and id of any provider's call, an object or a dict."""
     inner = _get(call, "function") or call
     name = _get(inner, "name")
     if not isinstance(name, str):
@@ -104,16 +103,22 @@ def _get(record: Any, key: str) -> Any:
 
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
-    """Arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; raises InvalidArguments, which
-    says what it takes."""
+    """Return arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; InvalidArguments if not.
+
+    What cannot be checked here, as the schema is broken or refers elsewhere, is the server's to check.
+    """
     read = read_arguments(tool.key, arguments)
-    if problems := _problems(tool, read):
+    try:
+        problems = faults(parameters(tool), read)[:_MOST_FAULTS]
+    except UnusableSchema:
+        return read
+    if problems:
         raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
     return read
 
 
 def _taken(tool: Tool) -> str:
-    """The names of its parameters, the required ones first and marked."""
+    """Return the names of its parameters, the required ones first and marked."""
     schema = parameters(tool)
     required = schema["required"] if isinstance(schema.get("required"), list) else []
     names = [f"{name} (required)" for name in schema["properties"] if name in required]
@@ -123,8 +128,9 @@ def _taken(tool: Tool) -> str:
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
-    """Arguments as a dict, whatever the tool's schema says of them; raises InvalidArguments for what no JSON object can
-    hold. Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
+    """Return arguments as a dict, whatever the tool's schema says; InvalidArguments for what no JSON object can hold.
+
+    Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
     """
     from pydantic_core import to_jsonable_python
 
@@ -141,15 +147,3 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArguments(f"{key}: arguments cannot be sent as JSON ({error})") from None
     return read
-
-
-def _problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    """What the tool's schema finds wrong, at most five; a schema that cannot be used raises InvalidArguments, one that
-    refers to what is not at hand is left to the server."""
-    try:
-        found = faults(parameters(tool), arguments)
-    except ElsewhereSchema:
-        return []
-    except UnusableSchema as error:
-        raise InvalidArguments(f"{tool.key}: its own input schema {error}; fix the tool") from None
-    return [f"{'.'.join(map(str, p.absolute_path)) or 'arguments'}: {p.message}" for p in found[:5]]

@@ -1,4 +1,4 @@
-"""What people and models write: JSON read strictly, and in words why a file or a record of it cannot be read."""
+"""Read the JSON that people and models write, strictly, and say in words why a file or a record cannot be read."""
 
 import json
 import re
@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """JSON alone; ValueError for anything else, and for what is nested too deep.
+    """Return the value of JSON alone; ValueError for anything else, and for what is nested too deep.
 
-    Python would also take NaN and the infinities, which no model's endpoint does, and of a name that stands twice in
-    one object keep the last in silence.
+    Python would also take NaN and the infinities, and keep the last of two values of one name in silence.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
@@ -27,9 +26,9 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
-    """JSON as editors let people write it, made plain: comments and a comma behind the last item become blanks.
+    """Return plain JSON from what editors let people write: comments and a last comma become blanks.
 
-    Strings stay as they are, and everything stays where it stands, for what an error says of its place.
+    Strings stay as they are, and everything stays where it is, for the place that an error names.
     """
     for part in (_COMMENT, _LAST_COMMA):
         text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
@@ -37,8 +36,7 @@ def without_comments(text: str) -> str:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, counted from 1 with the others. Only a line feed ends one: JSON texts may hold
-    U+2028 and its like, at which `splitlines` would cut."""
+    """Return the lines that are not blank, counted from 1 with the others. U+2028, which JSON may hold, ends none."""
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
@@ -56,7 +54,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Why a text file could not be read; its path stands elsewhere in what is said."""
+    """Say why a text file could not be read; its path is named elsewhere in the message."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
@@ -64,8 +62,8 @@ _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a tex
 
 
 def first_problem(error: "ValidationError", whole: str = "") -> str:
-    """The first thing wrong with a record, with the kind of what was given in its place, which may hold a secret;
-    `whole` names it where that is all of it."""
+    """Say the first thing wrong with a record, with the kind of what was given, whose value may be a secret; `whole`
+    names it where that is all of it."""
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
     given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.definitions import tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.common import (
     echo_json,
     known_store,

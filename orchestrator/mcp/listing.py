@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from orchestrator.catalogue.definitions import tool_from
-from orchestrator.catalogue.schema import checkable
+from orchestrator.catalogue.formats import tool_from
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.repairs import LeftOut
@@ -59,11 +58,7 @@ async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets, left_
 
 
 async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
-    """A page of the listing, its output schemas mended where they stand.
-
-    The library holds each answer to them: a part that is no JSON Schema, or a pattern that only JavaScript reads, would
-    cost the answer of a call that ran.
-    """
+    """Return a page of the listing, its output schemas emptied: the library would refuse answers of calls that ran."""
     from mcp import MCPError
     from mcp.types import METHOD_NOT_FOUND, ListToolsResult
 
@@ -75,9 +70,7 @@ async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
         return ListToolsResult(tools=[])  # It says that it has none, only prompts or resources.
     for tool in page.tools:
         if (schema := tool.output_schema) is not None:
-            mended = checkable(schema)
             schema.clear()
-            schema.update(mended)
     return page
 
 

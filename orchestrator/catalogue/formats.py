@@ -1,7 +1,7 @@
-"""Tools as others define them: a record of JSON in any of several spellings becomes a Tool, and a Tool a record."""
+"""Tools as others define them: a JSON object in any of several spellings becomes a Tool, and a Tool an object."""
 
-import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -12,40 +12,25 @@ from orchestrator.records.tool import Annotations, Kind, Tool
 
 MAX_DEPTH = 64
 """Levels of objects and lists within one tool."""
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
-def _clean(value: Any, depth: int = 0) -> Any:
-    """The same JSON value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
-    if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
-    if depth > MAX_DEPTH:
-        raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
-    if isinstance(value, list):
-        return [_clean(item, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
-    return value
-
-
-def _label_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) else value
+def _spelt(hint: str, own: str) -> Any:
+    names = AliasChoices(f"{hint}Hint", f"{own}_hint", own)
+    return Field(None, validation_alias=names, serialization_alias=f"{hint}Hint")
 
 
 class _Hints(BaseModel):
     """MCP's annotations in the spelling of the protocol, or in Python's."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    read_only: bool | None = Field(None, validation_alias=AliasChoices("readOnlyHint", "read_only_hint", "read_only"))
-    destructive: bool | None = Field(
-        None, validation_alias=AliasChoices("destructiveHint", "destructive_hint", "destructive")
-    )
-    idempotent: bool | None = Field(
-        None, validation_alias=AliasChoices("idempotentHint", "idempotent_hint", "idempotent")
-    )
-    open_world: bool | None = Field(
-        None, validation_alias=AliasChoices("openWorldHint", "open_world_hint", "open_world")
-    )
+    read_only: bool | None = _spelt("readOnly", "read_only")
+    destructive: bool | None = _spelt("destructive", "destructive")
+    idempotent: bool | None = _spelt("idempotent", "idempotent")
+    open_world: bool | None = _spelt("openWorld", "open_world")
+
+
+def _label_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) else value
 
 
 class _Record(BaseModel):
@@ -65,8 +50,11 @@ class _Record(BaseModel):
     annotations: _Hints | None = None
 
 
+_FIELD_OF, _HINT_OF = spellings(_Record), spellings(_Hints)
+
+
 def tool_from(record: Any) -> Tool:
-    """A Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
+    """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
     if not isinstance(record, Mapping):
         raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
     if isinstance(function := record.get("function"), Mapping):
@@ -80,34 +68,20 @@ def tool_from(record: Any) -> Tool:
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
-        problem = error.errors()[0]
-        field = ".".join(map(str, problem["loc"]))
-        shown = repr(problem.get("input"))[:80]
-        if problem["type"] == "missing":
-            raise InvalidCatalogue(f"{field}: missing in {shown}: a tool has at least a name") from None
-        wanted = problem["msg"].replace("tuple", "list")  # As JSON calls it.
-        raise InvalidCatalogue(f"{field}: {wanted}, but it is {shown}") from None
+        raise InvalidCatalogue(_problem(error)) from None
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
     given = parsed.annotations.model_dump() if parsed.annotations else {}
     return Tool(**{**dict(parsed), "annotations": Annotations(**given)})
 
 
-_FIELD_OF, _HINT_OF = spellings(_Record), spellings(_Hints)
-
-
 def tool_to_json(tool: Tool) -> dict[str, Any]:
-    """The tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
-    hints = {
-        "readOnlyHint": tool.annotations.read_only,
-        "destructiveHint": tool.annotations.destructive,
-        "idempotentHint": tool.annotations.idempotent,
-        "openWorldHint": tool.annotations.open_world,
-    }
+    """Return the tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
+    hints = _Hints(**{f"{own}_hint": hint for own, hint in asdict(tool.annotations).items()})
     optional = {
         "keywords": list(tool.keywords),
         "labels": tool.labels,
-        "annotations": {name: hint for name, hint in hints.items() if hint is not None},
+        "annotations": hints.model_dump(by_alias=True, exclude_none=True),
     }
     return {
         "server": tool.server,
@@ -117,3 +91,24 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
         "kind": str(tool.kind),
         **{name: value for name, value in optional.items() if value},
     }
+
+
+def _clean(value: Any, depth: int = 0) -> Any:
+    """Return the same value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if depth > MAX_DEPTH:
+        raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
+    if isinstance(value, list):
+        return [_clean(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def _problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    field, shown = ".".join(map(str, problem["loc"])), repr(problem.get("input"))[:80]
+    if problem["type"] == "missing":
+        return f"{field}: missing in {shown}: a tool has at least a name"
+    return f"{field}: {problem['msg'].replace('tuple', 'list')}, but it is {shown}"  # A list, as JSON calls it.
