@@ -1,16 +1,20 @@
 """Calling tools: the only activities with side effects; never local ones, which run again after a crash."""
 
+from dataclasses import replace
+
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.activities.working import time_limit, working
 from orchestrator.catalogue.export import check_arguments
-from orchestrator.errors import OutcomeUnknown
+from orchestrator.errors import OutcomeUnknown, Unavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.temporal.payload import read_input
 from orchestrator.temporal.resources import Resources
+
+UNSENT = "nothing was sent by attempt"
+"""Heartbeat of an attempt that failed before it sent anything, with its number."""
 
 
 class CallingActivities:
@@ -21,21 +25,31 @@ class CallingActivities:
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, call: RawValue) -> ToolResult:
-        """ToolCall to the tool's answer, held to its tokens; a tool's own error is an answer too.
+        """Return the tool's answer, held to its tokens; a tool's own error is an answer too.
 
-        What may not be called again is sent at most once, whatever the retry policy of whoever schedules it.
+        A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
         """
-        with as_temporal_errors():
+        async with working():
             asked = read_input(call, ToolCall)
-        async with heartbeats():
-            with as_temporal_errors(replayable=asked.replayable):
-                if activity.info().attempt > 1 and not asked.replayable:
-                    raise OutcomeUnknown(f"{asked.tool.key}: an earlier attempt was lost; it is not sent again")
-                return await self.resources.execute(asked)
+        async with working(replayable=asked.replayable):
+            if not asked.replayable:
+                _refuse_second(asked)
+            try:
+                return await self.resources.execute(replace(asked, deadline_s=asked.deadline_s or time_limit()))
+            except Unavailable:
+                activity.heartbeat(UNSENT, activity.info().attempt)
+                raise
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, call: RawValue) -> None:
-        """Fails where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
-        with as_temporal_errors():
+        """Fail where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
+        async with working():
             asked = read_input(call, ToolCall)
             check_arguments(asked.tool, asked.arguments)
+
+
+def _refuse_second(call: ToolCall) -> None:
+    """Raise OutcomeUnknown for a further attempt, unless the attempt before it reported that it sent nothing."""
+    info = activity.info()
+    if info.attempt > 1 and list(info.heartbeat_details) != [UNSENT, info.attempt - 1]:
+        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; it is not sent again")

@@ -3,8 +3,7 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.activities.working import working
 from orchestrator.errors import InvalidConfig
 from orchestrator.llm.complete import complete
 from orchestrator.records import durable_names as names
@@ -21,11 +20,10 @@ class CompletingActivities:
 
     @activity.defn(name=names.COMPLETE)
     async def complete(self, request: RawValue) -> Completion:
-        """CompleteRequest to what the model gave; fails without retry where no model is named on this worker."""
-        with as_temporal_errors():
+        """Return what the model gave for a CompleteRequest; fail without retry on a worker that has no model."""
+        async with working():
             asked = read_input(request, CompleteRequest)
             models = self.resources.models()
             if models is None:
                 raise InvalidConfig("this worker has no model: set TOOLROUTE_MODEL for it, or give it models=...")
-            async with heartbeats():
-                return await complete(models, asked)
+            return await complete(models, asked)

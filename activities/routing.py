@@ -3,12 +3,11 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.activities.working import working
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
-from orchestrator.temporal.payload import read_request
+from orchestrator.temporal.payload import read_input
 from orchestrator.temporal.resources import Resources
 
 
@@ -20,9 +19,7 @@ class RoutingActivities:
 
     @activity.defn(name=names.ROUTE)
     async def route(self, request: RawValue) -> Decision:
-        """The Decision for a RouteRequest; fails without retry for bad input or an unknown tenant."""
-        with as_temporal_errors():
-            asked = read_request(request, RouteRequest)
-            async with heartbeats():
-                router = await self.resources.router()
-                return await router.route(asked)
+        """Return the Decision for a RouteRequest; fail without retry for bad input or an unknown tenant."""
+        async with working():
+            asked = read_input(request, RouteRequest)
+            return await (await self.resources.router()).route(asked)

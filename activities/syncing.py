@@ -5,11 +5,10 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.beating import heartbeats
-from orchestrator.activities.failing import as_temporal_errors
+from orchestrator.activities.working import working
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest
-from orchestrator.temporal.payload import read_request
+from orchestrator.temporal.payload import read_input
 from orchestrator.temporal.resources import Resources
 
 
@@ -21,9 +20,8 @@ class SyncingActivities:
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, request: RawValue) -> dict[str, Any]:
-        """SyncRequest to what `toolroute tools sync -o json` prints; may run again, since a sync repeats nothing."""
-        with as_temporal_errors():
-            asked = read_request(request, SyncRequest)
+        """Return what `toolroute tools sync -o json` prints for a SyncRequest; it may run again at any time."""
+        async with working():
+            asked = read_input(request, SyncRequest)
             asked.validate()
-            async with heartbeats():
-                return (await self.resources.sync(asked)).to_json()
+            return (await self.resources.sync(asked)).to_json()

@@ -16,13 +16,13 @@ from tests.temporal import replays, working
 
 
 class Runner:
-    """Starts runs on one worker, and replays each that has ended."""
+    """Starts runs on one worker, none of which waits for approval unless asked to; replays each that has ended."""
 
     def __init__(self, client: Client, task_queue: str, desk: Desk) -> None:
         self.client, self.task_queue, self.desk = client, task_queue, desk
 
     async def start(self, task: str, **settings: Any) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, **settings)
+        request = RunRequest(task=task, tenant=TENANT, **{"heartbeat_s": 1.0, "approve": "never", **settings})
         return await self.client.start_workflow(
             names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
         )

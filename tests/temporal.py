@@ -38,17 +38,17 @@ async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIter
 
 async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
     """How a run stands once that step stands so."""
-    for _ in range(300):
+    for _ in range(1000):
         progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
         if any(item.step == step and item.status is status for item in progress.steps):
             return progress
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.03)
     raise AssertionError(f"{step} never became {status}: {progress}")
 
 
 async def child_of(handle: WorkflowHandle[Any, Any]) -> str:
     """The id of a workflow's child, once it has started one."""
-    for _ in range(300):
+    for _ in range(1000):
         described = await handle.describe()
         for child in described.raw_description.pending_children:
             return child.workflow_id

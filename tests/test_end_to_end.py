@@ -23,7 +23,7 @@ from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
 from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.records.run import Approve, RunRequest, RunResult
 from orchestrator.store.store import Store
 from orchestrator.testing import Asked, Fault, ScriptedModel, environment
 from orchestrator.workflows.execution import RunWorkflow
@@ -121,6 +121,7 @@ async def _listed(store: str, servers: dict[str, Any]) -> None:
     assert [server.error for server in report.servers] == [""] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queue: str, tmp_path: Path) -> None:
     (tmp_path / "repository").mkdir()
@@ -144,7 +145,7 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     async with ScriptedModel(script, key=KEY) as model:
         arguments = (environment(model, key=KEY), temporal_address, task_queue, store, str(file))
         async with worker(*arguments):
-            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=10.0)
+            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=10.0, approve=Approve.NEVER)
             handle = await client.start_workflow(
                 names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
             )

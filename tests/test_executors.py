@@ -1,7 +1,7 @@
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -20,7 +20,7 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.executors import Executor, Executors, hold
-from orchestrator.temporal.held import MAX_RESULT_BYTES
+from orchestrator.temporal.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 
 AGENT = Tool(server="agents", name="analyst", kind=Kind.AGENT, input_schema=schema("question", question=TEXT))
@@ -47,17 +47,6 @@ async def test_a_plain_function_runs_in_a_thread_and_its_value_becomes_structure
     assert result.structured == {"path": "a.txt", "main": False}
 
 
-async def test_a_plain_function_s_arguments_may_have_any_name() -> None:
-    names = ("self", "work", "call", "function", "func", "context")
-    tool = Tool(server="s", name="keep", kind=Kind.AGENT, input_schema=schema(**dict.fromkeys(names, TEXT)))
-
-    def keep(**arguments: str) -> dict[str, str]:
-        return arguments
-
-    result = await Executors({"s:keep": keep}).execute(call(tool, **dict.fromkeys(names, "a")))
-    assert result.structured == dict.fromkeys(names, "a")
-
-
 @dataclass
 class Employee:
     name: str
@@ -72,39 +61,6 @@ async def test_a_functions_records_and_times_become_json() -> None:
     result = await Executors({"files:read_file": read}).execute(call(READ, path="Ana"))
     employee = {"name": "Ana", "since": "2024-01-02", "photo": "AP8="}
     assert result.structured == {"staff": [employee], "size": "1.5", "kinds": ["one"]}
-
-
-def _lines(path: str) -> Iterator[str]:
-    yield from (path, f"in the main thread: {threading.current_thread() is threading.main_thread()}")
-
-
-async def _pages(path: str) -> AsyncIterator[str]:
-    for line in _lines(path):
-        yield line
-
-
-@pytest.mark.parametrize(("function", "main"), [(_lines, False), (_pages, True)])
-async def test_an_answer_that_comes_bit_by_bit_is_whole(function: Callable[..., Any], main: bool) -> None:
-    result = await Executors({"files:read_file": function}).execute(call(READ, path="a.txt"))
-    assert result.structured == ["a.txt", f"in the main thread: {main}"]
-
-
-def _next_of_nothing(path: str) -> str:
-    return next(part for part in path.split() if part == "b")
-
-
-def _broken_on_the_way(path: str) -> Iterator[str]:
-    yield path
-    raise ValueError("the second page is gone")
-
-
-@pytest.mark.parametrize(
-    ("function", "said"), [(_next_of_nothing, "StopIteration"), (_broken_on_the_way, "the second page is gone")]
-)
-async def test_a_function_that_breaks_in_its_iteration_fails_at_once(function: Callable[..., Any], said: str) -> None:
-    with pytest.raises(ToolFailed, match=said):
-        async with asyncio.timeout(20):
-            await Executors({"files:read_file": function}).execute(call(READ, path="a.txt"))
 
 
 async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:
@@ -140,10 +96,6 @@ class Gate:
         await asyncio.sleep(50)
         return path
 
-    async def pages(self, path: str) -> AsyncIterator[str]:
-        await asyncio.sleep(50)
-        yield path
-
     class Own(Executor):
         async def execute(self, call: ToolCall) -> ToolResult:
             await asyncio.sleep(50)
@@ -157,17 +109,17 @@ def gate() -> Iterator[Gate]:
     gate.opened.set()
 
 
-@pytest.mark.parametrize("shape", ["blocking", "waiting", "pages", "Own"])
+@pytest.mark.parametrize("shape", ["blocking", "waiting", "Own"])
 @pytest.mark.parametrize(
     ("tool", "error", "said"),
-    [(DELETE, OutcomeUnknown, "whether it took effect is not known"), (READ, ServerUnavailable, "may be called again")],
+    [(DELETE, OutcomeUnknown, "not known whether it took effect"), (READ, ServerUnavailable, "may be called again")],
 )
 async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
     gate: Gate, shape: str, tool: Tool, error: type[Exception], said: str
 ) -> None:
     function = Gate.Own() if shape == "Own" else getattr(gate, shape)
     late = replace(call(tool, path="a.txt"), deadline_s=0.2)
-    with pytest.raises(error, match=rf"no answer within .*\(it had 0\.2 s\).*{said}"):
+    with pytest.raises(error, match=rf"no answer within .*: it had 0\.2 s; .*{said}"):
         async with asyncio.timeout(20):
             await Executors({tool.key: function}).execute(late)
 
@@ -268,7 +220,7 @@ def test_a_result_is_held_to_tokens_and_bytes() -> None:
     assert many.tokens <= 500
     assert "left out" in many.text
     blanks = hold(ToolResult(text=" " * 5_000_000), 500)  # one token, five megabytes
-    assert len(blanks.text) < MAX_RESULT_BYTES
+    assert len(blanks.text) < MAX_RESULT_BYTES + 100
     assert blanks.truncated
     small = ToolResult(text="fine", tokens=1)
     assert hold(small, 500) == small

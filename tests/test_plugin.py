@@ -41,23 +41,14 @@ async def routed(client: Client, task_queue: str) -> Decision:
     return decision
 
 
-async def test_on_the_client_alone_every_worker_has_it(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue):
-        assert (await routed(client, task_queue)).recommended
-
-
-async def test_on_the_worker_alone_it_works_too(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address)
-    async with working(client, task_queue, plugins=[plugin_over()]):
-        assert (await routed(client, task_queue)).recommended
-
-
 @pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
-async def test_the_same_plugin_on_both_registers_once(temporal_address: str, task_queue: str) -> None:
+@pytest.mark.parametrize(("on_client", "on_worker"), [(True, False), (False, True), (True, True)])
+async def test_it_registers_once_on_client_worker_or_both(
+    temporal_address: str, task_queue: str, on_client: bool, on_worker: bool
+) -> None:
     plugin = plugin_over()
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, plugins=[plugin]):
+    client = await Client.connect(temporal_address, plugins=[plugin] * on_client)
+    async with working(client, task_queue, plugins=[plugin] * on_worker):
         assert (await routed(client, task_queue)).recommended
 
 
@@ -68,39 +59,22 @@ async def test_two_different_plugins_are_an_error_that_says_what_to_do(temporal_
         Worker(client, task_queue=task_queue, plugins=[plugin_over()], deployment_config=DEPLOYMENT)
 
 
-async def test_an_activity_of_the_same_name_is_an_error(temporal_address: str, task_queue: str) -> None:
-    @activity.defn(name=names.ROUTE)
-    async def mine() -> None: ...
-
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    with pytest.raises(InvalidConfig, match="already has an activity"):
-        Worker(client, task_queue=task_queue, activities=[mine], deployment_config=DEPLOYMENT)
-
-
-async def test_it_composes_with_another_plugin(temporal_address: str, task_queue: str) -> None:
-    @activity.defn
-    async def theirs() -> str:
-        return "theirs"
-
-    other = SimplePlugin("other", activities=[theirs], workflows=[Assistant])
-    for plugins in ([plugin_over(), other], [other, plugin_over()]):
-        queue = f"{task_queue}-{plugins.index(other)}"
-        client = await Client.connect(temporal_address, plugins=plugins)
-        async with working(client, queue):
-            assert (await routed(client, queue)).recommended
-
-
-async def test_it_composes_with_the_openai_agents_plugin(
-    temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ours_first", [True, False])
+async def test_it_composes_with_other_plugins(
+    temporal_address: str, task_queue: str, ours_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "not-used")  # that plugin makes a client at once; nothing is called
     from temporalio.contrib.openai_agents import OpenAIAgentsPlugin
 
-    for number, order in enumerate((lambda ours, theirs: [ours, theirs], lambda ours, theirs: [theirs, ours])):
-        queue = f"{task_queue}-{number}"
-        client = await Client.connect(temporal_address, plugins=order(plugin_over(), OpenAIAgentsPlugin()))
-        async with working(client, queue):
-            assert (await routed(client, queue)).recommended == ("files:read_file",)
+    @activity.defn
+    async def theirs() -> str:
+        return "theirs"
+
+    others = [OpenAIAgentsPlugin(), SimplePlugin("other", activities=[theirs], workflows=[Assistant])]
+    plugins = [plugin_over(), *others] if ours_first else [*others, plugin_over()]
+    client = await Client.connect(temporal_address, plugins=plugins)
+    async with working(client, task_queue):
+        assert (await routed(client, task_queue)).recommended == ("files:read_file",)
 
 
 class Turned(PayloadCodec):
@@ -119,14 +93,12 @@ class Turned(PayloadCodec):
     [pydantic_data_converter, replace(DataConverter.default, payload_codec=Turned())],
     ids=["pydantic", "codec"],
 )
-@pytest.mark.parametrize("on_client", [True, False])
 async def test_the_users_own_data_converter_stays(
-    temporal_address: str, task_queue: str, converter: DataConverter, on_client: bool
+    temporal_address: str, task_queue: str, converter: DataConverter
 ) -> None:
     plugin = plugin_over()
-    given, beside = ([plugin], []) if on_client else ([], [plugin])
-    client = await Client.connect(temporal_address, plugins=given, data_converter=converter)
-    async with working(client, task_queue, plugins=beside, workflows=[Assistant]):
+    client = await Client.connect(temporal_address, plugins=[plugin], data_converter=converter)
+    async with working(client, task_queue, workflows=[Assistant]):
         handle = await client.start_workflow(
             Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
         )
@@ -135,20 +107,14 @@ async def test_the_users_own_data_converter_stays(
         await replayer.replay_workflow(await handle.fetch_history())
 
 
-async def test_a_replayer_leaves_a_live_workers_resources_open(temporal_address: str, task_queue: str) -> None:
+async def test_another_holder_leaves_a_live_workers_resources_open(temporal_address: str, task_queue: str) -> None:
     plugin = plugin_over()
     client = await Client.connect(temporal_address, plugins=[plugin])
     async with working(client, task_queue):
         await routed(client, task_queue)
         router = await plugin.resources.router()
-        handle = await client.start_workflow(
-            names.ROUTE,
-            RouteRequest(query="Read the file a.txt", tenant=TENANT),
-            id=f"route-{uuid4().hex[:8]}",
-            task_queue=task_queue,
-        )
-        await handle.result()
-        await Replayer(workflows=[], plugins=[plugin]).replay_workflow(await handle.fetch_history())
+        async with plugin.resources.held():  # as a Replayer does
+            pass
         assert await plugin.resources.router() is router
         assert (await routed(client, task_queue)).recommended
 
@@ -240,7 +206,6 @@ async def test_a_changed_listing_renews_what_a_workers_store_holds_of_that_serve
         for tenant in ("org:1", "org:2"):
             await plugin.resources.execute(ToolCall(tenant=tenant, tool=grow, arguments={}))
         await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 5)
-        await asyncio.sleep(0.5)
         assert store.servers("org:2") == {}
 
 

@@ -16,12 +16,14 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.records.run import Approve, RunRequest, RunResult, StepStatus
 from orchestrator.temporal.devserver import dev_server
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
 from tests.survival_worker import serve
 from tests.temporal import replays
+
+pytestmark = pytest.mark.slow
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.routing.router"])
@@ -53,7 +55,7 @@ class Site:
             await asyncio.to_thread(process.join)
 
     async def start(self, client: Client, task: str) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, call_timeout_s=20.0)
+        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, call_timeout_s=20.0, approve=Approve.NEVER)
         return await client.start_workflow(
             names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
         )

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
@@ -21,20 +21,22 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
-from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.records.run import StepStatus
 from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
-from tests.my_workflow import FollowUp, Hasty
-from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import activities_of, replays, working
+from tests.my_workflow import Apart, FollowUp
+from tests.runner import Runner, statuses
+from tests.running import Desk, plugin_over
+from tests.temporal import activities_of, replays, until, working
 
 ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
 KEY = "sk-test-never-in-a-history"
 TASK = "Read the file a.txt and then add a note with what it says"
 
 PLANNED = {"action": "plan", "reasons": ["two parts"], "confidence": 0.9}
+ONE = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "a.txt"}', "confidence": 0.9}
 STEPS = {
     "steps": [
         {"id": "s1", "task": "read it", "tool": "files:read_file", "arguments": '{"path": "a.txt"}'},
@@ -49,41 +51,33 @@ STEPS = {
     ]
 }
 FILLED = {"arguments": '{"body": "it says so"}', "why": "s1"}
+NOWHERE = {"arguments": "{}", "missing": ["body"], "why": "the file is empty"}
+WHOLE = {"title": "A", "body": "it says so"}
 
 
 @dataclass
 class Assisted:
-    """A worker with a scripted model, and the desk whose tools it calls."""
+    """Runs on a worker with a scripted model."""
 
-    client: Client
-    task_queue: str
-    desk: Desk
+    runner: Runner
     model: ScriptedModel
 
-    async def start(self, task: str = TASK, **settings: Any) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, **settings)
-        return await self.client.start_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
-        )
-
-    async def run(self, task: str = TASK, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
-        handle = await self.start(task, **settings)
-        result = await asyncio.wait_for(handle.result(), 60)
+    async def run(self, task: str = TASK, **settings: Any) -> Any:
+        result, handle = await self.runner.run(task, **settings)
         history = await handle.fetch_history()
         assert not any(KEY.encode() in event.SerializeToString() for event in history.events)
-        await replays(history, [RunWorkflow])
         return result, handle
 
 
 @asynccontextmanager
-async def assisted(address: str, task_queue: str, replies: Any, **options: Any) -> AsyncIterator[Assisted]:
+async def assisted(address: str, task_queue: str, replies: Any) -> AsyncIterator[Assisted]:
     desk = Desk()
     async with ScriptedModel(replies, key=KEY) as model:
-        settings = Options(**{"model": "m", "model_url": model.url, **options})
+        settings = Options(model="m", model_url=model.url)
         plugin = plugin_over(desk, models=lambda: Models(settings, api_key=KEY))
         client = await Client.connect(address, plugins=[plugin])
-        async with working(client, task_queue):
-            yield Assisted(client, task_queue, desk, model)
+        async with working(client, task_queue, workflows=[Apart, FollowUp]):
+            yield Assisted(Runner(client, task_queue, desk), model)
 
 
 async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(
@@ -98,15 +92,29 @@ async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(
     async with assisted(temporal_address, task_queue, script) as at:
         result, handle = await at.run()
         assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
-    assert at.desk.calls[1] == ("add_note", {"title": "A", "body": "it says so"})
-    assert [str(step.status) for step in result.steps] == ["done", "done"]
-    assert (result.steps[0].arguments, result.steps[1].arguments) == ({}, {"title": "A", "body": "it says so"})
+    assert at.runner.desk.calls[1] == ("add_note", WHOLE)
+    assert [(str(step.status), step.arguments) for step in result.steps] == [("done", {}), ("done", WHOLE)]
     assert (result.answer, result.plan.model, result.warnings) == ("It is noted.", "m", ())
     assert "read_file a.txt" in at.model.asked[2].text
     read, note = (step.tokens for step in result.steps)
     assert note > 215
     assert result.budget.settled == 1_200 + read + note + 305
     assert result.budget.reserved == 0
+
+
+async def test_a_person_approves_the_arguments_that_a_model_filled(temporal_address: str, task_queue: str) -> None:
+    """Also in the execution that the run continues as, which asks the model nothing again."""
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
+        handle = await at.runner.start(TASK, approve="changes", steps_per_run=1)
+        latest = at.runner.client.get_workflow_handle(handle.id)
+        progress = await until(latest, "s2", StepStatus.NEEDS_APPROVAL)
+        assert [step.arguments for step in progress.steps] == [{}, WHOLE]
+        assert progress.budget.reserved == 0  # a person may take a day
+        await latest.execute_update(names.APPROVE, {"step": "s2", "digest": progress.steps[1].digest})
+        result = await asyncio.wait_for(handle.result(), 60)
+    assert at.runner.desk.calls[1] == ("add_note", WHOLE)
+    assert (statuses(result), result.answer) == (["done", "done"], "It is noted.")
+    assert (at.model.left, len(at.model.asked)) == (0, 4)
 
 
 async def test_a_task_that_needs_no_tool_is_answered_without_one(temporal_address: str, task_queue: str) -> None:
@@ -117,30 +125,26 @@ async def test_a_task_that_needs_no_tool_is_answered_without_one(temporal_addres
     assert (result.answer, result.steps, result.budget.settled) == ("Four.", (), 99)
 
 
-async def test_an_endpoint_that_is_down_is_tried_three_times_and_then_done_without(
-    temporal_address: str, task_queue: str
+@pytest.mark.parametrize(("fault", "tries"), [(Fault(500), 3), (Fault(401), 1), (Fault(400), 1), (NO_CREDIT, 1)])
+async def test_a_run_goes_on_without_a_model_that_fails(
+    fault: Fault, tries: int, temporal_address: str, task_queue: str
 ) -> None:
-    async with assisted(temporal_address, task_queue, lambda _: Fault(500)) as at:
-        result, handle = await at.run('Read the file a.txt and then add a note titled "A"')
-        assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
-    assert len(at.model.asked) == 3
-    assert result.plan.model == "none"
-    assert [str(step.status) for step in result.steps] == ["done", "done"]
-    assert result.answer.splitlines()[0] == "s1 files:read_file: read_file a.txt"
-    assert "HTTP 500" in result.warnings[0]
+    async with assisted(temporal_address, task_queue, lambda _: fault) as at:
+        result, handle = await at.run("Read the file a.txt")
+        assert await activities_of(handle) == [ROUTE, PLAN, CALL]
+    assert len(at.model.asked) == tries
+    assert (result.plan.model, result.answer, len(result.warnings)) == ("none", "read_file a.txt", 1)
 
 
+@pytest.mark.slow
 async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(
     temporal_address: str, task_queue: str
 ) -> None:
     async with assisted(temporal_address, task_queue, lambda _: Slow(3, "late")) as at:
-        own = f"{task_queue}-own"
-        async with working(at.client, own, workflows=[Hasty]):
-            handle = await at.client.start_workflow(
-                Hasty.run, "Read the file a.txt", id=f"own-{uuid4().hex[:8]}", task_queue=own
-            )
-            model, answer, warning = await asyncio.wait_for(handle.result(), 60)
-    assert (model, answer, len(at.model.asked)) == ("none", "read_file a.txt", 3)
+        given = ["Read the file a.txt", task_queue, task_queue]
+        handle = await at.runner.client.start_workflow(Apart.run, args=given, id=uuid4().hex, task_queue=task_queue)
+        _, (answer, warning) = await asyncio.wait_for(handle.result(), 60)
+    assert (answer, len(at.model.asked)) == ("read_file a.txt", 3)
     assert "made no plan within 1.8 s: give plan_options more time" in warning
 
 
@@ -155,26 +159,15 @@ async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
     assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
 
 
-@pytest.mark.parametrize("fault", [Fault(401), Fault(400), NO_CREDIT])
-async def test_what_trying_again_cannot_help_is_asked_once(
-    fault: Fault, temporal_address: str, task_queue: str
-) -> None:
-    async with assisted(temporal_address, task_queue, lambda _: fault) as at:
-        result, _ = await at.run("Read the file a.txt")
-    assert len(at.model.asked) == 1
-    assert (result.plan.model, result.answer, len(result.warnings)) == ("none", "read_file a.txt", 1)
-
-
 async def test_a_request_that_the_model_declines_is_not_carried_out(temporal_address: str, task_queue: str) -> None:
     async with assisted(temporal_address, task_queue, [Refusal("I won't")]) as at:
         result, _ = await at.run("Delete the file a.txt")
-    assert at.desk.calls == []
+    assert at.runner.desk.calls == []
     assert (result.steps, result.answer) == ((), "the model declined: I won't")
 
 
 async def test_temporal_waits_as_long_as_the_endpoint_asked(temporal_address: str, task_queue: str) -> None:
-    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "a.txt"}', "confidence": 0.9}
-    async with assisted(temporal_address, task_queue, [Fault(429, retry_after=2), one, "It says so."]) as at:
+    async with assisted(temporal_address, task_queue, [Fault(429, retry_after=2), ONE, "It says so."]) as at:
         began = time.monotonic()
         result, _ = await at.run("Read the file a.txt")
         assert time.monotonic() - began >= 2
@@ -182,26 +175,26 @@ async def test_temporal_waits_as_long_as_the_endpoint_asked(temporal_address: st
 
 
 async def test_what_the_results_do_not_give_is_needed_from_the_user(temporal_address: str, task_queue: str) -> None:
-    nowhere = {"arguments": "{}", "missing": ["body"], "why": "the file is empty"}
-    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, nowhere, "The note lacks its body."]) as at:
-        result, _ = await at.run()
-    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
-    assert result.steps[1].reason == "not in the earlier results, and never guessed: s2.body"
+    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, NOWHERE, "The note lacks its body."]) as at:
+        result, _ = await at.run(approve="changes")
+    assert statuses(result) == ["done", "needs_input"]
+    assert result.steps[1].reason == "missing: s2.body, which the earlier results do not give"
     assert result.steps[1].tokens > 0
-    assert "needs input: not in the earlier results" in at.model.asked[3].text
+    assert "needs input: missing: s2.body" in at.model.asked[3].text
 
 
+@pytest.mark.slow
 async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(
     temporal_address: str, task_queue: str
 ) -> None:
-    script = [PLANNED, STEPS]
+    script: list[Any] = [PLANNED, STEPS]
 
     def lost(_: Asked) -> Any:
         return script.pop(0) if script else Fault(500)
 
     async with assisted(temporal_address, task_queue, lost) as at:
         result, _ = await at.run()
-    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
+    assert statuses(result) == ["done", "needs_input"]
     assert "no model filled s2.body (ModelUnavailable" in result.steps[1].reason
     assert result.answer.startswith("s1 files:read_file: read_file a.txt")
     assert "no model wrote (ModelUnavailable" in result.warnings[0]
@@ -218,7 +211,7 @@ async def test_what_a_model_took_in_vain_is_settled_too(
     script = [PLANNED, STEPS, WRONG, repair, Billed("", input=50, output=5)]
     async with assisted(temporal_address, task_queue, script) as at:
         result, _ = await at.run()
-    assert [str(step.status) for step in result.steps] == ["done", "needs_input"]
+    assert statuses(result) == ["done", "needs_input"]
     assert result.steps[1].tokens == took
     assert result.budget.settled == result.plan.usage.total + sum(step.tokens for step in result.steps) + 55
 
@@ -227,7 +220,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
     temporal_address: str, task_queue: str
 ) -> None:
     async with assisted(temporal_address, task_queue, [PLANNED, STEPS, Slow(20, "late")]) as at:
-        handle = await at.start()
+        handle = await at.runner.start(TASK)
         while len(at.model.asked) < 3:  # noqa: ASYNC110  (asked in another thread)
             await asyncio.sleep(0.05)
         await handle.cancel()
@@ -236,63 +229,41 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
         progress = await handle.query(names.PROGRESS)
         await replays(await handle.fetch_history(), [RunWorkflow])
     assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]
-    assert [name for name, _ in at.desk.calls] == ["read_file"]
+    assert [name for name, _ in at.runner.desk.calls] == ["read_file"]
 
 
-async def test_a_run_that_continues_as_new_asks_nothing_twice(temporal_address: str, task_queue: str) -> None:
-    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
-        handle = await at.start(steps_per_run=1)
-        result = await asyncio.wait_for(handle.result(), 60)
-    assert [str(step.status) for step in result.steps] == ["done", "done"]
-    assert (result.answer, at.model.left, len(at.model.asked)) == ("It is noted.", 0, 4)
-
-
-async def test_a_reserve_without_room_for_an_answer_lists_the_results_and_says_so(
-    temporal_address: str, task_queue: str
-) -> None:
-    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "a.txt"}', "confidence": 0.9}
-    async with assisted(temporal_address, task_queue, [one]) as at:
+async def test_limits_without_room_for_a_model_do_without_it_and_say_so(temporal_address: str, task_queue: str) -> None:
+    async with assisted(temporal_address, task_queue, [ONE]) as at:
+        result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
+        assert (statuses(result), at.model.asked) == (["refused"], [])
+        assert result.warnings == ("decided without a model: the run's limits let no step start",)
         result, _ = await at.run("Read the file a.txt", limits=Limits(reserve_for_synthesis=500))
     assert result.answer == "read_file a.txt"
     assert "reserve_for_synthesis=500" in result.warnings[0]
 
 
-async def test_each_step_of_a_further_route_gets_its_arguments_from_the_model(
-    temporal_address: str, task_queue: str
-) -> None:
-    steps = {"steps": [STEPS["steps"][0], {"id": "s2", "task": "delete the file", "tool": "", "depends_on": ["s1"]}]}
-    filled = {"arguments": '{"path": "b.txt"}'}
-    async with assisted(temporal_address, task_queue, [PLANNED, steps, filled, "Gone."]) as at:
-        result, handle = await at.run()
-        assert await activities_of(handle) == [ROUTE, PLAN, ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
-    assert at.desk.calls[1] == ("delete_file", {"path": "b.txt"})
-    assert len(result.extra_routes) == 1
-
-
-@pytest.mark.parametrize(("needed", "status"), [(0.5, "done"), (0.9999, "failed")])
-async def test_a_further_route_must_be_as_sure_as_the_first(
+@pytest.mark.parametrize(("needed", "status"), [(0.3, "done"), (0.9999, "failed")])
+async def test_a_further_route_must_be_as_sure_as_the_first_and_its_arguments_come_from_the_model(
     temporal_address: str, task_queue: str, needed: float, status: str
 ) -> None:
-    unbound = {"id": "s2", "task": "note it down", "tool": "", "depends_on": []}
-    replies = [{**PLANNED, "confidence": 1.0}, {"steps": [STEPS["steps"][0], unbound]}, "Done."]
+    steps = {"steps": [STEPS["steps"][0], {"id": "s2", "task": "delete the file", "tool": "", "depends_on": ["s1"]}]}
+    replies = [{**PLANNED, "confidence": 1.0}, steps, {"arguments": '{"path": "b.txt"}'}, "Gone."]
     async with assisted(temporal_address, task_queue, replies) as at:
-        result, _ = await at.run(min_confidence=needed, arguments={"s2.title": "x"})
+        result, handle = await at.run(min_confidence=needed)
+        further = [ROUTE, PLAN, ROUTE, PLAN, CALL]
+        assert await activities_of(handle) == [*further, *([COMPLETE, CALL] if status == "done" else []), COMPLETE]
     assert len(result.extra_routes) == 1
-    assert [str(step.status) for step in result.steps] == ["done", status]
+    assert statuses(result) == ["done", status]
+    assert (("delete_file", {"path": "b.txt"}) in at.runner.desk.calls) is (status == "done")
 
 
 async def test_a_follow_up_is_planned_from_what_was_said_before_it(temporal_address: str, task_queue: str) -> None:
     turns = [Turn(text="Read the file a.txt", tools=("files:read_file",)), Turn(text="It is empty.", role="assistant")]
-    one = {"action": "tool", "tool": "files:read_file", "arguments": '{"path": "b.txt"}', "confidence": 0.9}
+    one = {**ONE, "arguments": '{"path": "b.txt"}'}
     async with assisted(temporal_address, task_queue, [one, "It says so.", one]) as at:
         result, _ = await at.run("same for b.txt", conversation=tuple(turns))
-        own = f"{task_queue}-own"
-        async with working(at.client, own, workflows=[FollowUp]):
-            handle = await at.client.start_workflow(
-                FollowUp.run, args=["same for b.txt", turns], id=f"own-{uuid4().hex[:8]}", task_queue=own
-            )
-            plan = await asyncio.wait_for(handle.result(), 60)
-            await replays(await handle.fetch_history(), [FollowUp])
+        given: list[Any] = ["same for b.txt", turns]
+        plan = await at.runner.client.execute_workflow(FollowUp.run, args=given, id=uuid4().hex, task_queue=task_queue)
     assert result.answer == "It says so."
     assert [step.arguments for step in plan.steps] == [{"path": "b.txt"}]
     told = "- user: Read the file a.txt\n- assistant: It is empty.\n\nThe task now: same for b.txt"

@@ -1,31 +1,141 @@
-"""What is too large: a result is cut and marked, all else is a clear error; nothing is stuck or terminated."""
+"""Bad input says so at once, also to clients that import nothing of ours; what is too large is cut or refused."""
 
 import asyncio
-from collections.abc import Callable
+import json
+import math
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RawValue
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.records.request import Turn
+from orchestrator.records.run import StepStatus
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.executors import Executor
-from orchestrator.temporal.held import MAX_RESULTS_BYTES
-from orchestrator.workflows.execution import RunWorkflow
-from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import replays, working
+from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
+from tests.runner import Runner
+from tests.running import Desk, plugin_over
+from tests.servers.real import node, node_servers_installed
+from tests.temporal import working
 
+ROUTE, RUN = names.ROUTE, names.RUN
 SIDE_BY_SIDE = " and ".join(f"read the file {letter}.txt" for letter in "abcdefghijkl")
-ONE_BY_ONE = SIDE_BY_SIDE.replace(" and ", ", then ")
+LARGE = "x" * 600_000
+EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
 
 
-async def start(client: Client, task_queue: str, request: RunRequest) -> WorkflowHandle[Any, RunResult]:
-    return await client.start_workflow(names.RUN, request, id=uuid4().hex, task_queue=task_queue, result_type=RunResult)
+@pytest.fixture
+async def stranger(temporal_address: str, task_queue: str) -> AsyncIterator[Client]:
+    """A client without our plugin, beside a worker that has it."""
+    worker_side = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(worker_side, task_queue):
+        yield await Client.connect(temporal_address)
+
+
+async def test_plain_json_goes_in_and_comes_out(stranger: Client, task_queue: str) -> None:
+    asked = {"query": "Read the file a.txt", "tenant": "org:1", "limit": 2}
+    answer: Any = await stranger.execute_workflow(ROUTE, asked, id=uuid4().hex, task_queue=task_queue)
+    assert answer["recommended"] == ["files:read_file"]
+    assert len(answer["matches"]) <= 2
+
+
+@pytest.mark.skipif(
+    not node_servers_installed and not os.environ.get("CI"), reason="the npm packages are not installed: make test"
+)
+async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
+    stranger: Client, temporal_address: str, task_queue: str
+) -> None:
+    client = Path(__file__).parent / "node" / "client.mjs"
+    process = await asyncio.create_subprocess_exec(
+        *(str(node), str(client), temporal_address, task_queue, "Read the file a.txt"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, err.decode()
+    told = json.loads(out)
+    assert told["decision"]["recommended"] == ["files:read_file"]
+    assert told["result"]["answer"] == "read_file a.txt"
+    assert told["progress"]["phase"] == "done"
+
+
+def _raw(data: bytes) -> RawValue:
+    return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data))
+
+
+NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 600, b"]" * 600)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given", "kind", "said"),
+    [
+        (ROUTE, {}, "InvalidInput", "query: Field required. Its fields are query, tenant"),
+        (ROUTE, "Read the file", "InvalidInput", "input: Input should be an object, not 'Read the file'"),
+        (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'semantic', not 'huh'"),
+        (ROUTE, {"query": "x", "tenant": "org:1", "filter": {}}, "InvalidInput", "unknown field 'filter'. Its fields"),
+        (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "at most 100,000"),
+        (ROUTE, _raw(b'{"task": '), "InvalidInput", "Invalid JSON"),
+        (RUN, _raw(b'{"task": "\xff"}'), "InvalidInput", "RunRequest: "),
+        (RUN, _raw(NESTED), "InvalidInput", "recursion limit exceeded"),
+        (RUN, None, "InvalidInput", "give one JSON object"),
+        (RUN, {"query": "x"}, "InvalidInput", "task: Field required. Its fields are task, tenant"),
+        (RUN, {"task": " ", "tenant": "org:1"}, "InvalidInput", "task is empty"),
+        (RUN, {"task": "x", "approveDestructive": True}, "InvalidInput", "unknown field 'approveDestructive'"),
+        (RUN, {"task": "x", "approve": "sometimes"}, "InvalidInput", "approve: Input should be 'changes'"),
+        (RUN, {"task": "x", "limits": {"max_total_tokens": "lots"}}, "InvalidInput", "limits.max_total_tokens"),
+        (RUN, {"task": "x", "limits": {"maxTotal": 9}}, "InvalidInput", "Limits: unknown field 'maxTotal'"),
+        (RUN, {"task": "x", "call_timeout_s": 1e18}, "InvalidInput", "call_timeout_s=1e+18: give seconds"),
+        (RUN, {"task": "x", "approval_timeout_s": math.nan}, "InvalidInput", "approval_timeout_s=nan: give seconds"),
+        (RUN, {"task": "x", "parallel_steps": 0}, "InvalidInput", "parallel_steps=0"),
+        (RUN, {"task": "x"}, "UnknownTenant", "no tenant"),
+        (RUN, {"task": "x", "tenant": "acme"}, "UnknownTenant", "'acme'"),
+        (RUN, {"task": LARGE, "tenant": "org:1"}, "PayloadTooLarge", "the task takes 600,002 bytes"),
+        (RUN, {"task": "读" * 90_000, "tenant": "org:1"}, "PayloadTooLarge", "the task takes 540,002 bytes"),
+    ],
+)
+async def test_input_that_cannot_be_used_fails_at_once_and_says_why(
+    stranger: Client, task_queue: str, workflow: str, given: Any, kind: str, said: str
+) -> None:
+    handle = await stranger.start_workflow(workflow, given, id=uuid4().hex, task_queue=task_queue)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    assert why_failed(failure.value.cause)[0] == kind
+    assert said in why_failed(failure.value.cause)[1]
+    if workflow == RUN:
+        progress: Any = await handle.query("toolroute.progress")
+        assert progress["phase"] == "failed"
+        assert progress["reason"].startswith(f"{kind}: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"task": "Read the file", "arguments": {"path": LARGE}}, "arguments for a plan takes 600,"),
+        ({"task": "Read the file", "conversation": (Turn(text=2 * LARGE),)}, "conversation takes"),
+        (
+            {"task": "Read the file and delete the file", "arguments": {"path": "x" * 300_000}},
+            "the arguments of the plan's steps takes 600,",
+        ),
+    ],
+    ids=["arguments", "conversation", "arguments that steps share"],
+)
+async def test_what_a_history_cannot_hold_fails_the_run_at_once(
+    runner: Runner, given: dict[str, Any], said: str
+) -> None:
+    handle = await runner.start(**given)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), 30)
+    kind, message = why_failed(failure.value.cause)
+    assert kind == "PayloadTooLarge"
+    assert said in message
 
 
 async def read_blanks(path: str) -> dict[str, str]:
@@ -37,45 +147,20 @@ async def read_lines(path: str) -> str:
 
 
 @pytest.mark.parametrize("read_file", [read_blanks, read_lines])
-@pytest.mark.parametrize(("task", "steps_per_run"), [(SIDE_BY_SIDE, None), (ONE_BY_ONE, 11)])
+@pytest.mark.parametrize(
+    ("task", "steps_per_run"), [(SIDE_BY_SIDE, None), (SIDE_BY_SIDE.replace(" and ", ", then "), 11)]
+)
 async def test_many_large_results_are_cut_to_what_one_payload_holds(
     temporal_address: str, task_queue: str, read_file: Callable[..., Any], task: str, steps_per_run: int | None
 ) -> None:
     """Blanks cost few tokens, so that no token limit cuts them."""
-    plugin = plugin_over(executors={"files:read_file": read_file})
-    client = await Client.connect(temporal_address, plugins=[plugin])
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"files:read_file": read_file})])
     async with working(client, task_queue):
-        request = RunRequest(task=task, tenant=TENANT, steps_per_run=steps_per_run)
-        handle = await start(client, task_queue, request)
-        result = await asyncio.wait_for(handle.result(), 60)
-        await replays(await handle.fetch_history(), [RunWorkflow])
+        result, _ = await Runner(client, task_queue, Desk()).run(task, steps_per_run=steps_per_run)
     assert [step.status for step in result.steps] == ["done"] * 12
     told = [step.result for step in result.steps if step.result]
     assert all(one.truncated for one in told)
     assert sum(len(one.text) for one in told) <= MAX_RESULTS_BYTES
-    assert len(result.answer) <= 8 * request.limits.reserve_for_synthesis + 100 * len(told)
-
-
-def fail_at_length(path: str) -> str:
-    raise ValueError(3_000_000 * "x")
-
-
-async def test_a_failure_of_any_length_is_told_at_once(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": Raising()})])
-    async with working(client, task_queue):
-        handle = await start(client, task_queue, RunRequest(task="Delete the file a.txt", tenant=TENANT))
-        own = await asyncio.wait_for(handle.result(), 30)
-    client = await Client.connect(
-        temporal_address, plugins=[plugin_over(executors={"files:read_file": fail_at_length})]
-    )
-    async with working(client, task_queue):
-        handle = await start(client, task_queue, RunRequest(task="Read the file a.txt", tenant=TENANT))
-        functions = await asyncio.wait_for(handle.result(), 30)
-        assert len((await handle.fetch_history()).to_json()) < 100_000
-    assert functions.steps[0].status is StepStatus.FAILED
-    assert functions.steps[0].reason.startswith("ToolFailed: files:read_file: ValueError: xxx")
-    assert own.steps[0].status is StepStatus.OUTCOME_UNKNOWN  # an Executor of one's own broke in an unknown way
-    assert "OSError: xxx" in own.steps[0].reason
 
 
 class Raising(Executor):
@@ -85,7 +170,25 @@ class Raising(Executor):
         raise OSError(5_000_000 * "x")
 
 
-def nested(levels: int) -> dict[str, Any]:
+def fail_at_length(path: str) -> str:
+    raise ValueError(3_000_000 * "x")
+
+
+async def test_a_failure_of_any_length_is_heard_at_once(temporal_address: str, task_queue: str) -> None:
+    executors = {"files:delete_file": Raising(), "files:read_file": fail_at_length}
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors=executors)])
+    async with working(client, task_queue):
+        task = "Delete the file a.txt and read the file b.txt"
+        result, handle = await Runner(client, task_queue, Desk()).run(task)
+        assert len((await handle.fetch_history()).to_json()) < 200_000
+    own, function = result.steps
+    assert own.status is StepStatus.OUTCOME_UNKNOWN  # an Executor of one's own broke in an unknown way
+    assert "OSError: xxx" in own.reason
+    assert function.status is StepStatus.FAILED
+    assert function.reason.startswith("ToolFailed: files:read_file: ValueError: xxx")
+
+
+def nested(levels: int) -> Any:
     value: dict[str, Any] = {}
     for _ in range(levels - 1):
         value = {"a": value}
@@ -95,14 +198,12 @@ def nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "structured"),
     [
-        ({"text": "a cut emoji \ud83d"}, {"text": "a cut emoji \ufffd"}),
+        ({"text": "a cut emoji \ud83d"}, None),
         ({"mean": float("nan")}, {"mean": None}),
-        (nested(301), nested(301)),
-        (nested(320), nested(320)),
-        (nested(321), None),
+        (nested(160), nested(160)),
         (nested(600), None),
     ],
-    ids=["half a character", "no number", "deep", "as deep as can be", "deeper", "deeper than the SDK writes"],
+    ids=["half a character", "no number", "deep", "deeper than JSON readers go"],
 )
 async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
     temporal_address: str, task_queue: str, answer: Any, structured: Any
@@ -111,59 +212,17 @@ async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
     client = await Client.connect(temporal_address, plugins=[plugin])
     async with working(client, task_queue):
         task = "Read the file a.txt, then read the file b.txt"
-        handle = await start(client, task_queue, RunRequest(task=task, tenant=TENANT, steps_per_run=1))
-        result = await asyncio.wait_for(handle.result(), 30)
+        result, _ = await Runner(client, task_queue, Desk()).run(task, steps_per_run=1)
     assert [step.status for step in result.steps] == ["done", "done"]
     assert [step.result and step.result.structured for step in result.steps] == [structured] * 2
 
 
-LARGE = "x" * 600_000
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"task": "Read the file", "arguments": {"path": LARGE}}, "arguments takes 600,"),
-        ({"task": "Read the file", "conversation": (Turn(text=2 * LARGE),)}, "conversation takes"),
-        ({"task": "读" * 90_000}, "the task takes 540,002 bytes"),
-        ({"task": LARGE}, "the task takes 600,002 bytes"),
-    ],
-    ids=["arguments", "conversation", "a task of wide letters", "a task"],
-)
-async def test_what_a_history_cannot_hold_fails_the_run_at_once(
-    temporal_address: str, task_queue: str, given: dict[str, Any], said: str
-) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over(Desk())])
-    async with working(client, task_queue):
-        handle = await start(client, task_queue, RunRequest(tenant=TENANT, **given))
-        with pytest.raises(WorkflowFailureError) as failure:
-            await asyncio.wait_for(handle.result(), 30)
-    kind, message = why_failed(failure.value.cause)
-    assert kind == "PayloadTooLarge"
-    assert said in message
-
-
-async def test_arguments_that_many_steps_share_are_counted_for_each(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over(Desk())])
-    task = "Read the file and delete the file"
-    async with working(client, task_queue):
-        handle = await start(
-            client, task_queue, RunRequest(task=task, tenant=TENANT, arguments={"path": "x" * 300_000})
-        )
-        with pytest.raises(WorkflowFailureError) as failure:
-            await asyncio.wait_for(handle.result(), 30)
-    assert "what the plan's steps are given as arguments takes 600," in why_failed(failure.value.cause)[1]
-
-
-async def test_a_query_beyond_a_payload_is_no_query(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over(Desk())])
-    async with working(client, task_queue):
-        with pytest.raises(WorkflowFailureError) as failure:
-            await client.execute_workflow(
-                names.ROUTE,
-                RouteRequest(query=2 * LARGE, tenant=TENANT),
-                id=uuid4().hex,
-                task_queue=task_queue,
-                result_type=Decision,
-            )
-    assert "at most 100,000" in why_failed(failure.value.cause)[1]
+@pytest.mark.parametrize("text", [PLAIN, EMOJI, EMOJI + PLAIN, PLAIN + EMOJI, EMOJI[:10_000] + PLAIN])
+@pytest.mark.parametrize("limit", [1_000, MAX_RESULT_BYTES])
+def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, limit: int) -> None:
+    held = hold_bytes(ToolResult(text=text), limit)
+    kept, _, mark = held.text.rpartition("\n")
+    assert held.truncated
+    assert limit / 5 < len(json.dumps(kept)) <= limit
+    assert text.startswith(kept)
+    assert mark == f"[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"

@@ -16,7 +16,7 @@ from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.records.run import Approve, RunRequest, RunResult
 from orchestrator.store.store import Store
 from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.plugin import OrchestratorPlugin
@@ -41,7 +41,7 @@ class Keeping(Executor):
 
 
 async def _run(client: Client, task_queue: str, task: str, **settings: Any) -> Any:
-    request = RunRequest(task=task, tenant=TENANT, **settings)
+    request = RunRequest(task=task, tenant=TENANT, approve=Approve.NEVER, **settings)
     handle = await client.start_workflow(
         names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
     )

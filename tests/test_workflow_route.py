@@ -1,3 +1,5 @@
+"""The router inside users' own workflows, tools that are child workflows, and activities by their names."""
+
 import asyncio
 import json
 from dataclasses import replace
@@ -13,42 +15,51 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator.activities.routing import RoutingActivities
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.records.tool import Tool
 from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.decisions import ALL, PUBLISH
-from tests.my_workflow import Apart, Assistant, Careless, FollowUp, Insistent, OwnModel, Patient, Publish, Stubborn
+from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
+from tests.my_workflow import Apart, Assistant, Direct, FollowUp, OwnModel, Patient, Publish, Stubborn
+from tests.runner import Runner, statuses
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import activities_of, child_of, replays, until, working
 
+PUBLISHING = 'Publish the report titled "May"'
 
-async def test_a_decision_comes_back_whole_and_replays(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+
+async def _execute(client: Client, task_queue: str, workflow: Any, *given: Any) -> Any:
+    """A workflow's result, and that it replays."""
+    handle = await client.start_workflow(workflow.run, args=given, id=uuid4().hex, task_queue=task_queue)
+    result = await asyncio.wait_for(handle.result(), 60)
+    await replays(await handle.fetch_history(), [workflow], [plugin_over()])
+    return result
+
+
+async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
     request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
-    async with working(client, task_queue):
-        handle = await client.start_workflow(
-            names.ROUTE, request, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue, result_type=Decision
-        )
-        decision = await handle.result()
-        assert decision.recommended == ("files:read_file",)
-        assert decision.tool("files:read_file") in ALL
-        assert await activities_of(handle) == [names.ROUTE]
-        await replays(await handle.fetch_history(), [RouteWorkflow])
+    handle = await runner.client.start_workflow(
+        names.ROUTE, request, id=uuid4().hex, task_queue=runner.task_queue, result_type=Decision
+    )
+    decision = await handle.result()
+    assert decision.recommended == ("files:read_file",)
+    assert decision.tool("files:read_file") in ALL
+    assert await activities_of(handle) == [names.ROUTE]
+    await replays(await handle.fetch_history(), [RouteWorkflow])
 
 
 async def test_routing_and_planning_outlast_a_restart_of_what_they_need(temporal_address: str, task_queue: str) -> None:
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, task_queue, workflows=[FollowUp]):
-        handle = await client.start_workflow(
-            FollowUp.run, args=["Read the file a.txt", []], id=uuid4().hex, task_queue=task_queue
-        )
+        given = ["Read the file a.txt", []]
+        handle = await client.start_workflow(FollowUp.run, args=given, id=uuid4().hex, task_queue=task_queue)
         await handle.result()
         events = (await handle.fetch_history()).events
     asked = [event.activity_task_scheduled_event_attributes for event in events]
@@ -58,7 +69,7 @@ async def test_routing_and_planning_outlast_a_restart_of_what_they_need(temporal
         assert 0 < given.heartbeat_timeout.ToTimedelta().total_seconds() <= 20
 
 
-async def test_a_slow_route_says_that_it_lives() -> None:
+async def test_a_slow_route_sends_heartbeats() -> None:
     beats: list[object] = []
     environment = ActivityEnvironment()
     environment.on_heartbeat = lambda *_: beats.append(1)
@@ -69,17 +80,11 @@ async def test_a_slow_route_says_that_it_lives() -> None:
 
 
 async def test_the_router_inside_a_users_own_workflow(temporal_address: str, task_queue: str) -> None:
-    desk = Desk()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    plugin = plugin_over(executors={"builtin": lambda call: f"{call.deadline_s:.0f} s"})
+    client = await Client.connect(temporal_address, plugins=[plugin])
     async with working(client, task_queue, workflows=[Assistant]):
-        handle = await client.start_workflow(
-            Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-        )
-        assert await handle.result() == ["files:read_file", "read_file a.txt", "read_file a.txt"]
-        route, plan, call = names.ROUTE, names.PLAN, names.CALL_TOOL
-        assert await activities_of(handle) == [route, plan, call, route, plan, call]
-        await replays(await handle.fetch_history(), [Assistant], [plugin_over()])
-    assert len(desk.calls) == 2
+        told = await _execute(client, task_queue, Assistant, "Read the file a.txt")
+    assert told == ["files:read_file", "18 s", "108 s"]  # a call ends ahead of its 20 seconds, and of a run's 120
 
 
 async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_workflow(
@@ -88,27 +93,18 @@ async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_work
     chosen = [{"name": "files__read_file", "arguments": text} for text in ('{"pth": 1}', '{"path": "a.txt"}')]
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, task_queue, workflows=[OwnModel]):
-        handle = await client.start_workflow(
-            OwnModel.run, args=["Read the file a.txt", chosen], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-        )
-        wrong, right = await asyncio.wait_for(handle.result(), 30)
-        await replays(await handle.fetch_history(), [OwnModel], [plugin_over()])
+        wrong, right = await _execute(client, task_queue, OwnModel, "Read the file a.txt", chosen)
     assert "'path' is a required property" in wrong
     assert right == "read_file a.txt"
 
 
-async def test_a_call_has_a_deadline_before_temporals_own(temporal_address: str, task_queue: str) -> None:
-    plugin = plugin_over(executors={"builtin": lambda call: f"{call.deadline_s:.0f} s"})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, workflows=[Assistant]):
-        told = await client.execute_workflow(
-            Assistant.run, "Read the file a.txt", id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-        )
-    assert told[1:] == ["18 s", "108 s"]  # of 20 s, and of a run's 120
-
-
 @pytest.mark.parametrize(
-    ("tool", "size", "kind"), [("files:nothing", 1, "UnknownTool"), ("files:read_file", 3_000_000, "PayloadTooLarge")]
+    ("tool", "size", "kind"),
+    [
+        ("files:nothing", 1, "UnknownTool"),
+        ("files:read_file", 3_000_000, "PayloadTooLarge"),
+        ("files:read_file", 0, "InvalidInput"),
+    ],
 )
 async def test_what_cannot_be_called_fails_the_workflow_at_once(
     temporal_address: str, task_queue: str, tool: str, size: int, kind: str
@@ -116,176 +112,128 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, task_queue, workflows=[Stubborn]):
         with pytest.raises(WorkflowFailureError) as failure:
-            await client.execute_workflow(
-                Stubborn.run, args=[tool, size], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-            )
+            await _execute(client, task_queue, Stubborn, tool, size)
     assert why_failed(failure.value.cause)[0] == kind
 
 
-@pytest.mark.parametrize(
-    ("limits", "said"),
-    [
-        ({"max_total_tokens": "5"}, "max_total_tokens='5': give"),
-        ({}, "limits={}: give Limits"),
-        (None, "RouteRequest: query: Input should be a valid string, not 'None'"),
-    ],
-)
-async def test_limits_or_a_query_that_are_none_fail_the_workflow_at_once(
-    temporal_address: str, task_queue: str, limits: Any, said: str
-) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[Careless]):
-        handle = await client.start_workflow(Careless.run, limits, id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue)
-        with pytest.raises(WorkflowFailureError) as failure:
-            await asyncio.wait_for(handle.result(), 20)
-    kind, message = why_failed(failure.value.cause)
-    assert kind == "InvalidInput"
-    assert message.startswith(said)
+class Losing:
+    """A tool that fails so many times, and then answers."""
 
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.left, self.calls = error, times, 0
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [("Read the file a.txt", "read_file a.txt"), ('Publish the report titled "May"', '"published":"May"')],
-)
-async def test_workflows_run_on_one_queue_and_every_activity_on_another(
-    temporal_address: str, task_queue: str, task: str, said: str
-) -> None:
-    tools = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=Desk().executors)
-    there = await Client.connect(temporal_address, plugins=[tools])
-    here = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(register=False)])
-    async with (
-        working(there, f"{task_queue}-tools"),
-        working(here, task_queue, workflows=[Apart, Publish]),
-    ):
-        told = await here.execute_workflow(
-            Apart.run, args=[task, f"{task_queue}-tools"], id=uuid4().hex, task_queue=task_queue
-        )
-    assert said in told
-
-
-async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
-    temporal_address: str, task_queue: str
-) -> None:
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, workflows=[Publish]):
-        handle = await client.start_workflow(
-            names.RUN,
-            RunRequest(task='Publish the report titled "May"', tenant=TENANT),
-            id=f"run-{uuid4().hex[:8]}",
-            task_queue=task_queue,
-            result_type=RunResult,
-        )
-        result = await handle.result()
-        assert [step.status for step in result.steps] == ["done"], result
-        child = json.loads(result.answer)
-        assert child == {"published": "May", "by": f"{handle.id}:{result.plan.id}:s1"}
-        assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
-
-
-@pytest.mark.parametrize("letter", ["x", "漢"])
-async def test_a_child_of_a_workflow_with_the_longest_id_starts_too(
-    temporal_address: str, task_queue: str, letter: str
-) -> None:
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    name = uuid4().hex + letter * ((1000 - 32) // len(letter.encode()))
-    async with working(client, task_queue, workflows=[Publish]):
-        request = RunRequest(task='Publish the report titled "May"', tenant=TENANT)
-        handle = await client.start_workflow(names.RUN, request, id=name, task_queue=task_queue, result_type=RunResult)
-        result = await asyncio.wait_for(handle.result(), 30)
-    assert [str(step.status) for step in result.steps] == ["done"]
-    assert json.loads(result.answer)["by"].startswith(name[:200])
-
-
-async def test_a_child_workflow_that_runs_out_of_time_may_have_taken_effect_and_is_named(
-    temporal_address: str, task_queue: str
-) -> None:
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):  # It runs no Publish: the child's tasks fail until its time is up.
-        request = RunRequest(task='Publish the report titled "May"', tenant=TENANT, call_timeout_s=1.0)
-        name = f"run-{uuid4().hex[:8]}"
-        result = await client.execute_workflow(
-            names.RUN, request, id=name, task_queue=task_queue, result_type=RunResult
-        )
-        (step,) = result.steps
-        assert step.status == "outcome_unknown"
-        assert f"its workflow 'publish_report', id '{name}:{result.plan.id}:s1', was ended when its time was up" in (
-            step.reason
-        )
-
-
-class Losing(Executor):
-    """Loses every answer."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    async def execute(self, call: ToolCall) -> ToolResult:
+    async def __call__(self, call: ToolCall) -> str:
         self.calls += 1
-        raise ConnectionResetError("no answer")
+        self.left -= 1
+        if self.left < 0:
+            return "done"
+        raise self.error
 
 
-@pytest.mark.parametrize(
-    ("task", "calls", "status"),
-    [("Read the file a.txt", 3, "failed"), ("Add a note titled 'x'", 1, "outcome_unknown")],
-)
-async def test_no_retry_policy_sends_a_call_again_that_may_not_be(
-    temporal_address: str, task_queue: str, task: str, calls: int, status: str
+@pytest.mark.parametrize("tool", [READ, ADD_NOTE])
+async def test_a_call_that_sent_nothing_goes_again_whatever_its_tool_does(
+    temporal_address: str, task_queue: str, tool: Tool
 ) -> None:
-    losing = Losing()
+    losing = Losing(ServerUnavailable("not there"), 2)
+    call = ToolCall(tenant=TENANT, tool=tool, arguments={"path": "a.txt"} if tool is READ else {"title": "x"})
     client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": losing})])
-    async with working(client, task_queue, workflows=[Insistent]):
-        told = await client.execute_workflow(
-            Insistent.run, args=[task, None], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-        )
-    assert [step[0] for step in told] == [status]
-    assert losing.calls == calls
+    async with working(client, task_queue, workflows=[Direct]):
+        told = await _execute(client, task_queue, Direct, names.CALL_TOOL, call, 20.0)
+    assert (told["text"], losing.calls) == ("done", 3)
 
 
-async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[Insistent]):
-        task = "Add a note titled 'x'"
-        told = await client.execute_workflow(
-            Insistent.run, args=[task, f"{task_queue}-nobody"], id=f"mine-{uuid4().hex[:8]}", task_queue=task_queue
-        )
-    assert told == [["failed", "TimeoutError: no worker took it in time: see whether one serves its task queue"]]
-
-
-async def test_a_call_that_takes_too_long_says_whose_time_was_up(temporal_address: str, task_queue: str) -> None:
+async def test_a_change_whose_answer_is_late_is_sent_once(temporal_address: str, task_queue: str) -> None:
     desk = Desk()
     desk.release.clear()
     client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
     async with working(client, task_queue):
-        request = RunRequest(task="Delete the file a.txt", tenant=TENANT, call_timeout_s=1.0)
-        result = await client.execute_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        result, _ = await Runner(client, task_queue, desk).run("Delete the file a.txt", call_timeout_s=1.0)
+    assert statuses(result) == ["outcome_unknown"]
+    assert "no answer within the time of one call (call_timeout_s)" in result.steps[0].reason
+    assert len(desk.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "calls", "status"),
+    [
+        ("Read the file a.txt", ServerUnavailable("away"), 3, "failed"),
+        ("Add a note titled 'x'", ServerUnavailable("away"), 3, "failed"),
+        ("Add a note titled 'x'", ConnectionResetError("no answer"), 1, "failed"),
+    ],
+)
+async def test_a_users_retry_policy_counts_the_attempts(
+    temporal_address: str, task_queue: str, task: str, error: Exception, calls: int, status: str
+) -> None:
+    losing = Losing(error, 9)
+    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": losing})])
+    async with working(client, task_queue, workflows=[Apart]):
+        step, _ = await _execute(client, task_queue, Apart, task, task_queue, task_queue)
+    assert (step[0], losing.calls) == (status, calls)
+
+
+async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with working(client, task_queue, workflows=[Apart]):
+        nobody = f"{task_queue}-nobody"
+        step, _ = await _execute(client, task_queue, Apart, "Add a note titled 'x'", task_queue, nobody)
+    assert step == ["failed", "TimeoutError: no worker took it in time: check that one serves its task queue"]
+
+
+def _publisher(**settings: Any) -> OrchestratorPlugin:
+    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=Desk().executors, **settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [("Read the file a.txt", "read_file a.txt"), (PUBLISHING, '"published":"May"')]
+)
+async def test_workflows_run_on_one_queue_and_every_activity_on_another(
+    temporal_address: str, task_queue: str, task: str, said: str
+) -> None:
+    there = await Client.connect(temporal_address, plugins=[_publisher()])
+    here = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(register=False)])
+    tools = f"{task_queue}-tools"
+    async with working(there, tools), working(here, task_queue, workflows=[Apart, Publish]):
+        _, (answer, *_) = await _execute(here, task_queue, Apart, task, tools, tools)
+    assert said in answer
+
+
+@pytest.mark.parametrize("name", ["run", "漢" * 320])
+async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
+    temporal_address: str, task_queue: str, name: str
+) -> None:
+    client = await Client.connect(temporal_address, plugins=[_publisher()])
+    async with working(client, task_queue, workflows=[Publish]):
+        request = RunRequest(task=PUBLISHING, tenant=TENANT, approve="never")
+        handle = await client.start_workflow(
+            names.RUN, request, id=f"{name}{uuid4().hex}", task_queue=task_queue, result_type=RunResult
         )
-    assert result.steps[0].status == "outcome_unknown"
-    assert "no answer within the time of one call: give more as call_timeout_s" in result.steps[0].reason
+        result = await asyncio.wait_for(handle.result(), 30)
+        assert statuses(result) == ["done"]
+        assert json.loads(result.answer)["published"] == "May"
+        if name == "run":
+            assert json.loads(result.answer)["by"] == f"{handle.id}:{result.plan.id}:s1"
+        assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
 
 
-@pytest.mark.parametrize("ended", ["terminated", "cancelled"])
-async def test_a_child_workflow_that_someone_ends_may_have_taken_effect_and_its_run_goes_on(
+@pytest.mark.parametrize("ended", ["terminated", "cancelled", "late"])
+async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_and_its_run_goes_on(
     temporal_address: str, task_queue: str, ended: str
 ) -> None:
     desk = Desk()
     plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=desk.executors)
     client = await Client.connect(temporal_address, plugins=[plugin])
     async with working(client, task_queue, workflows=[Patient]):
-        request = RunRequest(task='Read the file a.txt and publish the report titled "May"', tenant=TENANT)
         desk.release.clear()
-        handle = await client.start_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+        handle = await Runner(client, task_queue, desk).start(
+            f"Read the file a.txt and {PUBLISHING}", call_timeout_s=1.0 if ended == "late" else 60.0
         )
-        await desk.reached(1)
-        child = client.get_workflow_handle(await child_of(handle))
-        await (child.terminate() if ended == "terminated" else child.cancel())
+        if ended != "late":
+            await desk.reached(1)
+            child = client.get_workflow_handle(await child_of(handle))
+            await (child.terminate() if ended == "terminated" else child.cancel())
         progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
-        assert f"its workflow 'publish_report', id '{child.id}', was {ended} by someone" in progress.steps[1].reason
+        assert "its workflow 'publish_report', id '" in progress.steps[1].reason
         desk.release.set()
         result = await asyncio.wait_for(handle.result(), 30)
         await replays(await handle.fetch_history(), [RunWorkflow])
-    assert [str(step.status) for step in result.steps] == ["done", "outcome_unknown"]
+    assert statuses(result)[1] == "outcome_unknown"

@@ -1,34 +1,46 @@
 """A run from its task to its answer, on a real Temporal server."""
 
 import asyncio
+import base64
 import json
+import re
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import WorkflowFailureError, WorkflowHistory
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from temporalio.exceptions import CancelledError
 
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import ServerUnavailable
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
-from orchestrator.records.run import Progress, RunRequest, StepStatus
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import Progress, RunResult, StepStatus
+from orchestrator.records.tool import Annotations, Tool
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.my_workflow import Assistant
+from tests.decisions import ALL
+from tests.my_workflow import Assistant, Direct
 from tests.runner import Runner, statuses
-from tests.running import TENANT
-from tests.temporal import activities_of, replays, until
+from tests.running import SERVERS, Desk
+from tests.servers.start import entry
+from tests.temporal import activities_of, replays, until, working
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
 
 
 async def test_a_task_is_routed_planned_and_carried_out_on_a_real_server(runner: Runner) -> None:
-    result, handle = await runner.run("What is the current time in Europe/Berlin?")
+    result, handle = await runner.run("What is the current time in Europe/Berlin?", approve="changes", coverage=0.5)
     assert result.plan.steps[0].tool == "time:get_current_time" == result.decision.recommended[0]
+    assert result.decision.coverage == 0.5
     assert statuses(result) == ["done"]
     assert json.loads(result.answer)["timezone"] == "Europe/Berlin"
-    assert result.budget.settled == result.steps[0].tokens > 0
-    assert result.budget.reserved == 0
+    assert (result.budget.settled, result.budget.reserved) == (result.steps[0].tokens, 0)
     assert await activities_of(handle) == [ROUTE, PLAN, CALL]
 
 
@@ -39,52 +51,34 @@ async def test_steps_follow_one_another_from_one_search(runner: Runner) -> None:
     assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
 
 
-async def test_a_run_may_ask_for_a_coverage_instead_of_a_number_of_tools(runner: Runner) -> None:
-    task = "What is the current time in Europe/Berlin?"
-    result, _ = await runner.run(task, coverage=0.5)
-    assert result.decision.coverage == 0.5
-    assert len(result.decision.matches) < len((await runner.run(task))[0].decision.matches)
-    assert statuses(result) == ["done"]
-
-
-async def test_independent_steps_run_side_by_side_and_the_progress_shows_them(runner: Runner) -> None:
+@pytest.mark.parametrize("most", [2, 8])
+async def test_independent_steps_run_side_by_side_up_to_the_limit(runner: Runner, most: int) -> None:
     runner.desk.release.clear()
-    handle = await runner.start("Read the file a.txt and read the file b.txt")
-    await until(handle, "s1", StepStatus.RUNNING)
-    progress = await until(handle, "s2", StepStatus.RUNNING)
-    assert progress.phase == "running"
-    assert progress.budget.reserved > 0
-    await runner.desk.reached(2)
+    task = "Read the file a.txt, read the file b.txt and read the file c.txt"
+    handle = await runner.start(task, parallel_steps=most)
+    await runner.desk.reached(min(most, 3))
+    progress = await handle.query(names.PROGRESS, result_type=Progress)
     runner.desk.release.set()
-    assert statuses(await handle.result()) == ["done", "done"]
-    assert runner.desk.most_under_way == 2
+    assert statuses(await handle.result()) == ["done"] * 3
+    assert runner.desk.most_under_way == min(most, 3)
+    assert [str(step.status) for step in progress.steps].count("running") == min(most, 3)
+    assert progress.budget.reserved > 0
     await replays(await handle.fetch_history(), [RunWorkflow])
-
-
-async def test_no_more_steps_than_asked_for_run_at_a_time(runner: Runner) -> None:
-    result, _ = await runner.run("Read the file a.txt, read the file b.txt and read the file c.txt", parallel_steps=2)
-    assert statuses(result) == ["done", "done", "done"]
-    assert runner.desk.most_under_way == 2
 
 
 async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skipped(runner: Runner) -> None:
     result, handle = await runner.run("Read the file, then add a note titled 'x'")
     assert statuses(result) == ["needs_input", "skipped"]
-    assert "s1.path" in result.steps[0].reason
-    assert runner.desk.calls == []
+    assert result.steps[0].reason == "missing: s1.path"
     assert await activities_of(handle) == [ROUTE, PLAN]
-
-
-async def test_arguments_of_the_user_fill_what_is_missing(runner: Runner) -> None:
     result, _ = await runner.run("Read the file", arguments={"path": "given.txt"})
-    assert statuses(result) == ["done"]
     assert runner.desk.calls == [("read_file", {"path": "given.txt"})]
 
 
 async def test_nothing_good_enough_calls_nothing(runner: Runner) -> None:
     result, handle = await runner.run("zzqx vrrm plonk")
     assert result.steps == ()
-    assert "nothing is called" in result.answer
+    assert result.answer
     assert await activities_of(handle) == [ROUTE, PLAN]
 
 
@@ -96,129 +90,158 @@ async def test_a_step_outside_the_matches_causes_one_further_route(runner: Runne
     assert "no tool of the catalogue fits" in result.steps[1].reason
 
 
-async def test_a_refused_step_says_which_and_why(runner: Runner) -> None:
-    limits = Limits(max_total_tokens=24_100, reserve_for_synthesis=4_000)
-    result, _ = await runner.run("Read the file a.txt and read the file b.txt", limits=limits, parallel_steps=1)
-    assert set(statuses(result)) == {"done"}  # each used little, so the second fits after the first has settled
-    limits = Limits(max_total_tokens=12_000)
-    result, _ = await runner.run("Read the file a.txt", limits=limits)
+async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(runner: Runner) -> None:
+    result, _ = await runner.run("Read the file a.txt", limits=Limits(max_total_tokens=12_000))
     assert statuses(result) == ["refused"]
     assert result.steps[0].reason.startswith("budget: step s1")
     assert result.budget.warnings
+    limits = Limits(max_tokens_per_step=600)
+    result, _ = await runner.run("Add a note titled 'x'", arguments={"s1.body": "word " * 400}, limits=limits)
+    assert statuses(result) == ["refused"]
+    assert "the arguments of s1 leave" in result.steps[0].reason
+    assert (runner.desk.calls, result.budget.settled) == ([], 0)
+    limits = Limits(max_total_tokens=24_100)
+    result, _ = await runner.run("Read the file a.txt and read the file b.txt", limits=limits)
+    assert statuses(result) == ["done", "done"]  # each used little: the second waits until the first has settled
 
 
 async def test_a_large_result_is_held_to_the_allowance_and_marked(runner: Runner) -> None:
     runner.desk.padding = "word " * 600_000
     result, _ = await runner.run("Read the file a.txt")
-    assert statuses(result) == ["done"]
-    told = result.steps[0].result
-    assert told is not None
-    assert told.truncated
-    assert "left out" in told.text
-    assert result.steps[0].tokens <= result.plan.steps[0].expected_tokens
-    assert len(result.answer) < len(told.text)
-    assert result.budget.warnings == ()
+    [step] = result.steps
+    assert step.result
+    assert step.result.truncated
+    assert "left out" in step.result.text
+    assert step.tokens <= result.plan.steps[0].expected_tokens
+    assert len(result.answer) < len(step.result.text)
 
 
-async def test_a_lost_tool_ends_as_a_failed_step(runner: Runner) -> None:
+async def test_a_tools_own_error_ends_its_step_as_failed(runner: Runner) -> None:
     result, _ = await runner.run("What is the current time in Nowhere/Land?", arguments={"timezone": "Nowhere/Land"})
     assert statuses(result) == ["failed"]
     assert "Nowhere/Land" in result.steps[0].reason
 
 
-async def test_cancelling_stops_in_mid_step_and_tells_what_was_not_done(runner: Runner) -> None:
-    runner.desk.release.clear()
-    handle = await runner.start("Read the file a.txt, then read the file b.txt")
-    await until(handle, "s1", StepStatus.RUNNING)
-    await runner.desk.reached(1)
-    await handle.cancel()
+async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
+    """How a cancelled run stands once it has ended."""
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
     assert isinstance(failure.value.cause, CancelledError)
-    assert runner.desk.under_way == 0  # the call itself was stopped, not only given up
-    progress = await handle.query(names.PROGRESS, result_type=Progress)
-    assert [step.status for step in progress.steps] == [StepStatus.CANCELLED, StepStatus.CANCELLED]
-    assert progress.budget.reserved == 0
     await replays(await handle.fetch_history(), [RunWorkflow])
+    progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
+    assert progress.budget.reserved == 0
+    return progress
 
 
 async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner) -> None:
     runner.desk.release.clear()
     runner.desk.lingers["b.txt"] = 1.0
-    handle = await runner.start("Read the file a.txt and read the file b.txt")
+    handle = await runner.start("Read the file a.txt and read the file b.txt, then read the file c.txt")
     await runner.desk.reached(2)
     await handle.cancel()
-    with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 30)
+    progress = await _cancelled(handle)
     assert runner.desk.under_way == 0
-    progress = await handle.query(names.PROGRESS, result_type=Progress)
     assert progress.phase == "done"
-    assert [step.reason for step in progress.steps] == ["cancelled while it ran"] * 2
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    reasons = [step.reason for step in progress.steps]
+    assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before it"]
+
+
+async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(
+    temporal_address: str, task_queue: str
+) -> None:
+    calls, under_way, release = [], asyncio.Event(), asyncio.Event()
+
+    async def add_note(title: str) -> str:
+        calls.append(title)
+        under_way.set()
+        await release.wait()
+        raise ServerUnavailable("the server of notes is away")
+
+    plugin = OrchestratorPlugin(catalogue=Catalogue(ALL), executors={"notes:add_note": add_note})
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        # A worker hears of a cancellation with its next heartbeat: the tool has failed by then.
+        handle = await Runner(client, task_queue, Desk()).start("Add a note titled 'x'", heartbeat_s=30.0)
+        await asyncio.wait_for(under_way.wait(), 30)
+        await handle.cancel()
+        release.set()
+        progress = await _cancelled(handle)
+    assert [str(step.status) for step in progress.steps] == ["outcome_unknown"]
+    assert calls == ["x"]
 
 
 async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) -> None:
-    handle = await runner.start(
-        "Read the file a.txt, then read the file b.txt, then read the file c.txt", steps_per_run=1
-    )
+    task = "Read the file a.txt, then read the file b.txt, then read the file c.txt"
+    handle = await runner.start(task, steps_per_run=1)
     result = await asyncio.wait_for(handle.result(), 60)
     assert statuses(result) == ["done", "done", "done"]
     assert [arguments["path"] for _, arguments in runner.desk.calls] == ["a.txt", "b.txt", "c.txt"]
     assert result.budget.settled == sum(step.tokens for step in result.steps)
-    executions = [found async for found in runner.client.list_workflows(f"WorkflowId='{handle.id}'")]
-    assert len(executions) == 3
-    for found in executions:
-        history = await runner.client.get_workflow_handle(handle.id, run_id=found.run_id).fetch_history()
+    execution = (await runner.client.get_workflow_handle(handle.id).describe()).run_id
+    assert execution != handle.first_execution_run_id
+    for run_id in (handle.first_execution_run_id, execution):
+        history = await runner.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
         await replays(history, [RunWorkflow])
 
 
-async def test_destructive_tools_wait_for_an_approval(runner: Runner) -> None:
-    task = "Delete the file a.txt and delete the file b.txt"
-    handle = await runner.start(task, approve_destructive=True)
-    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
-    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
-    assert runner.desk.calls == []
-    await handle.signal(names.APPROVE, "s1")
-    await handle.signal(names.REJECT, "s2")
-    result = await asyncio.wait_for(handle.result(), 60)
-    assert statuses(result) == ["done", "refused"]
-    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
-    await replays(await handle.fetch_history(), [RunWorkflow])
+async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(runner: Runner) -> None:
+    task = "Delete the file a.txt and read the file b.txt, then read the file c.txt"
+    handle = await runner.start(task, approve="changes", steps_per_run=1)
+    latest = runner.client.get_workflow_handle(handle.id)
+    while (await latest.describe()).run_id == handle.first_execution_run_id:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    progress = await until(latest, "s1", StepStatus.NEEDS_APPROVAL)
+    await latest.execute_update(names.APPROVE, {"step": "s1", "digest": progress.steps[0].digest})
+    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done"] * 3
+    assert sorted(arguments["path"] for _, arguments in runner.desk.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_an_approval_that_never_comes_ends_the_step(runner: Runner) -> None:
-    result, _ = await runner.run("Delete the file a.txt", approve_destructive=True, approval_timeout_s=0.5)
-    assert statuses(result) == ["needs_approval"]
-    assert runner.desk.calls == []
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind", "told"),
-    [
-        (RunRequest(task="read a.txt"), "UnknownTenant", "no tenant"),
-        (RunRequest(task="read a.txt", tenant="acme"), "UnknownTenant", "'acme'"),
-        (RunRequest(task=" ", tenant=TENANT), "InvalidInput", "task is empty"),
-        (RunRequest(task="read a.txt", tenant=TENANT, limit=99), "InvalidInput", "limit=99"),
-        (RunRequest(task="read a.txt", tenant=TENANT, coverage=2.0), "InvalidInput", "coverage=2.0"),
-    ],
-)
-async def test_what_no_run_can_be_made_of_fails_before_any_activity(
-    runner: Runner, asked: RunRequest, kind: str, told: str
+async def test_no_secret_and_no_catalogue_enters_a_history(
+    temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(WorkflowFailureError) as failure:
-        await runner.client.execute_workflow(
-            names.RUN, asked, id=f"run-{uuid4().hex[:8]}", task_queue=runner.task_queue
+    """Also where a server repeats its secrets as it dies."""
+    monkeypatch.setenv("PLANTED_KEY", "s3cr3t-key")
+    many = [Tool(server="other", name=f"tool_{n}", description=f"unlikely-{n} to be wanted") for n in range(200)]
+    launch = Tool(
+        server="bad", name="it", description="Launch the weather balloon", annotations=Annotations(destructive=True)
+    )
+    bad = entry("faulty.py", "crash", "--token", "s3cr3t-arg", API_KEY="${PLANTED_KEY}")
+    servers = McpConfig.parse({"mcpServers": {"bad": bad}})
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, *many, launch]), mcp_servers=servers)
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        result, handle = await Runner(client, task_queue, Desk()).run("Launch the weather balloon")
+    assert statuses(result) == ["outcome_unknown"]
+    written = (await handle.fetch_history()).to_json()
+    payloads = b"\n".join(base64.b64decode(text) for text in re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', written))
+    assert b"the key was ***" in written.encode() + payloads
+    assert b"s3cr3t" not in written.encode() + payloads
+    assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
+
+
+async def test_a_workflow_lists_servers_and_what_they_have_is_found(
+    temporal_address: str, task_queue: str, tmp_path: Path
+) -> None:
+    plugin = OrchestratorPlugin(store=tmp_path / "store", mcp_servers=SERVERS)
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, workflows=[Direct]):
+
+        async def sync(**asked: Any) -> Any:
+            given = [names.SYNC_CATALOGUE, asked, 60.0]
+            return await client.execute_workflow(Direct.run, args=given, id=uuid4().hex, task_queue=task_queue)
+
+        empty, _ = await Runner(client, task_queue, Desk()).run("Read the file a.txt")
+        assert empty.warnings == empty.decision.warnings != ()
+        report = await sync(tenant="org:7", servers=["time"])
+        with pytest.raises(WorkflowFailureError) as failure:
+            await sync(tenant="org:7", servers=["tiem"])
+        request = RouteRequest(query="current time in Berlin", tenant="org:7")
+        decision: Decision = await client.execute_workflow(
+            names.ROUTE, request, id=uuid4().hex, task_queue=task_queue, result_type=Decision
         )
-    assert isinstance(failure.value.cause, ApplicationError)
-    assert failure.value.cause.type == kind
-    assert told in str(failure.value.cause)
-
-
-async def test_settings_out_of_range_fail_the_run_at_once(runner: Runner) -> None:
-    handle = await runner.start("read a.txt", parallel_steps=0)
-    with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 30)
-    assert "parallel_steps=0" in str(failure.value.cause)
+    assert "no server 'tiem' in mcpServers; it names: time" in str(failure.value.cause.__cause__)
+    assert [(server["server"], server["tools"], server["error"]) for server in report["servers"]] == [("time", 2, "")]
+    assert decision.matches[0].tool.key == "time:get_current_time"
 
 
 STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "histories").glob("*.json"))}
@@ -227,5 +250,4 @@ STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent 
 @pytest.mark.parametrize("name", STORED)
 async def test_stored_histories_still_replay(name: str) -> None:
     """Recorded by `python -m tests.record_histories`; one that fails means that running workflows would break."""
-    run_by = f"recorded-{name.partition('-')[2].removesuffix('-end')}"  # it is part of a child workflow's id
-    await replays(WorkflowHistory.from_json(run_by, STORED[name]), [RunWorkflow, RouteWorkflow, Assistant])
+    await replays(WorkflowHistory.from_json(f"recorded-{name}", STORED[name]), [RunWorkflow, RouteWorkflow, Assistant])

@@ -58,6 +58,7 @@ class Finding:
     help="Examine these tools instead: which cannot be found, which collide, and the words that help.",
 )
 @write_option
+@click.option("--maps", is_flag=True, help="Into --write's file also a correction of the confidence itself.")
 @output_option
 def doctor(
     store: str | None,
@@ -66,6 +67,7 @@ def doctor(
     config: Path | None,
     catalogue: Path | None,
     write: Path | None,
+    maps: bool,
     output: str,
 ) -> None:
     """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
@@ -76,12 +78,14 @@ def doctor(
         if store or organization or user or config:
             stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
             raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
+        if maps and write is None:
+            raise InvalidInput("--maps adds to what --write keeps: give --write FILE, too")
         from orchestrator.cli.examine import examine
 
-        examine(catalogue, Options.from_env(), write=write, output=output)
+        examine(catalogue, Options.from_env(), write=write, maps=maps, output=output)
         return
-    if write is not None:
-        raise InvalidInput("--write keeps what --catalogue finds: give --catalogue, too")
+    if write is not None or maps:
+        raise InvalidInput("--write and --maps keep what --catalogue finds: give --catalogue, too")
     findings = list(_examine(store or default_store(), tenant_from(organization, user), config))
     if output == "json":
         echo_json([asdict(finding) for finding in findings])

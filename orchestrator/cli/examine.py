@@ -1,6 +1,5 @@
 """`toolroute doctor --catalogue PATH`: what can't be found, what collides, what helps, and a fit without labels."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,9 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.common import echo_json, kept, progress, tell_flagged
 from orchestrator.cli.plain import counted
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate import findability
-from orchestrator.evaluate.findability import WITHIN, Collision, Findability, Unfound
-from orchestrator.evaluate.fit import fit_made
+from orchestrator.evaluate.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
+from orchestrator.evaluate.fitting import fit_made
+from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.fit import Fit
 from orchestrator.index.index import Index
@@ -23,7 +22,7 @@ SHOWN = 20
 """Lines of each kind in the table; `-o json` has all."""
 
 
-def examine(path: Path, options: Options, *, write: Path | None, output: str) -> None:
+def examine(path: Path, options: Options, *, write: Path | None, maps: bool, output: str) -> None:
     """Tries the catalogue by queries made from its own text, shows what was found, and writes the fit where told."""
     started = time.perf_counter()
     catalogue = Catalogue.read(path)
@@ -32,15 +31,18 @@ def examine(path: Path, options: Options, *, write: Path | None, output: str) ->
         tell_flagged(catalogue.tools)
         which = "only flagged tools" if index.flags else "no tools"
         raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
-    findings, trials = asyncio.run(findability.examine(index.catalogue, options, _bar("trying tools")))
-    fit = fit_made(trials, options)
+    embedder = embedder_for(options)
+    examination = Examination(index=index, maps=shipped(), embedder=embedder)
+    examination.run(_bar("trying tools"))
+    findings = examination.findings(_bar("trying words"))
+    fit = fit_made(examination.all_trials(), options, maps=maps)
     about = {
         "from": "made queries",
         "catalogue": catalogue.fingerprint,
         "tools": len(catalogue),
         "queries": findings.queries,
     }
-    written, failed = kept(replace(fit, embedder=embedder_for(options).id, about=about), write)
+    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
         echo_json(
             {
@@ -125,9 +127,26 @@ def _section(out: Any, title: str, entries: Any) -> None:
 
 def _unfound(item: Unfound) -> list[str]:
     instead = f"; instead {', '.join(item.instead)}" if item.instead else ""
-    return [f"{item.tool}: {item.brought} of {item.queries}{instead}"]
+    head = f"{item.tool}: {item.brought} of {item.queries}{instead}"
+    return [head, *_advice(item.tool, item.mend, "these")]
 
 
 def _collision(item: Collision) -> list[str]:
     (one, other), (lost, gained) = item.tools, item.lost
-    return [f"{one} and {other}: {lost} of {item.queries[0]} and {gained} of {item.queries[1]} go to the other"]
+    head = f"{one} and {other}: {lost} of {item.queries[0]} and {gained} of {item.queries[1]} go to the other"
+    sides = zip(item.tools, item.mends, strict=True)
+    return [head, *(line for tool, mend in sides for line in _advice(tool, mend, "the two"))]
+
+
+def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
+    """What sets the tool apart from the others; nothing where it loses nothing, or nothing was tried."""
+    if mend is None:
+        return []
+    if not mend.words:
+        return [f"-> {tool}: no word of its own sets it apart; say in its description what only it does"]
+    words, of = ", ".join(mend.words), f"of {counted(mend.queries, 'failing query', 'failing queries')}"
+    if mend.added > mend.said:
+        found = f"{mend.added} {of} find it then, where they say them ({mend.said} without the keywords)"
+        return [f"-> {tool}: add the keywords {words}: {found}"]
+    found = f"{mend.said} {of} find it once they say so"
+    return [f"-> {tool}: only it of {among} says {words}, and {found}. Tell more about that in its description"]

@@ -1,37 +1,31 @@
 """`toolroute eval FOLDER --fit`: calibration and coverage fitted to labelled queries, and what that is worth."""
 
-import asyncio
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from orchestrator.cli.common import echo_json, kept, progress
 from orchestrator.cli.plain import counted, figure, note
-from orchestrator.evaluate.fit import (
-    COVERAGE,
-    FOLDS,
-    LEAST_FOR_COVERAGE,
-    Worth,
-    cross_validated,
-    fit_labelled,
-    try_all,
-)
+from orchestrator.evaluate.fitting import COVERAGE, FOLDS, LEAST_FOR_COVERAGE, Worth, cross_validated, fit_labelled
 from orchestrator.evaluate.runner import QuerySet
+from orchestrator.evaluate.trials import Trial, tried
+from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.fit import Fit
+from orchestrator.index.index import Index
 from orchestrator.options import Options
 
 
 def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
     """Fits to the set's queries, shows the worth on held-out folds, and writes the fit to all of them where told."""
+    embedder = embedder_for(options)
+    index, known = Index(found.catalogue), found.catalogue.positions
+    trials: list[Trial] = []
     with progress("trying queries") as bar:
-        task = bar.add_task("", total=None)
-        trying = try_all(
-            found.catalogue,
-            found.queries,
-            options,
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
-        trials = asyncio.run(trying)
+        task = bar.add_task("", total=len(found.queries))
+        for query in found.queries:
+            right = [known[key] for key in query.relevant if key in known]
+            trials.append(tried(index, shipped(), embedder, query.text, right, deep=True))
+            bar.advance(task)
     fit = fit_labelled(trials, options)
     before, after = cross_validated(trials, options)
     about = {
@@ -47,7 +41,7 @@ def fit_set(found: QuerySet, options: Options, write: Path | None, output: str) 
     for name in worse:
         told = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
         note(f"toolroute: the fit is worse on queries that it has not seen: {told}; give more queries, or leave it out")
-    written, failed = kept(replace(fit, embedder=embedder_for(options).id, about=about), write)
+    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
         echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if written is None else str(written)})
     else:

@@ -16,7 +16,16 @@ import click
 
 from orchestrator.cli.plain import escaped, note, one_line, plain
 from orchestrator.cli.temporal import unwrap
-from orchestrator.records.run import Approve, Progress, RunRequest, RunResult, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.run import (
+    Approval,
+    Approve,
+    Progress,
+    RunRequest,
+    RunResult,
+    StepOutcome,
+    StepProgress,
+    StepStatus,
+)
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
@@ -140,11 +149,17 @@ class _Teller:
 
     async def _settle(self, step: StepProgress) -> None:
         """The user's word on a step that waits for it."""
+        from temporalio.client import WorkflowUpdateFailedError
+
         from orchestrator.records import durable_names as names
 
         given = escaped(json.dumps(step.arguments, ensure_ascii=False))
         yes = await _confirmed(f"{step.step} {step.task!r}: may {step.tool} be called with {given}?")
-        await self._handle.signal(names.APPROVE if yes else names.REJECT, step.step)
+        word = Approval(step=step.step, digest=step.digest, allowed=yes)
+        try:
+            await self._handle.execute_update(names.APPROVE, word)
+        except WorkflowUpdateFailedError as error:  # it waited too long for this word
+            note(str(error.cause))
 
     def tell(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:
         """Notes the steps that stand otherwise than when they were last told; their ids."""

@@ -68,20 +68,16 @@ class Checkpoint:
     extra_routes: tuple[Decision, ...] = ()
     approvals: dict[str, bool] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
-    asked: dict[str, float] = field(default_factory=dict)
-    overruled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """A task to route, plan and carry out.
 
-    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve`
-    names wait for the workflow's `approve` signal, at most `approval_timeout_s`, with all
-    their arguments to be seen in its progress: an approval that comes before that counts for nothing.
-    `steps_per_run` makes `toolroute.run` continue as new after so many steps (else when the server suggests it); within
-    your own workflow (`ToolRouter.run`) nothing does.
-    What RouteRequest has, too, means the same.
+    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve` names wait for
+    the workflow's update `toolroute.approve`, at most `approval_timeout_s`. `steps_per_run` makes `toolroute.run`
+    continue as new after so many steps (else when the server suggests it); within your own workflow (`ToolRouter.run`)
+    nothing does. Fields that RouteRequest has too mean the same.
     """
 
     task: str
@@ -153,10 +149,24 @@ _FORMS: dict[str, Form] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's word on a step that waits for approval.
+
+    `digest` is the one that the progress shows with the step's arguments, so that exactly this call is approved; a
+    rejection needs none. `by` says who gave the word, for the history.
+    """
+
+    step: str
+    digest: str = ""
+    allowed: bool = True
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgress:
     """Where one step stands, for a progress query: no results, so it stays small.
 
-    While it waits for approval, `arguments` are those that its tool would be called with.
+    While it waits for approval, `arguments` are those that its tool would be called with, and `digest` is theirs.
     """
 
     step: str
@@ -165,6 +175,7 @@ class StepProgress:
     status: StepStatus
     reason: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +193,7 @@ class RunResult:
     """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
 
     `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` are
-    those of routing, of the plan, of approvals that did nothing, and of a model that had no part in the answer.
+    those of routing, of the plan, and of a model that had no part in the answer.
     """
 
     decision: Decision

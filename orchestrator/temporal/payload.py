@@ -1,136 +1,160 @@
-"""Reading payloads: 0.15 ms for a Decision that takes the SDK 3 to 7, as it evaluates every record's hints anew.
-
-Whatever is not plain JSON (another data converter) is left to the converter.
-"""
+"""Payloads: read records out of them, and hold values to what a workflow history takes."""
 
 import json
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
+from temporalio.converter import PayloadConverter
 
-from orchestrator.errors import InvalidInput
-from orchestrator.records.forms import nearly
-from orchestrator.temporal.held import MAX_LEVELS, is_deeper
+from orchestrator.errors import InvalidInput, PayloadTooLarge
+from orchestrator.records.call import ToolResult
+from orchestrator.records.run import StepOutcome
 
 Record = TypeVar("Record")
 
 NOTHING: Final = RawValue(Payload(metadata={"encoding": b"binary/null"}))
-"""The input of whoever gives none."""
+"""The input of a workflow or an activity that is given none."""
 
-MOST_LEVELS = MAX_LEVELS + 30
-"""Of an input: a run's results stand a few levels deep in what it hands on to the next execution."""
+MAX_RESULT_BYTES = 192 * 1024
+"""Most of one result; Temporal warns above 512 KiB."""
+MAX_INPUT_BYTES = 1024 * 1024
+"""Most of an activity's input: beyond the server's 2 MiB the workflow that schedules it is terminated."""
+MAX_PAYLOAD_BYTES = 1_990_000
+"""Most of a run's result, or of what it hands on to the next execution, for the same reason."""
+MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 * 1024
+"""Most of a run's task, of its steps' arguments together and of their results together, so that a run's end fits."""
+
+_SPARE_LEVELS = 30
+"""Levels of JSON left free around a result: pydantic reads 200, and a Checkpoint holds a result a few levels deep."""
 
 
 def read(raw: RawValue, kind: type[Record]) -> Record:
-    """The record that a payload of our own making holds."""
-    return _read(raw, kind, json.loads)
-
-
-def _read(raw: RawValue, kind: type[Record], load: Callable[[bytes], Any]) -> Record:
+    """Return the record in a payload of our own: 0.15 ms for a Decision that takes the SDK 3 to 7."""
     if raw.payload.metadata.get("encoding") == b"json/plain":
-        return _read_json(raw.payload.data, kind, load)
-    converter = workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
-    found: Record = converter.from_payload(raw.payload, kind)
+        return cast("Record", _adapter(cast("Any", kind)).validate_json(raw.payload.data))
+    found: Record = _converter().from_payload(raw.payload, kind)
     return found
-
-
-def _read_json(data: bytes, kind: type[Record], load: Callable[[bytes], Any]) -> Record:
-    """By pydantic's parser, and by `load` where that one takes no such JSON: half a character, more than 200 levels."""
-    adapter: TypeAdapter[Record] = _adapter(cast("Any", kind))
-    try:
-        return adapter.validate_json(data)
-    except ValidationError as error:
-        if error.errors()[0]["type"] != "json_invalid":
-            raise
-        return adapter.validate_python(load(data))
-
-
-def _load_input(data: bytes) -> Any:
-    """The JSON's value; ValueError, or RecursionError, where it is none, or too deep for the SDK to hand it on."""
-    value = json.loads(data)
-    if is_deeper(value, MOST_LEVELS):
-        raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
-    return value
 
 
 def read_input(raw: RawValue, kind: type[Record]) -> Record:
-    """The record that anybody gave, in any language; InvalidInput says what is wrong with it.
+    """Return the record that a client gave, in any language; raise InvalidInput where it can't be one.
 
-    The SDK's own reading would try the same input again and again, a workflow's for ever.
+    The SDK's own reading would try the same input again and again, a workflow's for ever. A name that is no field is
+    refused: a setting that is misspelt must not be left unread.
     """
     try:
-        found = _read(raw, kind, _load_input)
+        found = read(raw, kind)
     except ValidationError as error:
-        wrong = "; ".join(_problem(found) for found in error.errors(include_url=False))
+        wrong = "; ".join(_problem(one) for one in error.errors(include_url=False))
         raise InvalidInput(f"{kind.__name__}: {wrong}. {_fields(kind)}") from None
     except (ValueError, RecursionError) as error:
-        raise _unreadable(kind, error) from None
+        raise InvalidInput(f"{kind.__name__}: the input can't be read ({error}). {_fields(kind)}") from None
     if not isinstance(found, kind):
         raise InvalidInput(f"{kind.__name__}: give one JSON object. {_fields(kind)}")
+    if raw.payload.metadata.get("encoding") == b"json/plain":
+        _refuse_unknown(from_json(raw.payload.data), kind)
     return found
 
 
-def read_request(raw: RawValue, kind: type[Record]) -> Record:
-    """As `read_input`, where a slip in the name of a setting must not leave it unread."""
-    found = read_input(raw, kind)
-    if told := misnamed(raw, kind):
-        raise InvalidInput(told)
-    return found
-
-
-def misnamed(raw: RawValue, kind: type[Any]) -> str:
-    """Which of an input's names is nearly a field's, and would be left unread; those of a later version are not.
-
-    Raises InvalidInput as `read_input` does.
-    """
-    if raw.payload.metadata.get("encoding") != b"json/plain":
-        return ""
-    try:
-        given = _load_input(raw.payload.data)
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(kind, error) from None
-    return _misnamed(given, kind)
-
-
-def _misnamed(given: Any, kind: type[Any]) -> str:
+def _refuse_unknown(given: Any, kind: Any) -> None:
     known = {field.name: field.type for field in fields(kind)}
     for name, value in given.items() if isinstance(given, dict) else ():
-        if name in known:
-            inner = known[name]
-            told = _misnamed(value, inner) if isinstance(inner, type) and is_dataclass(inner) else ""
-            if told:
-                return told
-            continue
-        if meant := nearly(name, known):
-            return f"{kind.__name__}: {name!r} is no field: did you mean {meant!r}?"
-    return ""
-
-
-def size_of(record: Any) -> int:
-    """Bytes of the record as the default converter writes it: JSON that escapes all but ASCII."""
-    return len(workflow.payload_converter().to_payload(record).data)
-
-
-def _unreadable(kind: type[Any], error: Exception) -> InvalidInput:
-    return InvalidInput(f"{kind.__name__}: the input cannot be read ({error}): give one JSON object. {_fields(kind)}")
+        if name not in known:
+            raise InvalidInput(f"{kind.__name__}: unknown field {name!r}. {_fields(kind)}")
+        if isinstance(inner := known[name], type) and is_dataclass(inner):
+            _refuse_unknown(value, inner)
 
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
-    value = "" if found["type"] == "missing" else f", not {str(found['input'])[:60]!r}"
+    value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
     return f"{where}: {found['msg']}{value}"
 
 
-def _fields(kind: type[Any]) -> str:
+def _fields(kind: Any) -> str:
     return f"Its fields are {', '.join(field.name for field in fields(kind))}"
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def _converter() -> PayloadConverter:
+    return workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
+
+
+def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
+    """Raise PayloadTooLarge for a value that a history can't hold, InvalidInput for one that can't be written."""
+    try:
+        size = len(_converter().to_payload(value).data)
+    except Exception as error:
+        raise InvalidInput(f"{what} can't be written as JSON ({error!r:.200}): give texts, numbers and lists") from None
+    if size > limit:
+        raise PayloadTooLarge(
+            f"{what} takes {size:,} bytes as JSON, at most {limit:,} fit a workflow history: "
+            "store the content and pass its path or address"
+        )
+
+
+def as_result(answer: Any) -> ToolResult:
+    """Return what a function or a child workflow gave as a ToolResult: text as it is, anything else as JSON."""
+    if isinstance(answer, ToolResult):
+        return answer
+    if answer is None or isinstance(answer, str):
+        return ToolResult(text=answer or "")
+    structured = plain(answer)
+    written = answer if structured is None else structured
+    return ToolResult(
+        text=json.dumps(written, separators=(",", ":"), ensure_ascii=False, default=str),
+        structured=structured,
+        truncated=structured is None,
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return the value as every JSON reader takes it: records as objects, times as texts, bytes in base64, NaN null.
+
+    None stands for a value that no reader takes: one nested too deep, or with half a character.
+    """
+    try:
+        written = to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=str)
+        from_json(b"[" * _SPARE_LEVELS + written + b"]" * _SPARE_LEVELS)
+    except ValueError:
+        return None
+    return from_json(written)
+
+
+def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
+    """Return the result within so many bytes of JSON: text is cut with a mark, structured content kept or dropped."""
+    text = kept = result.text.encode("utf-8", "replace").decode()
+    while (size := _size(kept)) > limit:
+        kept = kept[: limit * len(kept) // size]
+    structured = plain(result.structured)
+    if structured is not None and _size(kept) + _size(structured) > limit:
+        structured = None
+    truncated = result.truncated or kept != text or (structured is None and result.structured is not None)
+    if kept != text:
+        kept = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
+    return replace(result, text=kept, structured=structured, truncated=truncated)
+
+
+def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
+    """Return a run's outcomes within MAX_RESULTS_BYTES of JSON: where they take more, the largest results are cut."""
+    whole = held = tuple(outcomes)
+    each = MAX_RESULT_BYTES
+    while sum(_size(one.result.text) + _size(one.result.structured) for one in held if one.result) > MAX_RESULTS_BYTES:
+        each //= 2
+        held = tuple(replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole)
+    return held
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, default=str))

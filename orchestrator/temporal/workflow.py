@@ -12,37 +12,27 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
 from temporalio.common import RawValue
 
-from orchestrator.errors import UnknownTool
+from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
-from orchestrator.records.run import Progress, RunRequest, RunResult
-from orchestrator.temporal.call import (
-    MODEL_RETRY,
-    PATIENT,
-    as_failure,
-    as_failures,
-    call_config,
-    call_tool,
-    check_given,
-    check_kind,
-)
-from orchestrator.temporal.held import MAX_PLAN_BYTES
-from orchestrator.temporal.keys import occurrence
-from orchestrator.temporal.payload import read
+from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, call_config, call_tool, occurrence
+from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.run import Run
 
 __all__ = ["ToolRouter"]
 
+Record = TypeVar("Record")
 Config = workflow.ActivityConfig
 MODEL_CALL = Config(
     start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
@@ -54,13 +44,11 @@ DEFAULT = Config(
 
 class ToolRouter:
     """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
-    Workflows may share one: each execution, which has an event loop of its own, has its own runs.
 
-    `tenant` is used where a request names none. `route_options`, `plan_options` and `call_options` are Temporal's own
-    activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name. No
-    retry policy sends a call again that may not be (docs/temporal.md).
-    `plan_options` go for `complete` too: both may ask a language model, on a worker that has one.
-    Failures are Temporal's: `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
+    `tenant` is used where a request names none. `route_options`, `plan_options` (for `complete` too) and `call_options`
+    are Temporal's own activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override
+    them by name. No retry policy sends a call again that may not be repeated.
+    Activities fail with Temporal's `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
     """
 
     def __init__(
@@ -76,23 +64,23 @@ class ToolRouter:
         self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(plan_options or {})}
         self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
+        # Workflows may share a router of their module: each execution has an event loop, and so a run, of its own.
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
     async def route(
         self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **options: Unpack[Config]
     ) -> Decision:
-        """The Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
+        """Return the Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
 
         A bare text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
         """
-        check_kind("request", request, (str, RouteRequest), "the task as text, or a RouteRequest")
         if isinstance(request, str):
-            request = RouteRequest(query=request, tenant=self.tenant, conversation=_turns(conversation))
-        elif conversation:
-            request = replace(request, conversation=_turns(conversation))
-        check_given("the query with its conversation", asdict(request))
+            request = RouteRequest(query=request, tenant=self.tenant)
+        if conversation:
+            request = replace(request, conversation=turns_of(conversation))
+        check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
-        return read(await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config), Decision)
+        return await _done(names.ROUTE, request, Decision, config)
 
     async def plan(
         self,
@@ -105,37 +93,29 @@ class ToolRouter:
         without_model: str = "",
         **options: Unpack[Config],
     ) -> Plan:
-        """Steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
+        """Return steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
 
         A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to.
         """
-        check_kind("decision", decision, Decision, "what `route` gave")
-        check_kind("arguments", arguments or {}, Mapping, "an object of names and values")
-        turns = _turns(conversation)
-        for turn in turns:
-            check_kind("a turn of the conversation", turn, Turn, "Turn(text=...)")
-        check_given("the conversation before a plan", [turn.text for turn in turns])
-        given = [dict(arguments or {}), [step.arguments for step in first.steps] if first else []]
-        check_given("what the plan is given as arguments", given, MAX_PLAN_BYTES)
         request = PlanRequest(
             decision=decision,
             arguments=dict(arguments or {}),
             salt=occurrence("plan", decision.query),
             first=first,
             min_confidence=min_confidence,
-            conversation=turns,
+            conversation=turns_of(conversation),
             without_model=without_model,
         )
-        config: Config = {**self._plan, **options}
-        return read(await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config), Plan)
+        check_size("the conversation", [turn.text for turn in request.conversation])
+        given = [request.arguments, [step.arguments for step in first.steps] if first else []]
+        check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
+        return await _done(names.PLAN, request, Plan, {**self._plan, **options})
 
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
-        """One call of the worker's language model: arguments out of results, or an answer out of them."""
-        check_kind("request", request, CompleteRequest, "a CompleteRequest")
-        check_given("the results for a model", request.results)
+        """Return one answer of the worker's language model: arguments out of results, or text out of them."""
+        check_size("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
-        raw = await workflow.execute_activity(names.COMPLETE, request, result_type=RawValue, **config)
-        return read(raw, Completion)
+        return await _done(names.COMPLETE, request, Completion, config)
 
     async def call(
         self,
@@ -146,14 +126,14 @@ class ToolRouter:
         max_result_tokens: int = 8_000,
         **options: Unpack[Config],
     ) -> ToolResult:
-        """Calls one of the Decision's tools, by `server:name`. The call's key is the same over all its attempts and a
-        reset, and another one for an equal call and in what the workflow continues as."""
-        check_kind("decision", decision, Decision, "what `route` gave")
-        check_kind("arguments", arguments or {}, Mapping, "an object of names and values")
+        """Call one of the Decision's tools, by `server:name`.
+
+        The call's key is the same over its attempts and a reset, and another one for an equal call made again.
+        """
         found = decision.tool(tool)
         if found is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
-            raise as_failure(UnknownTool(f"{tool!r} is no match of this Decision; it has {offered or 'none'}"))
+            raise UnknownTool(f"{tool!r} is no match of this Decision; its matches: {offered or 'none'}")
         call = ToolCall(
             tenant=decision.tenant,
             tool=found,
@@ -163,30 +143,46 @@ class ToolRouter:
         )
         return await call_tool(call, call_config(RunRequest(task=decision.query), {**self._call, **options}))
 
-    async def run(self, request: RunRequest | str, **options: Unpack[Config]) -> RunResult:
-        """Routes, plans and carries out a task behind the budget; `options` are those of the tool calls.
+    async def run(
+        self, request: RunRequest | str, *, approve: Approve | str | None = None, **options: Unpack[Config]
+    ) -> RunResult:
+        """Route, plan and carry out a task behind the budget; `options` are those of the tool calls.
 
-        Of runs at the same time `progress` and `approve` reach the latest: give each a ToolRouter of its own.
+        `approve` says which steps wait for `approve()`, as in RunRequest: by default all that are not known to only
+        read. Of runs at the same time `progress` and `approve` reach the latest: give each a ToolRouter of its own.
         """
-        check_kind("request", request, (str, RunRequest), "the task as text, or a RunRequest")
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
-        with as_failures():
-            request.validate()  # here already: a Run reckons with the limits from its beginning
+        if approve is not None:
+            request = replace(request, approve=cast("Approve", approve))  # which the record makes it
+        request.validate()
         run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
-        return await run.to_the_end()
+        ended = await run.advance()
+        if isinstance(ended, Checkpoint):
+            raise RuntimeError("a run that nothing stops stopped")
+        return ended
 
     def progress(self) -> Progress | None:
-        """Where the latest `run` stands, for a query handler of the calling workflow; None before the first."""
+        """Return where the latest `run` stands, for a query handler of the calling workflow; None before the first."""
         run = self._runs.get(asyncio.get_running_loop())
         return run.progress() if run else None
 
-    def approve(self, step: str, allowed: bool = True) -> None:
-        """Lets a step that waits for approval go on, or not, from a signal handler of the calling workflow."""
-        if run := self._runs.get(asyncio.get_running_loop()):
-            run.approve(step, allowed)
+    def approve(self, step: str, allowed: bool = True, *, digest: str = "") -> bool:
+        """Let a step that waits for approval go on, or not, from a handler of the calling workflow.
+
+        Returns False for a word that does not count: no such step waits, or the arguments that it would be called with
+        are not those of the `digest` (as `progress` shows it).
+        """
+        run, word = self._runs.get(asyncio.get_running_loop()), Approval(step=step, digest=digest, allowed=allowed)
+        if run is None:
+            return False
+        try:
+            run.check(word)
+        except InvalidInput:
+            return False
+        run.take(word)
+        return True
 
 
-def _turns(conversation: Sequence[Turn]) -> tuple[Turn, ...]:
-    with as_failures():
-        return turns_of(conversation)
+async def _done(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
+    return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)

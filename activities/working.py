@@ -1,0 +1,75 @@
+"""Around an activity's work: heartbeats while it waits for others, and errors as Temporal carries them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from orchestrator.errors import FAULTS, ModelUnavailable, OutcomeUnknown, ToolrouteError
+
+MAX_MESSAGE = 4_000
+"""Characters of an error's message: a failure beyond the server's limit would reach nobody."""
+
+
+@asynccontextmanager
+async def working(*, replayable: bool = True) -> AsyncIterator[None]:
+    """Beat three times in each heartbeat timeout, and raise errors as ApplicationErrors.
+
+    An error is retried where trying again can help and, for work that is not `replayable`, only where it says that
+    nothing was done.
+    """
+    beating = asyncio.create_task(_beat())
+    try:
+        yield
+    except ToolrouteError as error:
+        again = error.retry or (replayable and isinstance(error, OutcomeUnknown))
+        raise _failure(error, again) from _short(error)
+    except ApplicationError:
+        raise
+    except Exception as error:  # of an Executor of the user's own, or a fault of a program
+        raise _failure(error, replayable and not isinstance(error, FAULTS)) from _short(error)
+    finally:
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+
+
+async def _beat() -> None:
+    timeout = activity.info().heartbeat_timeout
+    while timeout is not None:
+        activity.heartbeat()
+        await asyncio.sleep(timeout.total_seconds() / 3)
+
+
+def time_limit() -> float | None:
+    """Return the seconds that the work may take, to end with a message of its own ahead of Temporal's timeout."""
+    whole = activity.info().start_to_close_timeout
+    return None if whole is None else 0.9 * whole.total_seconds()
+
+
+def _failure(error: Exception, again: bool) -> ApplicationError:
+    wait_s = error.retry_after_s if isinstance(error, ModelUnavailable) else None
+    used = error.usage if isinstance(error, ToolrouteError) else None
+    text = str(error)
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]} [cut: {len(text) - MAX_MESSAGE:,} characters left out]"
+    return ApplicationError(
+        text,
+        *([used.total] if used else []),
+        type=type(error).__name__,
+        non_retryable=not again,
+        next_retry_delay=None if wait_s is None else timedelta(seconds=wait_s),
+    )
+
+
+def _short(error: Exception) -> Exception | None:
+    """Return the error as the cause to show, unless it, or a cause of its own, says too much for a history."""
+    said: BaseException | None = error
+    while said is not None:
+        if len(str(said)) > MAX_MESSAGE:
+            return None
+        said = said.__cause__
+    return error

@@ -1,0 +1,123 @@
+"""A model's part in a run, on the workflow's side: late arguments before a step, and the answer after all of them.
+
+Deterministic: what is asked for is cut by characters, since workflow code counts no tokens. What a model does not give
+is reported, never made up: a step without its arguments ends `needs_input`, and the results stand for the answer.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from temporalio.exceptions import FailureError
+
+from orchestrator.records.completion import FILLING_TOKENS, NO_MODEL, CompleteRequest, Completion, Filled, Purpose
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import StepOutcome, StepStatus
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.call import tokens_of, was_cancelled, why_failed
+
+Complete = Callable[[CompleteRequest], Awaitable[Completion]]
+
+ANSWER_SHARE = 4
+"""One part in so many of a completion's tokens is for what it writes."""
+LEAST_FOR_ANSWER = 1_000
+"""A reserve below this leaves no room for a model's answer."""
+_CHARS_PER_TOKEN = 5
+"""A high guess: the activity counts, and cuts what is still too long."""
+_MOST_CHARS_PER_TOKEN = 8
+"""More than a token of prose has. Blanks have hundreds a token, so an answer is held by characters too."""
+
+
+async def fill(
+    step: Step, tool: Tool, plan: Plan, outcomes: Mapping[str, StepOutcome], allowance: int, complete: Complete
+) -> Filled:
+    """Ask the model for the step's late arguments, from the results before it. Raises only when cancelled."""
+    most = min(FILLING_TOKENS, allowance // 2)
+    request = CompleteRequest(
+        purpose=Purpose.ARGUMENTS,
+        task=f"{plan.task}\n\nThis step: {step.task}",
+        results=_results([outcomes[name] for name in _before(step, plan)], most),
+        tool=tool,
+        wanted=step.late,
+        known=step.arguments,
+        max_tokens=most,
+        answer_tokens=most // ANSWER_SHARE,
+    )
+    try:
+        got = await complete(request)
+    except (FailureError, asyncio.CancelledError) as error:
+        if was_cancelled(error):
+            raise
+        wanted = ", ".join(f"{step.id}.{name}" for name in step.late)
+        return Filled(tokens=tokens_of(error), reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
+    if got.missing:
+        missing = ", ".join(f"{step.id}.{name}" for name in got.missing)
+        return Filled(tokens=got.usage.total, reason=f"missing: {missing}, which the earlier results do not give")
+    return Filled(arguments=got.arguments, tokens=got.usage.total)
+
+
+async def answer(
+    plan: Plan, outcomes: Sequence[StepOutcome], reserve: int, complete: Complete
+) -> tuple[str, int, tuple[str, ...]]:
+    """Return the answer, the tokens that it took, and why no model wrote it. Raises only when cancelled."""
+    if plan.choice is not None and plan.choice.answer:
+        return plan.choice.answer, 0, ()
+    listed = compose(plan, outcomes, reserve)
+    if plan.model == NO_MODEL or not any(outcome.status is StepStatus.DONE for outcome in outcomes):
+        return listed, 0, ()
+    if reserve < LEAST_FOR_ANSWER:
+        few = f"reserve_for_synthesis={reserve:,} leaves a model no room for an answer"
+        return listed, 0, (f"{few}: give at least {LEAST_FOR_ANSWER:,}",)
+    request = CompleteRequest(
+        purpose=Purpose.ANSWER,
+        task=plan.task,
+        results=_results(outcomes, reserve),
+        max_tokens=reserve,
+        answer_tokens=reserve // ANSWER_SHARE,
+    )
+    try:
+        got = await complete(request)
+    except (FailureError, asyncio.CancelledError) as error:
+        if was_cancelled(error):
+            raise
+        return listed, tokens_of(error), (f"the results as they came: no model wrote ({': '.join(why_failed(error))})",)
+    return got.text, got.usage.total, ()
+
+
+def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str:
+    """Return the answer without a model: what the tools said, in the plan's order, within the synthesis reserve."""
+    if not plan.steps:
+        return "; ".join(plan.reasons)
+    share = max_tokens // len(plan.steps)
+    texts = [_shortened(outcome, share) for outcome in outcomes]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(f"{outcome.step} {outcome.tool}: {text}" for outcome, text in zip(outcomes, texts, strict=True))
+
+
+def _before(step: Step, plan: Plan) -> list[str]:
+    """Return the steps that this one follows, directly or not, in the plan's order."""
+    found = set(step.depends_on)
+    for other in reversed(plan.steps):
+        found |= set(other.depends_on) if other.id in found else set()
+    return [other.id for other in plan.steps if other.id in found]
+
+
+def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:
+    """Return each step's title and result, cut so that a request stays small in a history."""
+    most = _CHARS_PER_TOKEN * max_tokens // max(1, len(outcomes))
+    return tuple((f"{outcome.step} {outcome.tool}", _said(outcome)[:most]) for outcome in outcomes)
+
+
+def _said(outcome: StepOutcome) -> str:
+    """Return the step's result, or how it ended without one."""
+    if outcome.result is not None and outcome.status is StepStatus.DONE:
+        return outcome.result.text
+    return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
+
+
+def _shortened(outcome: StepOutcome, max_tokens: int) -> str:
+    """Return what the step said within its share, by the tokens that were counted for its result."""
+    text, most = _said(outcome), max_tokens * _MOST_CHARS_PER_TOKEN
+    if outcome.result and outcome.result.tokens > max_tokens:
+        most = min(most, len(text) * max_tokens // outcome.result.tokens)
+    return text if len(text) <= most else f"{text[:most]}\n[cut: the whole result is that of step {outcome.step}]"

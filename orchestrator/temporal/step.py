@@ -1,0 +1,239 @@
+"""The steps of a plan on their way: each waits for those before it, a person, a slot and the budget. Deterministic."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.planning.approval import needs_approval
+from orchestrator.planning.budget import Budget, Grant, Verdict
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.completion import Filled
+from orchestrator.records.digests import digest_of
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.call import call_tool, outcome_is_unknown, was_cancelled, why_failed
+from orchestrator.temporal.model import Complete, fill
+
+MAX_REASON = 1000
+"""Characters; the whole of a tool's own error stands in the result."""
+
+Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
+"""What a step does in its slot with its allowance: how it ended, if it did, and the tokens that it used."""
+
+
+class Steps:
+    """Carries out the steps of one run and owns how they stand. `stopping` is asked before each of them starts."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        plan: Plan,
+        *,
+        tenant: str,
+        find: Callable[[str], Tool | None],
+        budget: Budget,
+        config: workflow.ActivityConfig,
+        complete: Complete,
+        stopping: Callable[[int], bool],
+    ) -> None:
+        done = request.checkpoint
+        self._request, self._plan, self._tenant, self._find = request, plan, tenant, find
+        self._budget, self._config, self._complete = budget, config, complete
+        self._stops, self._started = stopping, 0
+        self._slots = asyncio.Semaphore(request.parallel_steps)
+        self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
+        self.filled = dict(done.filled) if done else {}
+        self.words = dict(done.approvals) if done else {}
+        self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self.outcomes.items()}
+
+    async def carry_out(self) -> None:
+        """Return once all steps have ended or, when the run stops, those under way have."""
+        todo = [step for step in self._plan.steps if step.id not in self.outcomes]
+        try:
+            ended = await asyncio.gather(*map(self._carry_out, todo), return_exceptions=True)
+        except asyncio.CancelledError:
+            for step in todo:  # each has stopped by now
+                if step.id not in self.outcomes:
+                    self._note(step, _end(step, StepStatus.CANCELLED, "the run was cancelled before it"))
+            raise
+        for error in ended:
+            if error is not None:
+                raise error
+
+    def progress(self) -> tuple[StepProgress, ...]:
+        """Return where each step stands."""
+        return tuple(map(self._standing, self._plan.steps))
+
+    def check(self, word: Approval) -> None:
+        """Raise InvalidInput unless the step waits for a word, and a given digest is that of its arguments."""
+        waiting = {step.step: step for step in self.progress() if step.digest}
+        found = waiting.get(word.step)
+        if found is None:
+            others = ", ".join(waiting) or "none"
+            raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
+        if word.digest and word.digest != found.digest:
+            raise InvalidInput(
+                f"digest={word.digest!r}: {word.step} would call {found.tool} with arguments whose digest is "
+                f"{found.digest!r}: look at them, then approve with that"
+            )
+
+    def take(self, word: Approval) -> None:
+        """Take a word that passed `check`; it is final."""
+        self.words[word.step] = word.allowed
+
+    async def _carry_out(self, step: Step) -> None:
+        ended = await self._way(step)
+        if ended is not None:
+            self._note(step, replace(ended, tokens=ended.tokens + self._spent(step)))
+
+    async def _way(self, step: Step) -> StepOutcome | None:
+        """Return how the step ends; None when the run stops before it starts."""
+        self._status[step.id] = StepStatus.PENDING
+        await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
+        if not self.outcomes.keys() >= set(step.depends_on):
+            return None
+        tool = self._find(step.tool)
+        if tool is None or self._unready(step):
+            return self._unready(step) or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
+        if step.late and step.id not in self.filled:  # before the approval: a person sees what would be called
+            ended = await self._in_slot(step, tool, self._fill)
+            if ended or step.id not in self.filled:
+                return ended
+        if needs_approval(tool, self._request.approve):
+            ended = await self._approval(step, tool)
+            if ended or step.id not in self.words:
+                return ended
+        return await self._in_slot(step, tool, self._call)
+
+    def _unready(self, step: Step) -> StepOutcome | None:
+        failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
+        if failed:
+            ends = ", ".join(f"{name} ended {self.outcomes[name].status}" for name in failed)
+            return _end(step, StepStatus.SKIPPED, f"it follows a step that was not done: {ends}")
+        if step.missing:
+            needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
+            return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
+        return None
+
+    async def _approval(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Wait for a person's word. Return how the step ends without a yes; None also when the run stops."""
+        self._status[step.id] = StepStatus.NEEDS_APPROVAL
+        timeout = timedelta(seconds=self._request.approval_timeout_s)
+        try:
+            if step.id not in self.words:  # as a run has it that continued as new
+                await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
+        except TimeoutError:
+            return _end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} waits for approval; nobody approved")
+        if self.words.get(step.id) is False:
+            return _end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
+        return None
+
+    async def _in_slot(self, step: Step, tool: Tool, work: Work) -> StepOutcome | None:
+        """Do the work with a slot and tokens reserved; None also when the run stops before it."""
+        self._status[step.id] = StepStatus.WAITING
+        async with self._slots:
+            grant = await self._grant(step)
+            if grant is None:
+                return None
+            if grant.verdict is Verdict.REFUSED:
+                return _end(step, StepStatus.REFUSED, grant.reason)
+            self._status[step.id], used = StepStatus.RUNNING, 0
+            try:
+                ended, used = await work(step, tool, grant.allowance)
+            finally:
+                self._budget.settle(step.id, used)
+            return ended
+
+    async def _grant(self, step: Step) -> Grant | None:
+        """Return the budget's answer; a step that could fit after others settle waits for them."""
+        while not self._stopping():
+            grant = self._budget.reserve(step.id, step.expected_tokens - self._spent(step))
+            if grant.verdict is not Verdict.WAIT:
+                return grant
+            await workflow.wait_condition(partial(self._moved, self._budget.reserved))
+        return None
+
+    async def _fill(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome | None, int]:
+        filled = await fill(step, tool, self._plan, self.outcomes, allowance, self._complete)
+        self.filled[step.id] = filled
+        return (_end(step, StepStatus.NEEDS_INPUT, filled.reason) if filled.reason else None), filled.tokens
+
+    async def _call(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome, int]:
+        left = allowance - step.argument_tokens
+        if reason := self._budget.no_room(step.id, left):
+            return _end(step, StepStatus.REFUSED, reason), 0
+        self._started += 1
+        call = ToolCall(
+            tenant=self._tenant,
+            tool=tool,
+            arguments=self._arguments(step),
+            idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id}:{step.id}",
+            max_result_tokens=max(0, left),
+        )
+        ended = await self._called(step, call)
+        tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
+        return replace(ended, tokens=tokens, arguments=call.arguments if step.late else {}), tokens
+
+    async def _called(self, step: Step, call: ToolCall) -> StepOutcome:
+        try:
+            return _answered(step, await call_tool(call, self._config))
+        except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
+            return _broken(step, call, error)
+
+    def _stopping(self) -> bool:
+        return self._stops(self._started)
+
+    def _moved(self, reserved: int) -> bool:
+        return self._stopping() or self._budget.reserved != reserved
+
+    def _arguments(self, step: Step) -> dict[str, object]:
+        filled = self.filled.get(step.id)
+        return {**step.arguments, **(filled.arguments if filled else {})}
+
+    def _spent(self, step: Step) -> int:
+        return self.filled.get(step.id, Filled()).tokens
+
+    def _standing(self, step: Step) -> StepProgress:
+        status, outcome = self._status.get(step.id, StepStatus.PENDING), self.outcomes.get(step.id)
+        asks = status is StepStatus.NEEDS_APPROVAL and outcome is None and step.id not in self.words
+        arguments = self._arguments(step) if asks else {}
+        return StepProgress(
+            step=step.id,
+            task=step.task[:200],
+            tool=step.tool,
+            status=status,
+            reason=outcome.reason[:300] if outcome else "",
+            arguments=arguments,
+            digest=digest_of(step.tool, arguments) if asks else "",
+        )
+
+    def _note(self, step: Step, ended: StepOutcome) -> None:
+        self.outcomes[step.id], self._status[step.id] = ended, ended.status
+
+
+def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
+    return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason[:MAX_REASON])
+
+
+def _answered(step: Step, result: ToolResult) -> StepOutcome:
+    """Return a step whose tool answered; the tool's own error is a failure with its result."""
+    ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
+    return replace(ended, result=result)
+
+
+def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
+    """Return a step whose call failed or was cancelled, with what may have happened all the same."""
+    kind, message = why_failed(error)
+    if was_cancelled(error) and call.replayable:
+        return _end(step, StepStatus.CANCELLED, "cancelled while it ran")
+    if was_cancelled(error) or outcome_is_unknown(error, call):
+        reason = f"it was sent and its answer was lost ({kind}: {message}): check whether it took effect"
+        return _end(step, StepStatus.OUTCOME_UNKNOWN, reason)
+    return _end(step, StepStatus.FAILED, f"{kind}: {message}")

@@ -1,0 +1,205 @@
+"""Approval: nothing that may change anything is called without a person's word, unless the policy says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.worker import UnsandboxedWorkflowRunner
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.planning.approval import READING_VERBS, needs_approval, reads_only
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall
+from orchestrator.records.run import Approval, Approve, RunRequest, RunResult, StepProgress, StepStatus
+from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.temporal.executors import Executor
+from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.workflows.execution import RunWorkflow
+from tests.my_workflow import Waiting
+from tests.runner import Runner, statuses
+from tests.running import TENANT, Desk, plugin_over
+from tests.temporal import replays, until, working
+
+ASKED = StepStatus.NEEDS_APPROVAL
+FLAG = st.sampled_from([None, True, False])
+VERBS = [*READING_VERBS, "create", "getaway", "GetUser", "and", "or", "delete", "リスト"]
+TOOLS = st.builds(
+    lambda server, words, sep, hints, label: Tool(
+        server=server,
+        name=sep.join(words),
+        annotations=Annotations(read_only=hints[0], destructive=hints[1], idempotent=hints[2]),
+        labels={"read_only": label} if label else {},
+    ),
+    server=st.sampled_from(["files", "get", "list", "x"]),
+    words=st.lists(st.sampled_from([*VERBS, "user", "files"]), min_size=1, max_size=4),
+    sep=st.sampled_from(["_", "-", " ", ""]),
+    hints=st.tuples(FLAG, FLAG, FLAG),
+    label=st.sampled_from(["", "true", "false", "yes", "no", "TRUE", "maybe"]),
+)
+
+
+@given(TOOLS, st.sampled_from(Approve))
+def test_no_tool_passes_without_a_word_unless_it_is_known_to_read_or_the_policy_allows_it(
+    tool: Tool, approve: Approve
+) -> None:
+    hints, label = tool.annotations, tool.labels.get("read_only", "").lower()
+    told_to_change = hints.read_only is False or bool(hints.destructive) or label in ("false", "no")
+    reads = reads_only(tool)
+    assert not (reads and told_to_change)
+    if not needs_approval(tool, approve):
+        harmless = approve is Approve.DESTRUCTIVE and hints.destructive is False
+        assert approve is not Approve.ALWAYS
+        assert reads or harmless or approve is Approve.NEVER
+
+
+@given(TOOLS)
+def test_what_only_a_name_says_to_read_begins_with_a_reading_verb(tool: Tool) -> None:
+    if reads_only(tool) and tool.annotations.read_only is None and not tool.labels:
+        assert any(verb in tool.name.lower() for verb in READING_VERBS)
+
+
+@given(TOOLS, st.sampled_from(Approve))
+def test_a_stricter_policy_never_lets_more_pass(tool: Tool, approve: Approve) -> None:
+    strict = [Approve.ALWAYS, Approve.CHANGES, Approve.DESTRUCTIVE, Approve.NEVER]
+    waits = [needs_approval(tool, policy) for policy in strict]
+    assert waits == sorted(waits, reverse=True)
+    assert needs_approval(tool) == needs_approval(tool, Approve.CHANGES)
+
+
+class Recording(Executor):
+    """Counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def execute(self, call: ToolCall) -> Any:
+        self.calls.append(call.tool.name)
+        raise AssertionError("called without a word")
+
+
+@pytest.mark.parametrize(
+    ("name", "hints", "label"),
+    [
+        ("erase_disk", Annotations(), ""),
+        ("erase_disk", Annotations(destructive=True), "true"),
+        ("erase_disk", Annotations(destructive=False), ""),
+        ("erase_disk", Annotations(idempotent=True), ""),
+        ("get_or_erase_disk", Annotations(), ""),
+        ("get_disk", Annotations(read_only=False), ""),
+        ("list_disk", Annotations(), "no"),
+    ],
+)
+async def test_no_tool_that_is_not_known_to_read_is_reached_when_nobody_approves(
+    temporal_address: str, task_queue: str, name: str, hints: Annotations, label: str
+) -> None:
+    labels = {"read_only": label} if label else {}
+    tool = Tool(
+        server="disks", name=name, description="Erase a disk", kind=Kind.BUILTIN, annotations=hints, labels=labels
+    )
+    recording = Recording()
+    plugin = OrchestratorPlugin(catalogue=Catalogue([tool]), executors={"builtin": recording})
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        result, _ = await Runner(client, task_queue, Desk()).run(
+            "Erase a disk", approve="changes", approval_timeout_s=0.1, min_confidence=0.0
+        )
+    assert statuses(result) == ["needs_approval"]
+    assert recording.calls == []
+
+
+@pytest.mark.parametrize(
+    ("approve", "ends"),
+    [
+        ("changes", ["done", "needs_approval", "needs_approval"]),
+        ("destructive", ["done", "needs_approval", "needs_approval"]),
+        ("always", ["needs_approval"] * 3),
+        ("never", ["done"] * 3),
+    ],
+)
+async def test_each_policy_lets_its_own_tools_pass(runner: Runner, approve: str, ends: list[str]) -> None:
+    task = "Read the file a.txt and delete the file b.txt and add a note titled 'x'"
+    result, _ = await runner.run(task, approve=approve, approval_timeout_s=0.1)
+    assert statuses(result) == ends
+    assert len(runner.desk.calls) == ends.count("done")
+
+
+@pytest.fixture
+async def asking(runner: Runner) -> AsyncIterator[tuple[WorkflowHandle[Any, RunResult], StepProgress]]:
+    """A run with the default policy, two of whose steps wait for a word; the first of them."""
+    request = RunRequest(task="Delete the file a.txt and delete the file b.txt", tenant=TENANT)
+    handle = await runner.client.start_workflow(
+        names.RUN, request, id=uuid4().hex, task_queue=runner.task_queue, result_type=RunResult
+    )
+    await until(handle, "s1", ASKED)
+    yield handle, (await until(handle, "s2", ASKED)).steps[0]
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_a_word_lets_one_step_go_or_ends_it(
+    runner: Runner, asking: tuple[WorkflowHandle[Any, RunResult], StepProgress]
+) -> None:
+    handle, step = asking
+    assert (step.arguments, runner.desk.calls) == ({"path": "a.txt"}, [])
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest, by="ada"))
+    await handle.execute_update(names.APPROVE, {"step": "s2", "allowed": False})
+    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done", "refused"]
+    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ({"step": "s3", "digest": "0"}, "step='s3' does not wait for approval; waiting: s1, s2"),
+        ({"step": "s1"}, "digest='': give the one that the run's progress shows"),
+        ({"step": "s1", "digest": "0" * 12}, "s1 would call files:delete_file with arguments whose digest is"),
+        ({"stp": "s1"}, "step: Field required"),
+        ({"step": "s1", "yes": True}, "unknown field 'yes'"),
+        ("s1", "Input should be an object"),
+    ],
+)
+async def test_a_word_on_anything_but_the_call_that_waits_is_refused(
+    runner: Runner, asking: tuple[WorkflowHandle[Any, RunResult], StepProgress], word: Any, said: str
+) -> None:
+    handle, step = asking
+    with pytest.raises(WorkflowUpdateFailedError) as failure:
+        await handle.execute_update(names.APPROVE, word)
+    assert said in str(failure.value.cause)
+    assert (await until(handle, "s1", ASKED)).steps[0].digest == step.digest
+    assert runner.desk.calls == []
+    await handle.terminate()
+
+
+async def test_a_word_is_final(runner: Runner, asking: tuple[WorkflowHandle[Any, RunResult], StepProgress]) -> None:
+    handle, step = asking
+    await handle.execute_update(names.APPROVE, Approval(step="s1", allowed=False))
+    with pytest.raises(WorkflowUpdateFailedError):
+        await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    await handle.execute_update(names.APPROVE, Approval(step="s2", allowed=False))
+    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["refused", "refused"]
+
+
+async def test_a_users_workflow_hears_the_word_of_its_own_run_only(temporal_address: str, task_queue: str) -> None:
+    desk = Desk()
+    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+    kept = {"workflow_runner": UnsandboxedWorkflowRunner(), "max_cached_workflows": 10}
+    async with working(client, task_queue, workflows=[Waiting], **kept):
+        first, second = [
+            await client.start_workflow(
+                Waiting.run, f"Delete the file {name}.txt", id=uuid4().hex, task_queue=task_queue
+            )
+            for name in "ab"
+        ]
+        digest = (await until(first, "s1", ASKED)).steps[0].digest
+        other = (await until(second, "s1", ASKED)).steps[0].digest
+        for word in (["s1", other], ["s2", ""], ["s1", digest]):
+            await first.signal(Waiting.say, args=word)
+        assert await asyncio.wait_for(first.result(), 30) == ["done"]
+        assert await first.query(Waiting.words) == [False, False, True]
+        assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
+        await second.cancel()
+    assert desk.calls == [("delete_file", {"path": "a.txt"})]
