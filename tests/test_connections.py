@@ -3,11 +3,13 @@
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
+from orchestrator.mcp import owner
 from orchestrator.mcp.states import State
 from orchestrator.records.tool import Tool
 from tests.servers.start import alive, config, entry, free_port, owners, running, until
@@ -44,20 +46,6 @@ async def test_a_hundred_first_calls_make_one_connection(tmp_path: Path) -> None
     assert owners() == []
 
 
-async def test_ten_servers_connect_in_parallel_within_the_bound() -> None:
-    bound = 3
-    seen = 0
-    async with Connections(config(**{f"s{n}": PLAIN for n in range(10)}), max_connecting=bound) as servers:
-        calls = [asyncio.create_task(servers.call(f"s{n}:pid")) for n in range(10)]
-        while not all(call.done() for call in calls):
-            seen = max(seen, sum(connection.opening for connection in servers._owners.values()))
-            await asyncio.sleep(0.01)
-        pids = {(await call).text for call in calls}
-        assert len(pids) == 10
-    assert 1 < seen <= bound
-    assert not any(map(alive, pids))
-
-
 async def test_http_servers_are_called_the_same_way() -> None:
     port = free_port()
     async with running("plain.py", port), Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"})) as servers:
@@ -74,24 +62,6 @@ async def test_an_idle_server_is_closed_and_stays_known() -> None:
         assert (await servers.call("plain:pid")).text != pid
 
 
-async def test_the_one_idle_for_longest_gives_way_and_calls_in_flight_are_not_cut() -> None:
-    async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
-        await servers.call("a:pid")
-        await servers.call("b:pid")
-        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1.5}))
-        await until(lambda: servers.states()[0].calls_in_flight == 1)
-        await servers.call("c:pid")
-        assert states(servers) == {"a": State.READY, "b": State.KNOWN, "c": State.READY}
-        assert (await busy).text == "waited"
-
-
-async def test_of_two_idle_ones_the_one_used_longest_ago_gives_way() -> None:
-    async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
-        for key in ("a:pid", "b:pid", "a:pid", "c:pid"):
-            await servers.call(key)
-        assert states(servers) == {"a": State.READY, "b": State.KNOWN, "c": State.READY}
-
-
 async def test_a_connection_that_ends_late_leaves_its_successor_in_place() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         busy = asyncio.create_task(servers.call("plain:wait", {"seconds": 1.5}))
@@ -101,24 +71,6 @@ async def test_a_connection_that_ends_late_leaves_its_successor_in_place() -> No
         assert (await busy).text == "waited"
         await until(lambda: len(owners()) == 1)
         assert (await servers.call("plain:pid")).text == pid
-
-
-async def test_with_every_place_in_use_a_call_waits_for_one() -> None:
-    async with Connections(config(a=PLAIN, b=PLAIN), max_open=1) as servers:
-        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1}))
-        await until(lambda: servers.states()[0].calls_in_flight == 1)
-        assert (await servers.call("b:add", {"a": 1, "b": 1})).text == "2"
-        assert (await busy).text == "waited"
-        assert states(servers) == {"a": State.KNOWN, "b": State.READY}
-
-
-async def test_a_place_that_does_not_come_free_in_time_is_told() -> None:
-    async with Connections(config(a=PLAIN, b=PLAIN), max_open=1, connect_timeout_s=2) as servers:
-        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 3}))
-        await until(lambda: servers.states()[0].calls_in_flight == 1)
-        with pytest.raises(ServerUnavailable, match="no place among the open connections came free"):
-            await servers.call("b:pid")
-        assert (await busy).text == "waited"
 
 
 async def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
@@ -199,24 +151,6 @@ async def test_what_is_not_there_is_named() -> None:
             await servers.call("add")
 
 
-async def test_the_idempotency_key_travels_in_the_metadata() -> None:
-    async with Connections(config(plain=PLAIN)) as servers:
-        assert (await servers.call("plain:key", idempotency_key="flow:plan:step")).text == "flow:plan:step"
-        assert (await servers.call("plain:key")).text == "None"
-
-
-async def test_a_child_gets_its_entrys_environment_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOMETHING_PRIVATE", "s3cret-env")
-    plain = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast")
-    async with Connections(config(plain=plain), environ={"MY_KEY": "s3cret-key"}) as servers:
-        result = await servers.call("plain:environment")
-        names = set(result.structured)
-        assert {"API_KEY", "MODE", "PATH"} <= names
-        assert names <= {"API_KEY", "MODE", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
-        assert result.structured["MODE"] == "fast"
-        assert "s3cret" not in f"{result}"
-
-
 async def test_a_result_is_cut_to_what_the_caller_can_take() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         result = await servers.call("plain:large", {"megabytes": 1}, max_result_tokens=100)
@@ -259,7 +193,7 @@ async def test_warming_returns_at_once_and_a_call_finds_the_server_ready() -> No
 
 async def test_known_counts_come_from_outside_too() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
-        servers.know({"plain": 7, "unknown": 1})
+        servers.know({"plain": 7, "unknown": 1}, {"plain": "it was away"})
         assert servers.states()[0].to_json() == {
             "server": "plain",
             "state": "known",
@@ -267,7 +201,7 @@ async def test_known_counts_come_from_outside_too() -> None:
             "tools": 7,
             "calls_in_flight": 0,
             "idle_s": None,
-            "last_error": "",
+            "last_error": "it was away",
             "retry_in_s": None,
         }
 
@@ -275,3 +209,81 @@ async def test_known_counts_come_from_outside_too() -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="max_open=0"):
         Connections(config(), max_open=0)
+
+
+async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_flight_is_cut() -> None:
+    async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
+        await servers.call("a:pid")
+        await servers.call("b:pid")
+        busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1}))
+        await until(lambda: servers.states()[0].calls_in_flight == 1)
+        await servers.call("c:pid")
+        assert states(servers) == {"a": State.READY, "b": State.KNOWN, "c": State.READY}
+        assert (await busy).text == "waited"
+        for key in ("c:pid", "a:pid", "b:pid"):
+            await servers.call(key)
+        assert states(servers) == {"a": State.READY, "b": State.READY, "c": State.KNOWN}
+
+
+async def test_servers_that_hang_delay_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_TURN_S", 0.2)
+    hanging = {f"h{number}": entry("faulty.py", "mute") for number in range(4)}
+    async with Connections(config(**hanging, good=PLAIN), max_connecting=1) as servers:
+        servers.warm(hanging)
+        async with asyncio.timeout(10):
+            assert (await servers.call("good:add", {"a": 1, "b": 1})).text == "2"
+        assert set(states(servers).values()) == {State.CONNECTING, State.READY}
+
+
+async def test_a_child_gets_its_entrys_environment_the_shells_certificates_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOMETHING_PRIVATE", "s3cret-env")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/own.pem")
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/etc/ssl/own.pem")
+    quick = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast", NODE_EXTRA_CA_CERTS="/etc/ssl/entrys.pem")
+    async with Connections(config(plain=quick), environ={"MY_KEY": "s3cret-key"}) as servers:
+        result = await servers.call("plain:environment", idempotency_key="flow:plan:step")
+        given = result.structured
+        assert {"API_KEY", "MODE", "PATH", "SSL_CERT_FILE"} <= given.keys()
+        assert "SOMETHING_PRIVATE" not in given
+        assert (given["MODE"], given["API_KEY"]) == ("fast", "***")
+        assert (given["SSL_CERT_FILE"], given["NODE_EXTRA_CA_CERTS"]) == ("/etc/ssl/own.pem", "/etc/ssl/entrys.pem")
+        assert "s3cret" not in f"{result}"
+        assert (await servers.call("plain:key", idempotency_key="flow:plan:step")).text == "flow:plan:step"
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"disabledTools": ["crash", "crash_once", "key", "large", "environment", "wait"]},
+        {"includeTools": ["add", "pid", "crash"], "excludeTools": ["crash"]},
+    ],
+)
+async def test_tools_that_the_entry_switches_off_are_neither_listed_nor_called(chosen: dict[str, Any]) -> None:
+    async with Connections(config(quick=PLAIN | chosen)) as servers:
+        assert sorted(tool.name for tool in await servers.tools("quick")) == ["add", "pid"]
+        with pytest.raises(UnknownTool, match="no tool 'crash'; it has: pid, add"):
+            await servers.call("quick:crash")
+
+
+async def test_an_entry_that_changes_or_goes_ends_no_call_under_way_and_its_process_goes() -> None:
+    both = {"other": PLAIN, "gone": PLAIN}
+    async with Connections(config(quick=entry("quick.py", A="one"), **both)) as servers:
+        pid, gone, kept = [(await servers.call(f"{name}:pid")).text for name in ("quick", "gone", "other")]
+        waiting = [asyncio.create_task(servers.call(f"{name}:wait", {"seconds": 1})) for name in ("quick", "gone")]
+        await until(lambda: [state.calls_in_flight for state in servers.states()] == [1, 0, 1])
+        servers.renew(config(quick=entry("quick.py", A="two"), other=PLAIN, new={"command": []}))
+        assert "'A': 'two'" in (await servers.call("quick:environment")).text
+        with pytest.raises(UnknownTool, match=r"no server 'gone'.* it names: quick, other, new"):
+            await servers.call("gone:pid")
+        with pytest.raises(InvalidConfig, match="server 'new': command: "):
+            await servers.call("new:pid")
+        assert [(await call).text for call in waiting] == ["waited", "waited"]
+        await until(lambda: not (alive(pid) or alive(gone)))
+        assert (await servers.call("other:pid")).text == kept
+
+
+async def test_a_call_goes_by_its_own_deadline_before_the_servers_timeout() -> None:
+    async with Connections(config(plain=PLAIN), call_timeout_s=0.2) as servers:
+        assert (await servers.call("plain:wait", {"seconds": 0.6}, deadline_s=30)).text == "waited"

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Connections, OrchestratorPlugin
+from orchestrator import OrchestratorPlugin
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
-from orchestrator.mcp.config import McpConfig
 from orchestrator.records.call import SyncRequest, ToolCall
 from orchestrator.records.tool import Tool
 from tests.running import TENANT
@@ -68,52 +67,6 @@ async def test_what_has_not_changed_or_cannot_be_read_leaves_the_calls_own_error
             with pytest.raises(error, match="cannot be reached"):
                 await plugin.resources.execute(PID)
             file.write_text(written)
-
-
-async def test_a_changed_entry_ends_no_call_under_way_and_the_old_process_goes() -> None:
-    async with Connections(config(quick=entry("quick.py", A="one"), other=entry("quick.py"))) as servers:
-        pid, kept = (await servers.call("quick:pid")).text, (await servers.call("other:pid")).text
-        waiting = asyncio.create_task(servers.call("quick:wait", {"seconds": 1}))
-        await until(lambda: servers.states()[0].calls_in_flight == 1)
-        now = config(quick=entry("quick.py", A="two"), other=entry("quick.py"))
-        servers.add(McpConfig.parse(now, source="another file"))
-        assert "'A': 'two'" in (await servers.call("quick:environment")).text
-        assert (await waiting).text == "waited"
-        await until(lambda: not alive(pid))
-        assert (await servers.call("other:pid")).text == kept
-
-
-async def test_a_server_that_is_gone_takes_no_new_call_and_ends_none_under_way() -> None:
-    async with Connections(config(quick=entry("quick.py"), other=entry("quick.py"))) as servers:
-        pid, kept = (await servers.call("quick:pid")).text, (await servers.call("other:pid")).text
-        waiting = asyncio.create_task(servers.call("quick:wait", {"seconds": 1}))
-        await until(lambda: servers.states()[0].calls_in_flight == 1)
-        servers.renew(config(other=entry("quick.py")))
-        with pytest.raises(UnknownTool, match=r"no server 'quick'.* it names: other"):
-            await servers.call("quick:pid")
-        assert (await waiting).text == "waited"
-        await until(lambda: not alive(pid))
-        assert (await servers.call("other:pid")).text == kept
-        assert [state.server for state in servers.states()] == ["other"]
-
-
-async def test_an_entry_that_is_broken_leaves_the_one_before_in_use_and_is_told(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    broken = config(quick={"command": [], "args": ["--token", SECRET]}, new={"type": "sse", "url": "http://a"})
-    async with Connections(config(quick=entry("quick.py"))) as servers:
-        pid = (await servers.call("quick:pid")).text
-        for _ in range(2):
-            servers.renew(broken)
-        assert (await servers.call("quick:pid")).text == pid
-        assert "server 'quick': command: " in servers.states()[0].last_error
-        with pytest.raises(InvalidConfig, match="'sse' is not supported"):
-            await servers.call("new:pid")
-        [told] = caplog.messages
-        assert re.match(r"mcpServers: server 'quick': command: .*; the entry that was there before stays in use", told)
-        assert SECRET not in told
-        servers.renew(config(quick=entry("quick.py")))
-        assert [state.last_error for state in servers.states()] == [""]
 
 
 async def test_a_tenant_whose_servers_are_taken_away_calls_none() -> None:

@@ -255,8 +255,6 @@ def _servers(path: Path) -> Iterator[Finding]:
 
 
 def _server(name: str, spec: "ServerSpec") -> Finding:
-    from orchestrator.mcp.transports import executable
-
     launch = spec.launch()
     what = f"mcp {name}"
     if launch.url:
@@ -264,10 +262,10 @@ def _server(name: str, spec: "ServerSpec") -> Finding:
     if launch.cwd and not Path(launch.cwd).is_dir():
         detail = f"its working folder {launch.cwd!r} does not exist"
         return Finding(what=what, state="broken", detail=detail, remedy="make it, or mend cwd")
-    if executable(launch):
+    if launch.executable:
         return Finding(what=what, state="works", detail=f"its command {launch.command!r} is there (not started)")
     # Arguments that were written into the command are shown with it.
-    detail = launch.secrets.scrub_result(f"its command {launch.command!r} is not found")
+    detail = launch.secrets.redact(f"its command {launch.command!r} is not found")
     remedy = "install it, or give its full path"
     return Finding(what=what, state="broken", detail=detail, remedy=remedy)
 

@@ -86,16 +86,13 @@ def _print_table(servers: list[dict[str, Any]]) -> None:
     from orchestrator.cli.show import console
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("server", "tools", "new", "changed", "gone", "prompts", "resources", "outcome"):
+    for title in ("server", "tools", "new", "changed", "gone", "outcome"):
         table.add_column(title, justify="left" if title in {"server", "outcome"} else "right", overflow="fold")
     for row in servers:
         if row["error"]:
             why = without_name(row["server"], row["error"])
-            table.add_row(row["server"], *[""] * 6, f"failed: {why}", style="red")
+            table.add_row(row["server"], *[""] * 4, f"failed: {why}", style="red")
             continue
         counts = (len(row[key]) for key in ("new", "changed", "gone"))
-        resources = row["resources"] + row["resource_templates"]
-        table.add_row(
-            row["server"], str(row["tools"]), *map(str, counts), str(row["prompts"]), str(resources), "stored"
-        )
+        table.add_row(row["server"], str(row["tools"]), *map(str, counts), "stored")
     console().print(table)

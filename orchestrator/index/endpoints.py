@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from orchestrator.records.redact import Secrets
-from orchestrator.records.secrets import secrets_in
+from orchestrator.records.redact import Secrets, url_secrets
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint"
@@ -14,19 +13,19 @@ def address(url: str) -> str:
     """An endpoint's address for people: without a password or a key that stands in it, in its path either."""
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-    return secrets_of(url, None).scrub(shown)
+    return secrets_of(url, None).redact(shown)
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:
     """What no error and no log may show of an endpoint: its key, and the secrets of its address."""
-    return Secrets(strong=[*filter(None, [key]), *secrets_in(url)])
+    return Secrets([*filter(None, [key]), *url_secrets(url)])
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:
     """What an endpoint said of its error, behind a colon, without the secrets that some repeat; "" for nothing."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
-    return f": {secrets.scrub(message)[:300]}" if isinstance(message, str) else ""
+    return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""
 
 
 def unanswered(error: Exception) -> str:

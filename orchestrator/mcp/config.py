@@ -4,36 +4,34 @@ Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:
 started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
 """
 
-import logging
-import re
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from orchestrator.catalogue.reading import first_problem, read_json, why_unread, without_comments
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.identity import identity_of
-from orchestrator.mcp.launch import Launch, environment, expand
+from orchestrator.mcp.launch import VARIABLE, Launch, environment, expand
+from orchestrator.records.digests import OF_SERVER, digest
 from orchestrator.records.forms import misspelt, spellings
+from orchestrator.records.redact import Secrets, argument_secrets, url_secrets
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
-
-logger = logging.getLogger(__name__)
 
 _HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
-    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds.
+    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds, 0 where
+    the entry gives none.
 
     `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
-    `broken_since` is that of a later entry, whose place this one keeps.
     """
 
     name: str
@@ -44,17 +42,17 @@ class ServerSpec:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     source: str = field(default="mcpServers", compare=False)
-    connect_timeout_s: float | None = None
-    call_timeout_s: float | None = None
-    idle_ttl_s: float | None = None
+    connect_timeout_s: float = 0.0
+    call_timeout_s: float = 0.0
+    idle_ttl_s: float = 0.0
     env_file: str = ""
     only_tools: frozenset[str] | None = None
     disabled_tools: frozenset[str] = frozenset()
+    trust_annotations: bool = True
     problem: str = ""
-    broken_since: str = field(default="", compare=False)
 
     def lists(self, tool: str) -> bool:
-        """Whether the entry leaves this tool of its server in."""
+        """Return whether the entry leaves this tool of its server in."""
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
@@ -64,11 +62,21 @@ class ServerSpec:
 
     @property
     def identity(self) -> str:
-        """Which server is meant and which of its tools (`same_server`), in 24 digits, without any secret."""
-        return identity_of(self)
+        """Name what the entry starts or reaches in 16 hexadecimal digits, and which tools it chooses in 8 more.
+
+        A store keeps it, so no secret counts in it: of variables and headers only names and `${NAME}`, of arguments
+        and address no secret. A new token is no new server.
+        """
+        hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
+        given = {**self.env, **self.headers}
+        named = {name: [found["name"] for found in VARIABLE.finditer(text)] for name, text in given.items()}
+        meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
+        chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
+        server = json.dumps([meant, self.cwd, self.env_file, named], sort_keys=True)
+        return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
-        """The entry with its variables replaced; InvalidConfig names those that are missing, or what is broken."""
+        """Return the entry with its variables replaced; InvalidConfig names what is missing or broken."""
         if self.problem:
             raise InvalidConfig(self.problem)
         return expand(self, environment() if environ is None else environ)
@@ -87,14 +95,14 @@ class McpConfig:
 
     @classmethod
     def of(cls, config: "McpConfig | Mapping[str, Any] | str | Path") -> "McpConfig":
-        """The configuration itself, decoded JSON, or a file's path."""
+        """Return the configuration itself, or that of decoded JSON or a file's path."""
         if isinstance(config, McpConfig):
             return config
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """From a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
+        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -109,10 +117,9 @@ class McpConfig:
 
     @classmethod
     def parse(cls, value: Any, source: str = "mcpServers") -> Self:
-        """From decoded JSON: `{"mcpServers": {name: entry}}`; VS Code's `{"servers": ...}` is read too."""
-        entries = next(
-            (value[key] for key in ("mcpServers", "servers") if isinstance(value, dict) and key in value), None
-        )
+        """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
+        given = value if isinstance(value, dict) else {}
+        entries = given.get("mcpServers", given.get("servers"))
         if not isinstance(entries, dict):
             raise InvalidConfig(
                 f'{source}: no "mcpServers" object; '
@@ -123,46 +130,36 @@ class McpConfig:
         return cls(servers, source, off)
 
     def lacks(self, name: str) -> str:
-        """Why there is no server of this name here, as a sentence with the remedy."""
+        """Return why there is no server of this name here, as a sentence with the remedy."""
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
         return f"no server {name!r} in {self.source}; it names: {', '.join(self.servers) or 'none'}"
 
-    def after(self, before: "McpConfig") -> "McpConfig":
-        """This configuration, read where that one was: an entry that is broken now leaves the usable one in its place,
-        as a file does that cannot be read at all. A warning tells it once."""
-        servers = dict(self.servers)
-        for name, spec in self.servers.items():
-            old = before.servers.get(name)
-            if spec.problem and old is not None and not old.problem:
-                servers[name] = replace(old, broken_since=spec.problem)
-                if old.broken_since != spec.problem:
-                    logger.warning("%s; the entry that was there before stays in use", spec.problem)
-        return McpConfig(servers, self.source, self.off)
-
 
 def find_config(folder: Path | None = None) -> Path | None:
-    """`.mcp.json` or `mcp.json` in the folder (default: the working folder), or None."""
+    """Return `.mcp.json` or `mcp.json` of the folder (default: the working folder), or None."""
     folder = folder or Path.cwd()
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 
-def _positive(value: float | None) -> float | None:
-    if value is not None and not value > 0:
-        raise ValueError("give a number of seconds above 0")
-    return value
+def _shell_text(value: Any) -> Any:
+    """Write a number or boolean among texts as a shell would pass it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
-Seconds = Annotated[float | None, AfterValidator(_positive)]
+Seconds = Annotated[float, Field(gt=0)]
+_Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class _Own(BaseModel):
     """Our own settings of an entry, under "toolroute"; all in seconds."""
 
     model_config = ConfigDict(extra="forbid")
-    connect_timeout_s: Seconds = None
-    call_timeout_s: Seconds = None
-    idle_ttl_s: Seconds = None
+    connect_timeout_s: Seconds = 0.0
+    call_timeout_s: Seconds = 0.0
+    idle_ttl_s: Seconds = 0.0
 
 
 class _Switch(BaseModel):
@@ -177,30 +174,24 @@ class _Entry(_Switch):
     """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
 
     command: str = ""
-    args: list[str] = Field(default_factory=list)
-    env: dict[str, str] = Field(default_factory=dict)
+    args: tuple[_Text, ...] = ()
+    env: dict[str, _Text] = Field(default_factory=dict)
     cwd: str | None = None
-    envFile: str = ""  # noqa: N815 (VS Code's name)
+    env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, _Text] = Field(default_factory=dict)
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
-    disabledTools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))  # noqa: N815
-    includeTools: frozenset[str] | None = None  # noqa: N815
+    disabled_tools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))
+    only_tools: frozenset[str] | None = Field(None, validation_alias=AliasChoices("includeTools"))
+    trust_annotations: bool = True
     toolroute: _Own = Field(default_factory=_Own)
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_values(cls, entry: Any) -> Any:
-        """Numbers and booleans among texts (`env`, `headers`, `args`) as a shell would pass them; null as not given."""
+    def _without_null(cls, entry: Any) -> Any:
         if not isinstance(entry, dict):
             raise ValueError("an entry is an object")
-        entry = {key: value for key, value in entry.items() if value is not None}
-        for named in ("env", "headers"):
-            if isinstance(entry.get(named), dict):
-                entry[named] = {key: _shell_text(value) for key, value in entry[named].items()}
-        if isinstance(entry.get("args"), list):
-            entry["args"] = [_shell_text(value) for value in entry["args"]]
-        return entry
+        return {key: value for key, value in entry.items() if value is not None}
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
@@ -215,9 +206,9 @@ class _Entry(_Switch):
             raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
         if (kind == "stdio" and self.url) or (kind in _HTTP_TYPES and self.command):
             raise ValueError(f"type {self.type!r} needs {'command' if kind == 'stdio' else 'url'}")
-        if self.url and self.envFile:
+        if self.url and self.env_file:
             raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
-        if self.url and not re.match(r"https?://|\$\{", self.url):
+        if self.url and not self.url.startswith(("http://", "https://", "${")):
             raise ValueError("url: give one that begins with http:// or https://")
         return self
 
@@ -225,14 +216,8 @@ class _Entry(_Switch):
 _FIELD_OF = spellings(_Entry)
 
 
-def _shell_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
 def _is_off(entry: Any) -> bool:
-    """Whether the entry is switched off, whatever else stands in it."""
+    """Return whether the entry is switched off, whatever else stands in it."""
     try:
         switch = _Switch.model_validate(entry)
     except ValidationError:
@@ -241,29 +226,20 @@ def _is_off(entry: Any) -> bool:
 
 
 def _spec(name: str, entry: Any, source: str) -> ServerSpec:
-    where = f"{source}: server {name!r}"
+    parsed = _parsed(name, entry)
+    if isinstance(parsed, str):
+        return ServerSpec(name=name, source=source, problem=f"{source}: server {name!r}: {parsed}")
+    given = parsed.model_dump(exclude={"disabled", "enabled", "type", "toolroute"})
+    return ServerSpec(name=name, source=source, **given, **dict(parsed.toolroute))
+
+
+def _parsed(name: str, entry: Any) -> _Entry | str:
+    """Return the entry, or what is wrong with it."""
     if not name.strip() or ":" in name:
-        rule = "a name is not blank and holds no colon (a tool's key is server:name): rename"
-        return ServerSpec(name=name, source=source, problem=f"{where}: {rule}")
+        return "a name is not blank and holds no colon (a tool's key is server:name): rename"
     if isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
-        told = "{!r} is no setting: did you mean {!r}?".format(*slip)
-        return ServerSpec(name=name, source=source, problem=f"{where}: {told}")
+        return "{!r} is no setting: did you mean {!r}?".format(*slip)
     try:
-        parsed = _Entry.model_validate(entry)
+        return _Entry.model_validate(entry)
     except ValidationError as error:
-        told = first_problem(error).replace("Value error, ", "", 1)
-        return ServerSpec(name=name, source=source, problem=f"{where}: {told}")
-    return ServerSpec(
-        name=name,
-        command=parsed.command,
-        args=tuple(parsed.args),
-        env=parsed.env,
-        cwd=parsed.cwd,
-        env_file=parsed.envFile,
-        url=parsed.url,
-        headers=parsed.headers,
-        only_tools=parsed.includeTools,
-        disabled_tools=parsed.disabledTools,
-        source=source,
-        **dict(parsed.toolroute),
-    )
+        return first_problem(error).replace("Value error, ", "", 1)

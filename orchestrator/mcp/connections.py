@@ -5,30 +5,31 @@ import contextvars
 import difflib
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
-from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.connection import CallLost, Connection, Deadlines
-from orchestrator.mcp.faults import in_words
-from orchestrator.mcp.listing import Inventory
-from orchestrator.mcp.owner import OnChange, Owner
-from orchestrator.mcp.places import Places
+from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.mcp.connection import CallLost, Connection
+from orchestrator.mcp.owner import OnListed, Owner
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
 from orchestrator.records.tool import Tool
+
+Config = McpConfig | Mapping[str, Any] | str | Path
 
 
 class Connections:
     """Connections to the servers of one `mcpServers` configuration, for one tenant and one event loop.
 
     Opens nothing until a tool is called (or `warm`ed). An entry's own deadlines, under "toolroute" in the file, go
-    before the ones given here. `environ` is what `${NAME}` is looked up in (default: the process's environment).
+    before the ones given here. Beyond `max_open` connections the ones idle for longest close; one in use never does.
+    `environ` is what `${NAME}` is looked up in (default: the process's environment).
 
         async with Connections("mcp.json") as servers:
             result = await servers.call("time:get_current_time", {"timezone": "UTC"})
@@ -36,7 +37,7 @@ class Connections:
 
     def __init__(
         self,
-        config: McpConfig | Mapping[str, Any] | str | Path,
+        config: Config,
         *,
         environ: Mapping[str, str] | None = None,
         connect_timeout_s: float = 30.0,
@@ -46,22 +47,24 @@ class Connections:
         max_connecting: int = 4,
         backoff_s: float = 1.0,
         max_backoff_s: float = 60.0,
-        on_change: OnChange | None = None,
-        on_connect: OnChange | None = None,
+        on_listed: OnListed | None = None,
     ) -> None:
-        for name in ("connect_timeout_s", "call_timeout_s", "idle_ttl_s", "max_open", "max_connecting", "backoff_s"):
-            if not locals()[name] > 0:
-                raise InvalidConfig(f"{name}={locals()[name]!r}: give a number above 0")
-        self._deadlines = Deadlines(
-            connect_timeout_s=connect_timeout_s, call_timeout_s=call_timeout_s, idle_ttl_s=idle_ttl_s
-        )
+        self._defaults = {
+            "connect_timeout_s": connect_timeout_s,
+            "call_timeout_s": call_timeout_s,
+            "idle_ttl_s": idle_ttl_s,
+        }
+        positive = {**self._defaults, "max_open": max_open, "max_connecting": max_connecting, "backoff_s": backoff_s}
+        for name, value in positive.items():
+            if not value > 0:
+                raise InvalidConfig(f"{name}={value!r}: give a number above 0")
         self.config = McpConfig.of(config)
-        self._servers = {name: Server(spec, self._deadlines) for name, spec in self.config.servers.items()}
+        self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
         self._environ = environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
-        self._on_change, self._on_connect = on_change, on_connect
+        self._on_listed = on_listed
         self._owners: dict[asyncio.Task[None], Connection] = {}
-        self._places = Places(max_open, max_connecting, self._owners.values)
+        self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -71,7 +74,7 @@ class Connections:
         await self.close()
 
     async def close(self) -> None:
-        """Closes every connection; calls in flight end with OutcomeUnknown. No process and no task is left."""
+        """Close every connection; calls in flight end with OutcomeUnknown. No process and no task is left."""
         self._closed = True
         for connection in self._owners.values():
             connection.close()
@@ -95,8 +98,8 @@ class Connections:
         deadline_s: float | None = None,
         max_result_tokens: int | None = None,
     ) -> ToolResult:
-        """Calls a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place
-        of the server's timeout.
+        """Call a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place of
+        the server's timeout.
 
         A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns.
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
@@ -110,14 +113,14 @@ class Connections:
         return as_tool_result(await self.exchange(call))
 
     async def exchange(self, call: Call) -> Answered:
-        """What `call` does, with the answer as the server gave it."""
+        """Do what `call` does, and return the answer as the server gave it."""
         try:
             return await self._attempt(call)
         except CallLost as lost:
             return await self._after_loss(call, lost)
 
     async def _after_loss(self, call: Call, lost: CallLost) -> Answered:
-        """Sends again, once, what certainly did not run or may run twice."""
+        """Send again, once, what certainly did not run or may run twice."""
         if lost.sent and not call.replayable:
             if not lost.timed_out:
                 self.warm([call.server])
@@ -133,22 +136,16 @@ class Connections:
 
     async def _attempt(self, call: Call) -> Answered:
         async with self.using(call.server, call.deadline) as connection:
-            live = await self._live_tool(connection, call)
-            warnings = call.compare(live)
-            patience = call.patience(connection.deadlines.call_timeout_s)
-            answer = await connection.call(call.name, call.arguments, call.meta, patience, call.on_progress)
+            warnings = call.compare(await self._live_tool(connection, call))
+            answer = await connection.call(call)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
 
     async def _live_tool(self, connection: Connection, call: Call) -> Tool:
-        """The server's own record; where it is missing, the listing may be old and is asked for once more."""
+        """Return the server's own record; where it is missing, the listing may be old and is asked for once more."""
         if call.name not in connection.tools:
-            try:
-                await connection.list_again()
-            except Exception as error:
-                said = in_words(error, connection.secrets)
-                raise ServerUnavailable(f"server {call.server!r} did not list its tools again: {said}") from None
+            await connection.list_again()
         try:
             return connection.tools[call.name]
         except KeyError:
@@ -157,88 +154,78 @@ class Connections:
             raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}") from None
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
-        """A server's tools as it lists them, connecting it if need be; `fresh` asks it again even if connected."""
+        """Return a server's tools, connecting it if need be; `fresh` asks it again even if connected."""
         was_open = self._server(server).connection
         async with self.using(server) as connection:
             if fresh and connection is was_open:
                 return await connection.list_again()
             return tuple(connection.tools.values())
 
-    async def inventory(self, server: str) -> Inventory:
-        """A server's tools, listed now, and how many prompts and resources it has; ServerUnavailable if it fails."""
-        was_open = self._server(server).connection
-        async with self.using(server) as connection:
-            try:
-                if connection is was_open:
-                    await connection.list_again()
-                return await connection.inventory()
-            except ToolrouteError:
-                raise
-            except Exception as error:
-                why = in_words(error, connection.secrets)
-                raise ServerUnavailable(f"server {server!r} did not list what it has: {why}") from None
-
     def warm(self, servers: Iterable[str]) -> None:
-        """Begins to connect servers ahead of a call and returns at once; unknown, open and failing ones are left."""
+        """Begin to connect servers ahead of a call and return at once; unknown, open and failing ones are left."""
         for name in servers:
             server = self._servers.get(name)
             if server is not None and not (self._closed or server.usable or self._failing(server)):
                 self._start(server)
 
     def let_go(self, servers: Iterable[str]) -> None:
-        """Closes these servers' connections as soon as nobody uses them; a later call connects again."""
+        """Close these servers' connections as soon as nobody uses them; a later call connects again."""
         for name in servers:
             connection = self._servers[name].connection
             if connection is not None:
                 connection.retire()
 
-    def know(self, counts: Mapping[str, int]) -> None:
-        """Tells how many tools each server has from what is stored, so that its state is `known`; what a server
-        listed itself stands."""
+    def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
+        """Take how many tools each server has from what is stored, so that its state is `known`, and why its last sync
+        failed; what a server listed itself stands."""
         for name, count in counts.items():
             if name in self._servers and self._servers[name].tools is None:
                 self._servers[name].tools = count
+        for name, error in (errors or {}).items():
+            if name in self._servers and self._servers[name].last_error is None:
+                self._servers[name].last_error = ServerUnavailable(error)
 
-    def add(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
-        """Takes in the servers that this configuration names: new ones, and entries that differ from those so far,
-        whose connections close as soon as nobody uses them. What it does not name stays."""
-        found = McpConfig.of(config)
-        off = (self.config.off - found.servers.keys()) | found.off
-        self.renew(McpConfig({**self.config.servers, **found.servers}, found.source, off))
-
-    def renew(self, config: McpConfig | Mapping[str, Any] | str | Path) -> None:
-        """As `add`, and the servers that it does not name go: they take no new calls, those in flight end first.
-        An entry that cannot be used leaves the one so far in use."""
-        now = McpConfig.of(config).after(self.config)
+    def renew(self, config: Config) -> None:
+        """Take another configuration over: the connections of servers that it does not name, or names otherwise, take
+        no new calls and close as soon as nobody uses them."""
+        now = McpConfig.of(config)
         same = {name for name, spec in now.servers.items() if self.config.servers.get(name) == spec}
         self.let_go(self._servers.keys() - same)
         self._servers = {
-            name: self._servers[name].renewed(spec) if name in same else Server(spec, self._deadlines)
-            for name, spec in now.servers.items()
+            name: self._servers[name] if name in same else self._server_of(spec) for name, spec in now.servers.items()
         }
         self.config = now
 
+    def _server_of(self, spec: ServerSpec) -> Server:
+        given: dict[str, Any] = {name: getattr(spec, name) or default for name, default in self._defaults.items()}
+        return Server(replace(spec, **given))
+
     def states(self) -> tuple[ServerState, ...]:
-        """Every configured server, in the file's order."""
+        """Return every configured server's state, in the file's order."""
         now = asyncio.get_running_loop().time()
         return tuple(server.state(now) for server in self._servers.values())
 
     @asynccontextmanager
     async def using(self, server: str, deadline: float | None = None) -> AsyncIterator[Connection]:
-        """A ready connection that does not close meanwhile. All who come while it opens wait for the same one."""
+        """Give a ready connection that does not close meanwhile. All who come while it opens wait for the same one."""
         connection = self._join(self._server(server))
         try:
-            if not connection.settled.is_set():
-                await connection.until_settled(deadline)
-            if connection.error is not None:
-                raise type(connection.error)(*connection.error.args)
+            await connection.until_settled(deadline)
             yield connection
         finally:
             connection.leave()
-            self._places.make_room()
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Retire the connections idle for longest, beyond the most."""
+        ready = [connection for connection in self._owners.values() if connection.was_ready and connection.usable]
+        if len(ready) > self._max_open:
+            idle = sorted((c for c in ready if not c.users), key=lambda connection: connection.last_used)
+            for connection in idle[: len(ready) - self._max_open]:
+                connection.retire()
 
     def _join(self, server: Server) -> Connection:
-        """Counts the caller in at once: nothing may close the connection between finding and using it."""
+        """Count the caller in at once: nothing may close the connection between finding and using it."""
         if self._closed:
             raise ServerUnavailable("these connections are closed")
         if not server.usable and self._failing(server) and server.last_error is not None:
@@ -246,16 +233,16 @@ class Connections:
             times = f"failed {server.failures} times" if server.failures > 1 else "failed"
             raise type(server.last_error)(f"{server.last_error} ({times}; next try in {left:.1f} s)")
         connection = server.connection if server.connection and server.usable else self._start(server)
-        connection.enter()
+        connection.users += 1
         return connection
 
     def _failing(self, server: Server) -> bool:
         return server.failures > 0 and asyncio.get_running_loop().time() < server.retry_at
 
     def _start(self, server: Server) -> Connection:
-        connection = server.connection = Connection(server.spec, server.deadlines, partial(self._on_settled, server))
-        connection.handshake = server.handshake
-        owner = Owner(connection, self._places.one(), self._places.opening, self._on_change, self._on_connect)
+        settled = partial(self._on_settled, server)
+        connection = server.connection = Connection(server.spec, settled, handshake=server.handshake)
+        owner = Owner(connection, self._turns, self._on_listed)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         task = asyncio.get_running_loop().create_task(
             owner.run(self._environ), name=f"toolroute connection {server.spec.name}", context=contextvars.Context()
@@ -265,11 +252,12 @@ class Connections:
         return connection
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
-        """Runs before the waiting callers do."""
+        """Note how connecting went, before the waiting callers go on."""
         server.handshake = connection.was_ready and connection.handshake
         if connection.was_ready:
             server.failures, server.last_error = 0, None
             server.tools = len(connection.tools)
+            self._make_room()
         elif not self._closed:
             server.failures += 1
             server.last_error = connection.error
@@ -295,6 +283,6 @@ class Connections:
 
 
 def _some(names: Collection[str]) -> str:
-    """The first ten names, and how many there are besides."""
+    """Name the first ten, and how many more there are."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return f"{', '.join(islice(names, 10))}{more}" or "none"

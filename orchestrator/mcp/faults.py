@@ -1,36 +1,60 @@
-"""Why a connection could not be made, in words that name the remedy."""
+"""Why a connection or a call failed, in words that name the remedy."""
 
 import re
 from pathlib import Path
 
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.mcp import http_guard
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.records.redact import Secrets
 
 LONGEST = 500
 
+# What became of a request over HTTP. Outside the range that JSON-RPC and MCP use, so no server's own code is mistaken
+# for one.
+UNSENT = -31_001
+"""The server was not reached."""
+LOST = -31_002
+"""The request was sent; no usable answer came."""
+SESSION_GONE = -31_003
+"""The server does not know the session any more; it did not run the request."""
+DENIED = -31_004
+"""The server refused the credentials."""
+REFUSED = -31_005
+"""The server refused the request otherwise; it did not run it."""
+BUSY = -31_006
+"""The server takes no more requests for now (HTTP 429); it did not run this one."""
+OAUTH = -31_007
+"""The server was given no credentials, and names where OAuth would give some."""
+
+REMEDIES = {
+    DENIED: "check its headers",
+    OAUTH: "it wants OAuth, which is not supported: give it a token in its headers",
+}
+
 
 def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
-    """The ToolrouteError for what went wrong before the session was ready; no secrets in it."""
+    """Return the ToolrouteError for what went wrong before the session was ready; no secrets in it."""
     from mcp import MCPError
     from pydantic import ValidationError
 
     cause = _leaf(error)
-    say = launch.secrets.scrub
+    redact = launch.secrets.redact
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
-        return InvalidCatalogue(say(f"server {spec.name!r} breaks the protocol: {first_problem(cause)}{hint}"))
-    if isinstance(cause, MCPError) and cause.code in http_guard.REMEDIES:
-        remedy = http_guard.REMEDIES[cause.code]
-        return Unauthorised(say(f"server {spec.name!r} refused the credentials ({cause.message}): {remedy}"))
+        return InvalidCatalogue(redact(f"server {spec.name!r} breaks the protocol: {first_problem(cause)}{hint}"))
+    if isinstance(cause, MCPError) and cause.code in REMEDIES:
+        return credentials_refused(spec.name, redact(cause.message), cause.code)
     if isinstance(cause, OSError) and launch.command:
-        return ServerUnavailable(say(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
+        return ServerUnavailable(redact(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
     why = in_words(error, launch.secrets)
-    return ServerUnavailable(say(f"server {spec.name!r} cannot be connected: {why}{hint}"))
+    return ServerUnavailable(redact(f"server {spec.name!r} cannot be connected: {why}{hint}"))
+
+
+def credentials_refused(server: str, message: str, code: int) -> Unauthorised:
+    return Unauthorised(f"server {server!r} refused the credentials ({message}): {REMEDIES[code]}")
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:
@@ -42,17 +66,17 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
 
 
 def without_name(server: str, error: str) -> str:
-    """An error's text for where the server's name stands already."""
+    """Return an error's text for where the server's name stands already."""
     return re.sub(rf"^(.*?: )?server {re.escape(repr(server))}:? ", "", error, count=1)
 
 
 def in_words(error: BaseException, secrets: Secrets) -> str:
-    """One line for any exception, groups included; without secrets, which go before it is shortened."""
-    return " ".join(secrets.scrub(_words(_leaf(error))).split())[:LONGEST]
+    """Return one line for any exception, groups included; without secrets, which go before it is shortened."""
+    return " ".join(secrets.redact(_words(_leaf(error))).split())[:LONGEST]
 
 
 def is_end(error: BaseException) -> bool:
-    """Whether the server ended the connection in place of an answer."""
+    """Return whether the server ended the connection in place of an answer."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 

@@ -1,19 +1,19 @@
-"""A server's listing, all pages of it or an error, as Tool records."""
+"""A server's listing, all pages of it or an error, as Tool records.
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+The MCP library refuses a whole listing, or answer, for one odd part. So each is mended before the library reads it:
+of a tool only what is used is left, one that cannot be read is left out, and unknown content is named in brackets.
+"""
+
+import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from orchestrator.catalogue.formats import tool_from
+from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.repairs import LeftOut
 from orchestrator.records.redact import Secrets
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Annotations, Tool
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -21,127 +21,172 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 1_000
 MAX_TOOLS = 50_000
-_COUNT_S = 5.0
+_READ = frozenset({"name", "description", "inputSchema", "annotations"})
+_SAID = frozenset({"required", "type", "$ref"})
+_HINTS = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
-    """Everything that a server offers: its tools, and how many prompts, resources and resource templates."""
+class Listing:
+    """One connection's reading of what its server lists. What is left out is logged once."""
 
-    tools: tuple[Tool, ...]
-    prompts: int = 0
-    resources: int = 0
-    resource_templates: int = 0
+    def __init__(self, spec: ServerSpec) -> None:
+        self._spec = spec
+        self.secrets = Secrets()
+        self._left_out: set[str] = set()
+
+    def mend(self, item: Any) -> None:
+        """Mend a message's result in place, where it lists tools or answers a call."""
+        result = getattr(getattr(item, "message", None), "result", None)
+        if not isinstance(result, dict):
+            return
+        if isinstance(tools := result.get("tools"), list):
+            self._mend_tools(result, [_trimmed(tool) for tool in tools])
+        elif isinstance(content := result.get("content"), list):
+            result["content"] = [_known(block) for block in content]
+        elif content is None and result.keys() & {"content", "structuredContent"}:
+            result["content"] = []
+
+    def _mend_tools(self, result: dict[str, Any], tools: list[Any]) -> None:
+        problems = [_problem(tool) for tool in tools]
+        if tools and all(problems):
+            return  # What is wrong with all of them is the listing's own error.
+        result["tools"] = [tool for tool, problem in zip(tools, problems, strict=True) if not problem]
+        for number, (tool, problem) in enumerate(zip(tools, problems, strict=True), start=1):
+            if problem:
+                name = tool.get("name") if isinstance(tool, dict) else None
+                self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
+
+    def _leave_out(self, tool: str, problem: str) -> None:
+        if tool not in self._left_out:
+            self._left_out.add(tool)
+            why = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
+            logger.warning("server %s: %s and is left out", self._spec.name, why)
+
+    async def tools(self, client: "Client") -> tuple[Tool, ...]:
+        """Return all tools that the entry leaves in, in the server's order, without those that cannot be read, unless
+        none can; InvalidCatalogue for a listing that is broken, endless or repeats a name."""
+        server, found, problems = self._spec.name, dict[str, Tool](), dict[str, InvalidCatalogue]()
+        for record in await self._records(client):
+            if not self._spec.lists(record.name):
+                continue
+            try:
+                tool = self._tool(record)
+            except InvalidCatalogue as error:
+                problems[record.name] = error
+                continue
+            if tool.name in found:
+                raise InvalidCatalogue(
+                    f"server {server!r} lists the tool {tool.name!r} twice, so a call of it would be ambiguous; "
+                    "none of its tools is used until the server is fixed"
+                )
+            found[tool.name] = tool
+        for name, problem in problems.items():
+            if not found:
+                raise InvalidCatalogue(self.secrets.redact(f"server {server!r}: its tool {name!r}: {problem}"))
+            self._leave_out(repr(name), str(problem))
+        return tuple(found.values())
+
+    async def _records(self, client: "Client") -> list[Any]:
+        """Follow cursors to the end.
+
+        An empty cursor is one too (the protocol of 2026 says so), but some servers mean the end by it: they give the
+        first page for it again.
+        """
+        items, cursors, cursor, first = list[Any](), set[str](), None, None
+        refused = f"server {self._spec.name!r} lists"
+        for _ in range(MAX_PAGES):
+            page = await tools_page(client, cursor)
+            if cursor == "" and (page.tools, page.next_cursor) == first:
+                return items
+            first = first or (page.tools, page.next_cursor)
+            items += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                return items
+            if cursor in cursors:
+                raise InvalidCatalogue(f"{refused} a page of its tools without end (the same cursor twice)")
+            if len(items) > MAX_TOOLS:
+                raise InvalidCatalogue(f"{refused} more than {MAX_TOOLS:,} tools; that is refused")
+            cursors.add(cursor)
+        raise InvalidCatalogue(f"{refused} its tools on more than {MAX_PAGES:,} pages; that is refused")
+
+    def _tool(self, record: Any) -> Tool:
+        fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_FIELDS)
+        hidden = {name: _redacted(value, self.secrets) for name, value in fields.items() if name != "name"}
+        tool = tool_from({**hidden, "server": self._spec.name, "name": record.name})
+        return tool if self._spec.trust_annotations else replace(tool, annotations=_stricter(tool.annotations), hash="")
 
 
-async def list_tools(client: "Client", spec: ServerSpec, secrets: Secrets, left_out: LeftOut) -> tuple[Tool, ...]:
-    """All tools that the entry leaves in, in the server's order, without those that cannot be read, unless none can;
-    InvalidCatalogue for a listing that is broken, endless or repeats a name."""
-    server = spec.name
-    records = await _pages(partial(tools_page, client), "tools", server)
-    read = [(record.name, _tool(server, record, secrets)) for record in records if spec.lists(record.name)]
-    tools = tuple(tool for _, tool in read if isinstance(tool, Tool))
-    for name, problem in read:
-        if isinstance(problem, InvalidCatalogue):
-            if not tools:
-                raise InvalidCatalogue(secrets.scrub(f"server {server!r}: its tool {name!r}: {problem}"))
-            left_out.tell(repr(name), str(problem), secrets)
-    seen: set[str] = set()
-    for tool in tools:
-        if tool.name in seen:
-            raise InvalidCatalogue(
-                f"server {server!r} lists the tool {tool.name!r} twice, so a call of it would be ambiguous; "
-                "none of its tools is used until the server is fixed"
-            )
-        seen.add(tool.name)
-    return tools
+_FIELDS = {"name", "description", "input_schema", "annotations"}
 
 
-async def tools_page(client: "Client", **asked: Any) -> "ListToolsResult":
-    """Return a page of the listing, its output schemas emptied: the library would refuse answers of calls that ran."""
+async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
+    """Return a page of the listing; an empty one of a server that has only prompts or resources."""
     from mcp import MCPError
     from mcp.types import METHOD_NOT_FOUND, ListToolsResult
 
     try:
-        page = await client.list_tools(**asked)
+        return await client.list_tools(cursor=cursor)
     except MCPError as error:
         if error.code != METHOD_NOT_FOUND or client.server_capabilities.tools is not None:
             raise
-        return ListToolsResult(tools=[])  # It says that it has none, only prompts or resources.
-    for tool in page.tools:
-        if (schema := tool.output_schema) is not None:
-            schema.clear()
-    return page
+        return ListToolsResult(tools=[])
 
 
-async def take_inventory(client: "Client", server: str, tools: tuple[Tool, ...]) -> Inventory:
-    """The given tools, and counts of what else the server says it has, as far as it tells within 5 s.
-
-    Some say that they have prompts or resources and list none: that costs nobody their tools.
-    """
-    offers, counts = client.server_capabilities, dict.fromkeys(("prompts", "resources", "resource_templates"), 0)
-    asked = {
-        "prompts": client.list_prompts if offers.prompts else None,
-        "resources": client.list_resources if offers.resources else None,
-        "resource_templates": client.list_resource_templates if offers.resources else None,
-    }
-    with anyio.move_on_after(_COUNT_S):
-        for field, fetch in asked.items():
-            with suppress(Exception):
-                counts[field] = len(await _pages(fetch, field, server)) if fetch else 0
-    return Inventory(tools=tools, **counts)
+def _trimmed(tool: Any) -> Any:
+    """Return what is used of a tool; its parameters are an object where it does not say what they are."""
+    if not isinstance(tool, dict):
+        return tool
+    used = {name: value for name, value in tool.items() if name in _READ and value is not None}
+    schema = used.setdefault("inputSchema", {})
+    if isinstance(schema, dict) and schema.get("type") is None:
+        used["inputSchema"] = {**schema, "type": "object"}
+    if isinstance(hints := used.get("annotations", {}), dict):
+        used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS}
+    return used
 
 
-async def _pages(fetch: Callable[..., Awaitable[Any]], field: str, server: str) -> list[Any]:
-    """Follows cursors to the end. The server is asked, never the client's cache, which may hold an older listing.
+def _problem(tool: Any) -> str:
+    """Return why the library would refuse a tool; empty where it would not."""
+    from mcp.types.methods import validate_server_result
+    from pydantic import ValidationError
 
-    An empty cursor is one too (the protocol of 2026 says so), but some servers mean the end by it: they give the first
-    page for it again.
-    """
-    items: list[Any] = []
-    first: tuple[list[Any], str | None] | None = None
-    cursors: set[str] = set()
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await fetch(cursor=cursor, cache_mode="bypass")
-        found = getattr(page, field), page.next_cursor
-        if cursor == "" and found == first:
-            return items
-        first = first or found
-        items.extend(found[0])
-        cursor = found[1]
-        if cursor is None:
-            return items
-        if cursor in cursors:
-            raise InvalidCatalogue(
-                f"server {server!r} repeats a page of its {field} without end (the same cursor twice)"
-            )
-        if len(items) > MAX_TOOLS:
-            raise InvalidCatalogue(f"server {server!r} lists more than {MAX_TOOLS:,} {field}; that is refused")
-        cursors.add(cursor)
-    raise InvalidCatalogue(f"server {server!r} lists its {field} on more than {MAX_PAGES:,} pages; that is refused")
-
-
-def _tool(server: str, record: Any, secrets: Secrets) -> Tool | InvalidCatalogue:
-    fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_READ)
     try:
-        return tool_from({**_without_secrets(fields, secrets), "server": server, "name": record.name})
-    except InvalidCatalogue as error:
-        return error
+        validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
+    except ValidationError as error:
+        return first_problem(error).removeprefix("tools.0.")
+    return ""
 
 
-def _without_secrets(value: Any, secrets: Secrets) -> Any:
-    """A definition's texts scrubbed; what a call has to hold as the server says it (names, types) stays, whatever the
+def _known(block: Any) -> Any:
+    """Return the block; a text that names its kind where that is not known."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return block if not isinstance(kind, str) or kind in _BLOCKS else {"type": "text", "text": f"[{kind}]"}
+
+
+def _stricter(hints: Annotations) -> Annotations:
+    """Keep the hints that make a tool seem more dangerous, of a server that is not trusted."""
+    return Annotations(
+        read_only=hints.read_only and None,
+        destructive=hints.destructive or None,
+        idempotent=hints.idempotent and None,
+        open_world=hints.open_world or None,
+    )
+
+
+def _redacted(value: Any, secrets: Secrets) -> Any:
+    """Redact a definition's texts; what a call has to hold as the server says it (names, types) stays, whatever the
     secrets are."""
     if isinstance(value, str):
-        return secrets.scrub_result(value)
+        return secrets.redact(value)
     if isinstance(value, list):
-        return [_without_secrets(item, secrets) for item in value]
+        return [_redacted(item, secrets) for item in value]
     if isinstance(value, dict):
-        kept = {name for name in _SAID & value.keys() if not isinstance(value[name], dict)}
-        return {name: item if name in kept else _without_secrets(item, secrets) for name, item in value.items()}
+        return {
+            name: item if name in _SAID and not isinstance(item, dict) else _redacted(item, secrets)
+            for name, item in value.items()
+        }
     return value
-
-
-_READ = {"name", "description", "input_schema", "annotations"}
-_SAID = {"required", "type", "$ref"}

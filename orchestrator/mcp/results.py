@@ -26,15 +26,15 @@ class Answered:
 
     @property
     def refusal(self) -> str:
-        """What an error says, without secrets: it is no result, so nothing in it has to stay readable."""
-        said = self.secrets.scrub(str(self.answer))
+        """What an error says, without secrets."""
+        said = self.secrets.redact(str(self.answer))
         if isinstance(self.answer, RuntimeError):
             return f"{self.key} ran, but its answer {said}"
         return f"{self.key} refused the call: {said}"
 
 
 def as_tool_result(answered: Answered) -> ToolResult:
-    """Text blocks as they are, other blocks described in brackets; structured content dropped where it is too long."""
+    """Give text blocks as they are, and others described in brackets; structured content only where it fits."""
     result, secrets, limit = answered.answer, answered.secrets, answered.max_tokens
     if isinstance(result, Exception):
         text, structured, is_error = answered.refusal, None, True
@@ -42,10 +42,10 @@ def as_tool_result(answered: Answered) -> ToolResult:
         text = "\n".join(map(_block_text, result.content))
         structured, is_error = result.structured_content, result.is_error
     dropped = structured is not None and not _fits(structured, limit)
-    shown, was_cut, tokens = _cut(secrets.scrub_result(text or _written(structured)), limit)
+    shown, was_cut, tokens = _cut(secrets.redact(text or _written(structured)), limit)
     return ToolResult(
         text=shown,
-        structured=None if dropped else secrets.scrub_json(structured),
+        structured=None if dropped else secrets.redact_json(structured),
         is_error=is_error,
         truncated=was_cut or dropped,
         tokens=tokens,
@@ -53,19 +53,14 @@ def as_tool_result(answered: Answered) -> ToolResult:
     )
 
 
-def _written(structured: Any) -> str:
-    return "" if structured is None else compact(structured)
-
-
 def as_mcp_result(answered: Answered) -> "CallToolResult":
-    """The server's own result passed on, images included; its texts without secrets and within the limit."""
+    """Pass the server's own result on, images included; its texts without secrets and within the limit."""
     from mcp.types import CallToolResult, TextContent
 
     result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
-        refusal = TextContent(text=answered.refusal)
-        return CallToolResult(content=[refusal, *warnings], is_error=True)
+        return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
     blocks: list[ContentBlock] = []
     left_out = 0
     for given in result.content:
@@ -82,31 +77,34 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     # Before the protocol of 2026 only an object may stand here.
     keep = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
     if not (blocks or keep or structured is None):
-        blocks.append(TextContent(text=_cut(secrets.scrub_result(_written(structured)), left)[0]))
+        blocks.append(TextContent(text=_cut(secrets.redact(_written(structured)), left)[0]))
     return CallToolResult(
         content=[*blocks, *warnings],
-        structured_content=secrets.scrub_json(structured) if keep else None,
+        structured_content=secrets.redact_json(structured) if keep else None,
         is_error=result.is_error,
     )
 
 
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
-    """A block without secrets, a text or a text resource within the limit, and its tokens; links, images and sounds
-    are not cut."""
-    meta = {"meta": secrets.scrub_json(block.meta)}
+    """Return a block without secrets, a text or a text resource within the limit, and its tokens; links, images and
+    sounds are not cut."""
+    fields = block.model_dump(include={"text", "name", "title", "uri", "description", "meta"})
+    update: dict[str, Any] = secrets.redact_json(fields)
+    tokens = 0
     if block.type == "text":
-        text, _, tokens = _cut(secrets.scrub_result(block.text), limit)
-        return block.model_copy(update={**meta, "text": text}), tokens
-    if block.type == "resource_link":
-        told = secrets.scrub_json(block.model_dump(include={"name", "title", "uri", "description"}))
-        return block.model_copy(update={**meta, **told}), count_tokens(compact(told))
-    if block.type == "resource":
-        inner = secrets.scrub_json(block.resource.model_dump(include={"uri", "text", "meta"}))
-        tokens = 0
+        update["text"], _, tokens = _cut(update["text"], limit)
+    elif block.type == "resource_link":
+        tokens = count_tokens(compact(update))
+    elif block.type == "resource":
+        inner = secrets.redact_json(block.resource.model_dump(include={"uri", "text", "meta"}))
         if "text" in inner:
             inner["text"], _, tokens = _cut(inner["text"], limit)
-        return block.model_copy(update={**meta, "resource": block.resource.model_copy(update=inner)}), tokens
-    return block.model_copy(update=meta), 0
+        update["resource"] = block.resource.model_copy(update=inner)
+    return block.model_copy(update=update), tokens
+
+
+def _written(structured: Any) -> str:
+    return "" if structured is None else compact(structured)
 
 
 def _fits(value: Any, max_tokens: int) -> bool:
@@ -117,7 +115,7 @@ def _fits(value: Any, max_tokens: int) -> bool:
 
 
 def _cut(text: str, limit: int) -> tuple[str, bool, int]:
-    """The text within the limit, whether it was cut, and its tokens, counted once where it fits."""
+    """Return the text within the limit, whether it was cut, and its tokens, counted once where it fits."""
     if len(text) // 8 <= limit and (tokens := count_tokens(text)) <= limit:
         return text, False, tokens
     shown, truncated = cut(text, limit)

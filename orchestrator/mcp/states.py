@@ -1,16 +1,16 @@
 """The servers of a pool: what is remembered of each, and how it stands as a record for people and programs."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.connection import Connection, Deadlines
+from orchestrator.mcp.connection import Connection
 
 
 class State(StrEnum):
-    """Named in the file; its tools known; being connected; connected; or not to be had."""
+    """Named in the file; its tools known; being connected; connected; or failed."""
 
     CONFIGURED = "configured"
     KNOWN = "known"
@@ -33,28 +33,15 @@ class ServerState:
     retry_in_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "server": self.server,
-            "state": str(self.state),
-            "transport": self.transport,
-            "tools": self.tools,
-            "calls_in_flight": self.calls_in_flight,
-            "idle_s": None if self.idle_s is None else round(self.idle_s, 1),
-            "last_error": self.last_error,
-            "retry_in_s": None if self.retry_in_s is None else round(self.retry_in_s, 1),
-        }
+        rounded = {name: round(value, 1) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        return {**rounded, "state": str(self.state)}
 
 
 class Server:
     """A configured server's place in the pool: its connection, and what is remembered between connections."""
 
-    def __init__(self, spec: ServerSpec, deadlines: Deadlines) -> None:
+    def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
-        self.deadlines = Deadlines(
-            connect_timeout_s=spec.connect_timeout_s or deadlines.connect_timeout_s,
-            call_timeout_s=spec.call_timeout_s or deadlines.call_timeout_s,
-            idle_ttl_s=spec.idle_ttl_s or deadlines.idle_ttl_s,
-        )
         self.connection: Connection | None = None
         self.tools: int | None = None
         self.handshake = False
@@ -62,14 +49,9 @@ class Server:
         self.retry_at = 0.0
         self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
 
-    def renewed(self, spec: ServerSpec) -> Self:
-        """The same server by an equal entry, which may say that a later one is broken."""
-        self.spec = spec
-        return self
-
     @property
     def usable(self) -> bool:
-        """Whether a connection is open, or opening, that a call may join."""
+        """True while a connection is open, or opening, that a call may join."""
         return self.connection is not None and self.connection.usable
 
     def state(self, now: float) -> ServerState:
@@ -88,6 +70,6 @@ class Server:
             tools=self.tools,
             calls_in_flight=connection.users if connection is not None else 0,
             idle_s=idle,
-            last_error=str(self.last_error or self.spec.broken_since),
+            last_error=str(self.last_error or ""),
             retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
         )

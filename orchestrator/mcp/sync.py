@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
-from orchestrator.mcp.owner import OnChange
+from orchestrator.mcp.owner import OnListed
 from orchestrator.records.digests import same_server
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
@@ -28,14 +28,11 @@ EntryOf = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """One server: what its listing changed in the store and what else it offers, or why it failed."""
+    """One server: what its listing changed in the store, or why it failed."""
 
     server: str
     tools: int = 0
     changes: Changes = field(default_factory=Changes)
-    prompts: int = 0
-    resources: int = 0
-    resource_templates: int = 0
     error: str = ""
     seconds: float = 0.0
 
@@ -46,23 +43,13 @@ class ServerReport:
         return f"{self.server}: {without_name(self.server, self.error) or stored}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "server": self.server,
-            "tools": self.tools,
-            "new": list(self.changes.new),
-            "changed": list(self.changes.changed),
-            "gone": list(self.changes.gone),
-            "same": self.changes.same,
-            "prompts": self.prompts,
-            "resources": self.resources,
-            "resource_templates": self.resource_templates,
-            "error": self.error,
-            "seconds": round(self.seconds, 3),
-        }
+        own: dict[str, Any] = {**asdict(self), "seconds": round(self.seconds, 3)}
+        changes: dict[str, Any] = own.pop("changes")
+        return own | changes
 
 
 def exit_code(failed: Sequence[bool]) -> int:
-    """Of what was tried with several servers: 0 where none failed, 1 where all did, 4 between."""
+    """Return 0 where nothing of what was tried with several servers failed, 1 where all did, 4 between."""
     return 0 if not any(failed) else 1 if all(failed) else 4
 
 
@@ -89,7 +76,7 @@ async def sync(
     on_progress: Callable[[ServerReport], None] | None = None,
     servers: Sequence[str] | None = None,
 ) -> SyncReport:
-    """Connects each server once, bounded in parallel and with a deadline each, and makes the store's tools its own.
+    """Connect each server once, bounded in parallel and with a deadline each, and make the store's tools its own.
 
     A server that fails keeps what is stored of it and takes no other one away. The keywords and labels of a catalogue
     stay. What the store or the embedder raises is raised, once for all servers; the store is asked before any of them
@@ -119,29 +106,27 @@ async def _sync_one(
 ) -> ServerReport:
     begin = time.monotonic()
     try:
-        inventory = await connections.inventory(server)
+        listed = await connections.tools(server, fresh=True)
     except ToolrouteError as error:
         return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
     entry = connections.config.servers[server].identity
     async with writing:
-        tools = _as_held(inventory.tools, held)
+        tools = _as_held(listed, held)
         changes = await asyncio.to_thread(store.replace_server, tenant, server, tools, entry=entry)
     return ServerReport(
         server=server,
-        tools=len(inventory.tools),
+        tools=len(listed),
         changes=changes,
-        prompts=inventory.prompts,
-        resources=inventory.resources,
-        resource_templates=inventory.resource_templates,
         seconds=time.monotonic() - begin,
     )
 
 
 def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
-    """The configuration's servers that are not stored as their entries have them, and whether anything of them is.
+    """Return the configuration's servers that are not stored as their entries have them, and whether anything of them
+    is.
 
     Something is where the stored entry chose other tools of the server; nothing where it was another server of that
-    name. Servers that were stored without an entry (imported, or by an earlier release) are known by their name.
+    name. Servers that were stored without an entry (imported) are known by their name.
     """
     known, entries = store.servers(tenant), store.entries(tenant)
     asked = {name: spec.identity for name, spec in config.servers.items()}
@@ -150,7 +135,8 @@ def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
 
 
 def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
-    """The tenant's own MCP servers that are stored but not in the configuration (any more), and their number of tools.
+    """Return the tenant's own MCP servers that are stored but not in the configuration (any more), and their number of
+    tools.
 
     They may have gone from the file, be disabled there, or have come from elsewhere (`toolroute tools import`). Agents,
     integrations, workflows and built-ins stand in no such file.
@@ -160,54 +146,34 @@ def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
     return {server: tools for server, tools in stored.items() if server not in {*config.servers, *others}}
 
 
-def keep_stored(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnChange:
-    """An `on_change` for Connections: a server's changed tools replace the stored ones in one swap.
+def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnListed:
+    """Return an `on_listed` for Connections: what a server lists replaces what is stored of it, where that differs.
 
-    The keywords and labels of a catalogue stay, and so do servers that are shared by all.
+    The keywords and labels of a catalogue stay, and so do servers that are shared by all or were never stored. The
+    listing is held against the catalogue at hand, so that a connection costs no reading of the store.
     """
 
-    async def on_change(server: str, tools: tuple[Tool, ...]) -> None:
-        known = at_hand() or (await asyncio.to_thread(store.load, tenant)).catalogue
-        if server not in known.places or await _is_own(store, tenant, server):
-            now = _as_held(tools, known.of_server(server))
-            await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
-
-    return on_change
-
-
-def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnChange:
-    """An `on_connect` for Connections: what a server lists replaces what is stored of it, where that is another thing.
-
-    The same as for a change, but a connection costs no reading of the store: the listing is held against the catalogue
-    that the process has at hand, and nothing is done where it has none.
-    """
-
-    async def on_connect(server: str, tools: tuple[Tool, ...]) -> None:
-        catalogue = at_hand()
-        held = () if catalogue is None else catalogue.of_server(server)
+    async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:
+        held = (at_hand() or (await asyncio.to_thread(store.load, tenant)).catalogue).of_server(server)
         now = _as_held(tools, held)
-        if not held or {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
+        if {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
             return
-        if await _is_own(store, tenant, server):
+        if server in await asyncio.to_thread(partial(store.servers, tenant, own=True)):
             await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
 
-    return on_connect
+    return on_listed
 
 
 def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
-    """The listed tools with what a catalogue added to those that are held."""
+    """Return the listed tools with what a catalogue added to those that are held."""
     by_name = {tool.name: tool for tool in held}
     return [_with_additions(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
 
 
 def _with_additions(tool: Tool, held: Tool) -> Tool:
-    """The tool with the keywords and labels of the one that is held. Who vouched for that one has not read another."""
+    """Return the tool with the keywords and labels of the one that is held. Who vouched for that has not read this."""
     now = as_chosen(tool, held)
     if now.hash == held.hash or VOUCHED not in now.labels:
         return now
     labels = {name: value for name, value in now.labels.items() if name != VOUCHED}
     return replace(now, labels=labels, hash="")
-
-
-async def _is_own(store: Store, tenant: str, server: str) -> bool:
-    return server in await asyncio.to_thread(partial(store.servers, tenant, own=True))

@@ -1,80 +1,144 @@
-"""Secrets kept out of errors, logs, listings and results: what a server's or an endpoint's settings hold is masked."""
+"""Secrets kept out of errors, logs, listings and results: what settings give, and the keys in use, is masked."""
 
 import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote, unquote
-
-from orchestrator.records.secrets import SWITCHES, is_plain
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 MASK = "***"
 
 _SHORTEST = 4
+_LONGEST_WORD, _LONGEST_NUMBER = 11, 5
+_LONG_SEGMENT, _LONG_PARAMETER = 16, 8
+_SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session", re.IGNORECASE)
+_SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
+_SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "negotiate", "token"})
+_HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
 class Secrets:
-    """Masks of one server's, or one endpoint's, secrets.
+    """Mask the given values, also where they stand line by line, in JSON or in a URL.
 
-    `scrub` is for errors and logs and masks every value that the entry's `env` and `headers` hold; `scrub_result` is
-    for what a tool answers, where a folder's name has to stay readable: it masks only what is or looks like a secret.
+    Switches (true, none) and what has fewer than four characters stay: masked, they would garble every second result.
     """
 
-    __slots__ = ("_all", "_strong")
+    __slots__ = ("_pattern",)
 
-    def __init__(self, values: Iterable[str] = (), strong: Iterable[str] = ()) -> None:
-        certain = {form for value in strong for form in _forms(value)}
-        self._strong = _pattern(certain)
-        self._all = _pattern(certain | {form for value in values for form in _forms(value)})
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        # Longest first, so that no value is masked only up to a shorter one's end.
+        forms = sorted({form for value in values for form in _forms(value)}, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
-    def scrub(self, text: str) -> str:
-        return self._all.sub(MASK, text) if self._all else text
+    def redact(self, text: str) -> str:
+        return self._pattern.sub(MASK, text) if self._pattern else text
 
-    def scrub_result(self, text: str) -> str:
-        return self._strong.sub(MASK, text) if self._strong else text
-
-    def scrub_json(self, value: Any) -> Any:
-        """A decoded JSON value with `scrub_result` of every text in it, names included; numbers stay as they are."""
-        if self._strong is None:
+    def redact_json(self, value: Any) -> Any:
+        """Redact every text of a decoded JSON value, names included; numbers stay as they are."""
+        if self._pattern is None:
             return value
         if isinstance(value, str):
-            return self.scrub_result(value)
+            return self.redact(value)
         if isinstance(value, list):
-            return [self.scrub_json(item) for item in value]
+            return [self.redact_json(item) for item in value]
         if isinstance(value, dict):
-            return {self.scrub_result(name): self.scrub_json(item) for name, item in value.items()}
+            return {self.redact(name): self.redact_json(item) for name, item in value.items()}
         return value
 
     def __repr__(self) -> str:
         return "Secrets(...)"
 
 
-def _forms(value: str) -> set[str]:
-    """The value as it stands, its lines, as variables have keys also on one line, and all inside JSON and a URL."""
-    lines = (value.replace("\\n", "\n") if "-----BEGIN" in value else value).splitlines()
-    whole = {value.strip(), *map(str.strip, lines), unquote(value.strip())}
-    long = {text for text in whole if len(text) >= _SHORTEST and text.lower() not in SWITCHES}
-    return {form for text in long for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))}
+def setting_secrets(settings: Mapping[str, str]) -> list[str]:
+    """Return what to mask of variables or headers: all values but short numbers, existing places, and plain words
+    whose name does not say that they are secret."""
+    hidden = [value for name, value in settings.items() if not _is_readable(name, value)]
+    return [secret for value in hidden for secret in _parts(value)]
 
 
-def _pattern(values: set[str]) -> re.Pattern[str] | None:
-    # Longest first, so that no value is masked only up to a shorter one's end.
-    ordered = sorted(values, key=lambda value: (-len(value), value))
-    return re.compile("|".join(map(_written, ordered))) if ordered else None
+def url_secrets(url: str) -> list[str]:
+    """Return what to mask of an address: its password, parameters that are long or named as secrets, and
+    long segments of its path."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return [url]
+    segments = [segment for segment in parts.path.split("/") if len(segment) >= _LONG_SEGMENT]
+    given = parse_qsl(parts.query)
+    parameters = [value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)]
+    return [*_passwords(url), *segments, *parameters]
 
 
-def _written(value: str) -> str:
-    """A plain word only where it is one (the password `post` is no part of `postgres`), also behind what stands for
-    another character in JSON or a URL. Looked at behind the word: so the pattern begins with a letter, and is quick."""
-    if not (value.isalpha() and is_plain(value)):
+def argument_secrets(args: Sequence[str]) -> list[str]:
+    """Return what to mask of a command's arguments: values of options and variables named as secrets, headers, and
+    passwords of URLs."""
+    found: list[str] = []
+    for before, argument in zip(("", *args), args, strict=False):
+        name, is_given, value = argument.partition("=")
+        header, _, content = (value if name in _HEADER_OPTIONS else argument).partition(":")
+        if before in _HEADER_OPTIONS or name in _HEADER_OPTIONS:
+            found += setting_secrets({header: content.strip()})
+        elif is_given and _SECRET_NAME.search(name):
+            found += _parts(value)
+        elif before.startswith("-") and _SECRET_NAME.search(before) and not argument.startswith("-"):
+            found += _parts(argument)
+        found += _passwords(argument)
+    return [secret for secret in found if not _is_number(secret)]
+
+
+def _is_readable(name: str, value: str) -> bool:
+    is_word = value.isalpha() and len(value) <= _LONGEST_WORD and not _SECRET_NAME.search(name)
+    return is_word or _is_number(value) or _is_place(value)
+
+
+def _is_number(value: str) -> bool:
+    return value.isdigit() and len(value) <= _LONGEST_NUMBER
+
+
+def _is_place(value: str) -> bool:
+    """Return whether a value names a file or folder, which results have to name as well."""
+    try:
+        path = Path(value).expanduser()
+        return "/" in value and (path.exists() or (path.parent != Path("/") and path.parent.is_dir()))
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield a value, what follows the name of an authorisation scheme in it, and a URL's password."""
+    yield value
+    scheme, _, credential = value.partition(" ")
+    if scheme.lower() in _SCHEMES:
+        yield credential
+    yield from _passwords(value)
+
+
+def _passwords(text: str) -> list[str]:
+    """Return the password of a URL within a text, or its user where that stands alone, as tokens do."""
+    _, scheme, rest = text.partition("://")
+    user, at, _ = rest.split("/", 1)[0].rpartition("@")
+    return [user.partition(":")[2] or user] if scheme and at else []
+
+
+def _forms(value: str) -> Iterator[str]:
+    for text in {value.strip(), unquote(value.strip()), *map(str.strip, value.replace("\\n", "\n").splitlines())}:
+        if len(text) >= _SHORTEST and text.lower() not in _SWITCHES:
+            yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
+
+
+def _escaped(value: str) -> str:
+    """Match a plain word only where it is one (`post` is no part of `postgres`), also behind an escape in JSON or a
+    URL. Looked at behind the word: so the pattern begins with a letter, and is quick."""
+    if not value.isalpha() or len(value) > _LONGEST_WORD:
         return re.escape(value)
     return rf"{value}(?![^\W\d_])(?:(?<![^\W\d_]{value})|(?<=\\[nrt]{value})|(?<=%[0-9A-Fa-f]{{2}}{value}))"
 
 
 class LogFilter(logging.Filter):
-    """Masks secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
+    """Mask secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
 
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "stdio", "streamable_http")),
@@ -88,10 +152,10 @@ class LogFilter(logging.Filter):
         self._secrets = secrets
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._secrets.scrub(record.getMessage()), ()
+        record.msg, record.args = self._secrets.redact(record.getMessage()), ()
         if record.exc_info:
             text = logging.Formatter().formatException(record.exc_info)
-            record.exc_info, record.exc_text = None, self._secrets.scrub(text)
+            record.exc_info, record.exc_text = None, self._secrets.redact(text)
         return True
 
     def __enter__(self) -> Self:
@@ -102,7 +166,7 @@ class LogFilter(logging.Filter):
         self._replace(lambda filters: [kept for kept in filters if kept is not self])
 
     def _replace(self, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Another list, not the same one changed: a thread that goes through it would pass over a filter."""
+        """Set another list, not the same one changed: a thread that goes through it would pass over a filter."""
         with _FILTERS:
             for name in self.LOGGERS:
                 logger = logging.getLogger(name)

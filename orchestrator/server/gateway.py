@@ -16,7 +16,7 @@ from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
-from orchestrator.mcp.sync import keep_current, keep_stored
+from orchestrator.mcp.sync import keep_current
 from orchestrator.records.digests import same_server
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
@@ -227,8 +227,7 @@ class Gateway:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
             self._pools[tenant] = Connections(
                 self.config,
-                on_change=keep_stored(self._store, tenant, at_hand, self._entry),
-                on_connect=keep_current(self._store, tenant, at_hand, self._entry),
+                on_listed=keep_current(self._store, tenant, at_hand, self._entry),
                 **self._limits,
             )
         return self._pools[tenant]

@@ -24,8 +24,7 @@ from orchestrator.errors import (
 from orchestrator.index.endpoints import address
 from orchestrator.index.threads import Threads
 from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.redact import LogFilter, Secrets
-from orchestrator.records.secrets import header_secrets, header_values, secrets_in
+from orchestrator.records.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, hold_bytes
 
@@ -100,8 +99,7 @@ class HttpExecutor(Executor):
         for name, value in self._headers.items():
             if not (name + value).isascii() or not value.isprintable() or value != value.strip():
                 raise InvalidConfig(f"headers[{name!r}] holds a line break, a blank at an end or a letter beyond ASCII")
-        known = [part for name, value in self._headers.items() for part in header_secrets(name, value)]
-        self._secrets = Secrets(header_values(self._headers), strong=[*known, *secrets_in(url)])
+        self._secrets = Secrets([*setting_secrets(self._headers), *url_secrets(url)])
         self._client: Any = None
 
     async def execute(self, call: ToolCall) -> ToolResult:
@@ -124,7 +122,7 @@ class HttpExecutor(Executor):
 
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a gateway that lost the answer."""
-        status, text = reply.status_code, self._secrets.scrub_result(reply.text)
+        status, text = reply.status_code, self._secrets.redact(reply.text)
         if status in (401, 403):
             raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
         if status == 429 or (status == 503 and "retry-after" in reply.headers):

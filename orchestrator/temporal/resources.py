@@ -180,8 +180,7 @@ class Resources:
             return
         from orchestrator.mcp.connections import Connections
 
-        renew, compare = partial(self._renew, tenant), partial(self._compare, tenant)
-        made = None if config is None else Connections(config, on_change=renew, on_connect=compare)
+        made = None if config is None else Connections(config, on_listed=partial(self._keep, tenant))
         self._tenants[tenant] = made
 
     async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
@@ -200,22 +199,14 @@ class Resources:
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
         await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))
 
-    async def _renew(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
-        """Replace what the store holds of a server of this tenant, which said that its tools changed."""
-        from orchestrator.mcp.sync import keep_stored
-
-        router = await self.router()
-        if router.store is not None and server in await asyncio.to_thread(router.store.servers, tenant):
-            at_hand = partial(router.catalogue_at_hand, tenant)
-            await keep_stored(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
-
-    async def _compare(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
-        """Take over the tools of a server that was connected, where it lists others than this worker routes by."""
+    async def _keep(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
+        """Take over what a server lists, at a connect or after it changed, where the store knows the server."""
         from orchestrator.mcp.sync import keep_current
 
-        if self._router is not None and self._router.store is not None:
-            at_hand = partial(self._router.catalogue_at_hand, tenant)
-            await keep_current(self._router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
+        router = await self.router()
+        if router.store is not None:
+            at_hand = partial(router.catalogue_at_hand, tenant)
+            await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     def _entry(self, tenant: str, server: str) -> str:
         """Return the identity of the tenant's entry for a server; "" where it has none."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ class Faulty:
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
-        self.hung = self.helped = self.greeted = False
+        self.hung = self.greeted = False
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if self.hung:
@@ -27,12 +26,10 @@ class Faulty:
         if method == "initialize":
             self.greeted = True
             return None if self.fault == "mute" else self.hello()
-        if method == "prompts/list":
-            return self.prompts()
         if method == "tools/list":
             return getattr(self, f"list_{self.fault}", self.list_one)(params)
         if method == "tools/call":
-            return self.busy(params) if self.fault == "busy" else getattr(self, f"call_{self.fault}", self.call_fine)()
+            return getattr(self, f"call_{self.fault}", self.call_fine)()
         raise LookupError(method)
 
     def before_none(self, method: str) -> None:
@@ -50,36 +47,16 @@ class Faulty:
         threading.Event().wait()
 
     def hello(self) -> dict[str, Any]:
-        prompts: dict[str, Any] = {"prompts": {}} if self.fault in ("prompts", "unlisted") else {}
-        tools = {} if self.fault == "toolless" else HELLO["capabilities"]
-        return {**HELLO, "capabilities": {**tools, **prompts}}
-
-    def prompts(self) -> None:
-        """An error, or no answer."""
-        if self.fault == "prompts":
-            raise LookupError(f"the key was {os.environ.get('API_KEY')}")
+        return {**HELLO, "capabilities": {} if self.fault == "toolless" else HELLO["capabilities"]}
 
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
         raise LookupError("tools/list")
-
-    def busy(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Tells its progress as often as asked to, then answers."""
-        for number in range(params["arguments"]["notices"]):
-            time.sleep(0.2)
-            told = {"progressToken": params["_meta"]["progressToken"], "progress": number}
-            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
-        return text("fine")
 
     def list_one(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [tool("it")]}
 
     def call_fine(self) -> dict[str, Any]:
         return text("fine")
-
-    def list_many(self, params: dict[str, Any]) -> dict[str, Any]:
-        start = int(params.get("cursor", 0))
-        page = {"tools": [tool(f"tool_{number}") for number in range(start, start + 100)]}
-        return page if start + 100 >= 5000 else {**page, "nextCursor": str(start + 100)}
 
     def list_endless(self, params: dict[str, Any]) -> dict[str, Any]:
         number = int(params.get("cursor", 0))
@@ -95,17 +72,23 @@ class Faulty:
         return {"tools": [{"name": 7, "inputSchema": "none"}]}
 
     def list_odd(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The first two lack what has to be there and can be mended, the next three cannot be read."""
-        key = os.environ.get("API_KEY")
-        unread = [{**tool("told"), "description": {"of": key}}, {**tool("array"), "inputSchema": []}, {"name": 7}]
-        return {"tools": [{"name": "it"}, {"name": "untyped", "inputSchema": {"required": ["a"]}}, *unread]}
-
-    def list_deep(self, params: dict[str, Any]) -> dict[str, Any]:
-        """A name that is none, and a schema of more levels than any tool needs."""
-        schema: dict[str, Any] = {"type": "string", "default": os.environ.get("API_KEY")}
+        """The first two lack what has to be there and can be mended, the next three cannot be read by the library, the
+        last two by no catalogue: a name that is none, and a schema of more levels than any tool needs."""
+        key = os.environ.get("API_KEY", "")
+        unread = [{**tool(key), "description": {"of": key}}, {**tool("array"), "inputSchema": []}, {"name": 7}]
+        schema: dict[str, Any] = {"type": "string", "default": key}
         for _ in range(40):
             schema = {**OBJECT, "properties": {"inner": schema}}
-        return {"tools": [tool(""), {**tool("deep"), "inputSchema": schema, "outputSchema": schema}, tool("it")]}
+        none = [tool(""), {**tool("deep"), "inputSchema": schema, "outputSchema": schema}]
+        return {"tools": [{"name": "it"}, {"name": "untyped", "inputSchema": {"required": ["a"]}}, *unread, *none]}
+
+    def list_hints(self, params: dict[str, Any]) -> dict[str, Any]:
+        hints = [
+            {"readOnlyHint": True, "idempotentHint": True},
+            {"destructiveHint": False},
+            {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
+        ]
+        return {"tools": [{**tool(f"tool_{number}"), "annotations": given} for number, given in enumerate(hints)]}
 
     def list_nameless(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [tool("")]}
@@ -141,24 +124,11 @@ class Faulty:
     def call_javascript(self) -> dict[str, Any]:
         return {**text("fine"), "structuredContent": {"word": "fine"}}
 
-    def list_strict(self, params: dict[str, Any]) -> dict[str, Any]:
-        return {"tools": [{**tool("it"), "outputSchema": {**OBJECT, "required": ["count"]}}]}
-
-    def call_strict(self) -> dict[str, Any]:
-        return {**text("fine"), "structuredContent": {"other": 1}}
-
     def call_crash(self) -> dict[str, Any]:
         told = f"fatal: out of luck, the key was {os.environ.get('API_KEY')}, I was run as {sys.argv}"
         print(told, file=sys.stderr, flush=True)
         time.sleep(0.1)
         os._exit(3)
-
-    def call_helper(self) -> dict[str, Any]:
-        """The first call starts a process that outlives this one and holds its output open, the next one ends this."""
-        if self.helped:
-            os._exit(3)
-        self.helped = True
-        return text(subprocess.Popen(["sleep", "100"]).pid)
 
     def call_hang(self) -> None:
         """From here on nothing is answered any more."""
@@ -184,9 +154,6 @@ class Faulty:
 
     def call_image(self) -> dict[str, Any]:
         return {"content": [*text("a dot")["content"], {"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
-
-    def call_huge(self) -> dict[str, Any]:
-        return text("0123456789 " * 300_000)
 
     def call_chatty(self) -> dict[str, Any]:
         print("INFO: this belongs on stderr\n\nand \xff this", flush=True)

@@ -1,0 +1,170 @@
+"""What a server lists and answers: read as far as it goes, followed as it changes, its hints trusted or not."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from orchestrator import Connections
+from orchestrator.errors import InvalidCatalogue, StoreUnavailable
+from orchestrator.mcp import owner
+from orchestrator.mcp.states import State
+from orchestrator.records.tool import Annotations, Tool
+from tests.loopback import served
+from tests.servers.byhand import HELLO
+from tests.servers.start import config, entry, free_port, running, until
+
+
+async def test_tools_that_cannot_be_read_are_named_once_and_take_no_other_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with Connections(config(bad=entry("faulty.py", "odd", API_KEY="sec-told"))) as servers:
+        for _ in range(2):
+            tools = await servers.tools("bad", fresh=True)
+            assert [tool.name for tool in tools] == ["it", "untyped"]
+        assert tools[1].input_schema == {"type": "object", "required": ["a"]}
+        assert (await servers.call("bad:it")).text == "fine"
+    left_out = [record.getMessage() for record in caplog.records if record.name == "orchestrator.mcp.listing"]
+    named = (r"'***' cannot be read (description: ", "'array' ", "number 5 of its page ", "'' ", "'deep' ")
+    assert len(left_out) == len(named)
+    for said, expected in zip(left_out, named, strict=True):
+        assert said.startswith(f"server bad: its tool {expected}")
+        assert said.endswith("and is left out")
+    assert "nested deeper than 64 levels" in left_out[-1]
+
+
+async def test_a_listing_of_nothing_that_can_be_read_is_an_error() -> None:
+    async with Connections(config(bad=entry("faulty.py", "nameless"))) as servers:
+        with pytest.raises(InvalidCatalogue, match=r"server 'bad': its tool '': name: .* at least 1 character"):
+            await servers.tools("bad")
+
+
+async def test_a_server_without_tools_is_connected_and_has_none() -> None:
+    async with Connections(config(bare=entry("faulty.py", "toolless"))) as servers:
+        assert await servers.tools("bare") == ()
+        async with servers.using("bare") as connection:
+            connection.doubt()  # It is asked whether it is still there.
+            await until(lambda: not connection.suspect)
+            assert connection.usable
+        assert (servers.states()[0].state, servers.states()[0].tools) == (State.READY, 0)
+
+
+@pytest.mark.parametrize("fault", ["restart", "two_pages"])
+async def test_an_empty_cursor_leads_to_a_page_or_is_the_end(fault: str) -> None:
+    async with Connections(config(bad=entry("faulty.py", fault))) as servers:
+        assert [tool.name for tool in await servers.tools("bad")] == ["it", "other"]
+
+
+@pytest.mark.parametrize(
+    ("trusted", "hints"),
+    [
+        (True, [Annotations(read_only=True, idempotent=True), Annotations(destructive=False)]),
+        (False, [Annotations(), Annotations()]),
+    ],
+)
+async def test_hints_of_a_server_that_is_not_trusted_count_only_where_they_are_stricter(
+    trusted: bool, hints: list[Annotations]
+) -> None:
+    async with Connections(config(it=entry("faulty.py", "hints") | {"trust_annotations": trusted})) as servers:
+        soft, safe, strict = await servers.tools("it")
+        assert [soft.annotations, safe.annotations] == hints
+        assert strict.annotations == Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
+
+
+async def test_names_and_types_stay_whatever_the_entry_holds_for_a_secret() -> None:
+    quick = entry("quick.py", "--secret=seconds", AUTH_TOKEN="true", API_KEY="integer", API_TOKEN="crash_once")
+    async with Connections(config(quick=quick)) as servers:
+        listed = {tool.name: tool for tool in await servers.tools("quick")}
+        assert listed["crash_once"].annotations.read_only is True
+        assert listed["crash_once"].description == "The tool ***."
+        assert listed["add"].input_schema["properties"]["a"] == {"type": "integer"}
+        assert list(listed["wait"].input_schema["properties"]) == ["seconds"]
+        assert (await servers.call("quick:wait", {"seconds": 0})).text == "waited"
+
+
+@pytest.mark.parametrize(
+    ("fault", "text", "structured"),
+    [
+        ("bare", '{"count":1}', {"count": 1}),
+        ("empty", "", None),
+        ("video", "[video]\nafter", None),
+        ("javascript", "fine", {"word": "fine"}),
+    ],
+)
+async def test_an_answer_that_the_library_would_refuse_is_shown(fault: str, text: str, structured: Any) -> None:
+    async with Connections(config(bad=entry("faulty.py", fault))) as servers:
+        result = await servers.call("bad:it")
+        assert (result.text, result.structured, result.is_error) == (text, structured, False)
+
+
+async def test_listings_and_answers_are_mended_over_http_too() -> None:
+    results = {
+        "initialize": {**HELLO, "capabilities": {"tools": {}}},
+        "tools/list": {"tools": [{"name": "it"}, {"name": 7}]},
+        "tools/call": {"structuredContent": {"count": 1}},
+    }
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        if asked["method"] not in results:
+            return Response(status_code=202 if "id" not in asked else 404)
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]})
+
+    with served(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])) as web:
+        async with Connections(config(bad={"url": f"{web}/mcp"})) as servers:
+            assert [tool.name for tool in await servers.tools("bad")] == ["it"]
+            assert (await servers.call("bad:it")).structured == {"count": 1}
+
+
+class Heard(list[set[str]]):
+    """Each listing that was passed on, by the names of its tools; the first of them fail."""
+
+    def __init__(self, failing: int = 0) -> None:
+        self._failing = failing
+
+    async def __call__(self, server: str, tools: tuple[Tool, ...]) -> None:
+        self.append({tool.name for tool in tools})
+        if len(self) <= self._failing:
+            raise StoreUnavailable("the store is away")
+
+
+@pytest.mark.parametrize("transport", ["stdio", "legacy", "http"])
+async def test_a_changed_listing_is_passed_on_within_a_second(transport: str) -> None:
+    heard, port = Heard(), free_port()
+    async with running("plain.py", port, transport):
+        plain = entry("plain.py") if transport == "stdio" else {"url": f"http://127.0.0.1:{port}/mcp"}
+        async with Connections(config(plain=plain), on_listed=heard) as servers:
+            # The very first call: nothing that a server says after its listing may be missed.
+            await servers.call("plain:grow")
+            await until(lambda: "grown" in heard[-1], 1.0)
+            assert (await servers.call("plain:grown", {"text": "new"})).text == "new"
+
+
+async def test_a_listing_that_could_not_be_taken_over_is_passed_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_TAKE_AGAIN_S", 0.01)
+    heard = Heard(failing=2)
+    async with Connections(config(plain=entry("plain.py")), on_listed=heard) as servers:
+        await servers.call("plain:grow")
+        await until(lambda: len(heard) > 2 and "grown" in heard[-1])
+
+
+async def test_a_server_that_reports_a_change_at_each_listing_is_listed_more_and_more_seldom() -> None:
+    heard = Heard()
+    async with Connections(config(restless=entry("faulty.py", "restless")), on_listed=heard) as servers:
+        assert (await servers.call("restless:it")).text == "fine"
+        await asyncio.sleep(2)  # As often as it says so were some twenty times.
+        assert 2 <= len(heard) <= 7
+
+
+async def test_a_notice_that_brings_news_is_never_waited_with_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_SOON_S", 0.2)
+    heard = Heard()
+    async with Connections(config(growing=entry("faulty.py", "growing")), on_listed=heard) as servers:
+        assert (await servers.call("growing:it")).text == "fine"
+        await until(lambda: len(heard) >= 10, 10)  # Ever more seldom, ten would take 25 seconds.
