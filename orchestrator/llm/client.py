@@ -1,8 +1,8 @@
 """The language model: any endpoint that speaks OpenAI's Chat Completions, asked for texts and structures.
 
-There is one retry layer: in processes of our own the OpenAI client tries again; inside an activity `tries` is 1, and
-Temporal's policy decides. `chat.completions.parse` is not used: it drops the text and the usage of an answer that does
-not fit, and these are needed to have it repaired and to bill it.
+There is one retry layer: `tries` counts in processes of our own; inside an activity it is 1, and Temporal's policy
+decides. The OpenAI client's retries stay off, as they repeat requests for an account without credit. Its `parse` is not
+used: it drops the text and the usage of an answer that does not fit, and both are needed to have it repaired.
 """
 
 import asyncio
@@ -137,6 +137,21 @@ class Models:
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> _Answer:
+        """Ask; try again what may pass, after as long as the endpoint asked for."""
+        attempt = 1
+        while True:
+            try:
+                return await self._in_its_dialect(model, messages, shape, limit)
+            except ToolrouteError as error:
+                if not error.retry or attempt >= self.tries:
+                    raise
+                asked_s = getattr(error, "retry_after_s", None)
+            await asyncio.sleep(0.5 * 2 ** (attempt - 1) if asked_s is None else asked_s)
+            attempt += 1
+
+    async def _in_its_dialect(
+        self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
+    ) -> _Answer:
         """Ask in the endpoint's dialect; where it rejects the JSON schema or the limit's name, ask without once more.
 
         Only a dialect that was understood is kept: an endpoint may also reject a limit as too large.
@@ -164,15 +179,14 @@ class Models:
         body: dict[str, Any] = {"model": model, "messages": list(messages), dialect.limit: limit}
         if shape is not None:
             body |= _wanted(shape, messages, structured=dialect.structured)
-        whole_s = self._timeout_s * self.tries
         try:
             # The client's own timeout starts again with every byte that arrives.
-            async with asyncio.timeout(whole_s):
+            async with asyncio.timeout(self._timeout_s):
                 with LogFilter(self._secrets):
                     completion = await self._open().chat.completions.create(**body)
             return _answer_of(completion, limit)
         except TimeoutError:
-            reason = f"model {model!r} at {self.where} gave no whole answer within {whole_s:g} s"
+            reason = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
             raise ModelUnavailable(reason) from None
         except openai.BadRequestError:
             raise
@@ -189,8 +203,8 @@ class Models:
             if not self._key and self.url == OPENAI_URL:
                 raise Unauthorised(NO_KEY)
             timeout = httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
-            key, retries = self._key or "none", self.tries - 1
-            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=retries, timeout=timeout)
+            key = self._key or "none"
+            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=0, timeout=timeout)
         return self._client
 
     @property
