@@ -4,14 +4,14 @@ ToolrouteError
 ├── InvalidInput            the caller must change something; never retried
 │   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
 │   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
-│   ├── UnknownTenant       no tenant, or what is no name of one (org:ID, user:ID, local)
+│   ├── UnknownTenant       no tenant, or what names none (org:ID, user:ID, local)
 │   ├── UnknownTool         a key that this tenant's catalogue does not hold
 │   └── InvalidArguments    arguments that do not fit the tool's input schema
 ├── Unauthorised            a credential was refused; never retried
 ├── ToolFailed              the tool ran and reported an error; never retried
-├── ModelFailed             the language model answered, and not with anything of use; never retried
+├── ModelFailed             the language model answered, but with nothing of use; never retried
 │   ├── ModelRefused        it declined
-│   ├── AnswerInvalid       not what was asked for, also after it was told what is wrong
+│   ├── AnswerInvalid       not what was asked for, even after it was shown what is wrong
 │   └── NoCredit            the account's quota is used up
 ├── OutcomeUnknown          a call was sent and its answer lost; never replayed
 ├── PayloadTooLarge         more than a workflow history may hold; never retried
@@ -52,7 +52,7 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownTenant(InvalidInput):
-    """No tenant was named where one is needed, or what was named can be none: it is neither org:ID nor user:ID."""
+    """No tenant was named where one is needed, or the name is not org:ID, user:ID or local."""
 
 
 class UnknownTool(InvalidInput):
@@ -72,7 +72,7 @@ class ToolFailed(ToolrouteError):
 
 
 class ModelFailed(ToolrouteError):
-    """The language model answered, and not with anything of use."""
+    """The language model answered, but with nothing of use."""
 
 
 class ModelRefused(ModelFailed):
@@ -80,7 +80,7 @@ class ModelRefused(ModelFailed):
 
 
 class AnswerInvalid(ModelFailed):
-    """The language model's answer is not what was asked for, also after it was told what is wrong."""
+    """The language model's answer is not what was asked for, even after it was shown what is wrong."""
 
 
 class NoCredit(ModelFailed):
@@ -124,4 +124,4 @@ class ServerUnavailable(Unavailable):
 
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""Faults of a program: the same input fails again, so they are told at once."""
+"""Faults of a program: the same input fails again, so they are not retried."""

@@ -27,7 +27,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.records.forms import Form, check_forms
+from orchestrator.records.forms import PROBABILITY, Form, check_forms
+
+_TEXT = Form((str,), "a text")
+_SECONDS = Form((int, float), "a number of seconds above 0", lambda seconds: 0 < seconds < math.inf)
+_FORMS = {
+    **dict.fromkeys(("semantic_timeout_s", "store_timeout_s", "model_timeout_s"), _SECONDS),
+    **dict.fromkeys(("gate", "floor", "explicit_floor"), PROBABILITY),
+    "cached_tenants": Form((int,), "a whole number above 0", lambda number: number > 0),
+    "exact_tokens": Form((bool,), "True or False"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,42 +69,18 @@ class Options:
     """A file with a fit to your own catalogue; a floor in it takes the place of `floor`."""
 
     def __post_init__(self) -> None:
-        check_forms(self, {setting.name: _FORMS[type(setting.default)] for setting in fields(self)}, InvalidConfig)
+        check_forms(self, {setting.name: _FORMS.get(setting.name, _TEXT) for setting in fields(self)}, InvalidConfig)
         for name in ("store", "embedder", "calibration"):
             object.__setattr__(self, name, at_home(getattr(self, name)))
-        for name in ("gate", "floor", "explicit_floor"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a probability, 0 to 1")
-        for name in (*_SECONDS, "cached_tenants"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InvalidConfig(f"{name}={getattr(self, name)!r}: give a number above 0")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
-        """The environment's settings, then those given by name (None is "not given")."""
+        """Return the environment's settings, then those given by name (None is "not given")."""
         found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
-        for name in found.keys() & _SECONDS:
+        for name in [name for name in found if _FORMS.get(name) is _SECONDS]:
             found[name] = _seconds(_VARIABLES[name], found[name])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
-
-def at_home(path: str) -> str:
-    """`~/x` in the user's home; no shell has led it there where an environment file says so, or `--store=~/x`."""
-    try:
-        return str(Path(path).expanduser()) if path.startswith("~") else path
-    except RuntimeError:  # Nobody is called so: it stays as it is, as in a shell.
-        return path
-
-
-_FORMS: dict[type, Form] = {
-    str: ((str,), "a text"),
-    float: ((int, float), "a number"),
-    int: ((int,), "a whole number"),
-    bool: ((bool,), "True or False"),
-}
-"""What a setting may be, by its default's type."""
-
-_SECONDS = ("semantic_timeout_s", "store_timeout_s", "model_timeout_s")
 
 _VARIABLES = {
     "store": "TOOLROUTE_STORE",
@@ -113,43 +98,48 @@ _VARIABLES = {
 }
 
 
-_PREFIX = "TOOLROUTE_"
-_KNOWN = {*_VARIABLES.values(), "TOOLROUTE_TOKEN"}
-
-
-def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables that begin like ours and that nothing reads, each with the nearest one of ours, "" where none is."""
-    unread = sorted(name for name in environ if name.startswith(_PREFIX) and name not in _KNOWN)
-    return {name: next(iter(get_close_matches(name, sorted(_KNOWN), n=1, cutoff=0.8)), "") for name in unread}
-
-
 def _seconds(variable: str, value: str) -> float:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise InvalidConfig(f"{variable}={value!r}: give a number of seconds above 0")
+        seconds = math.nan
+    if not _SECONDS.fits(seconds):
+        raise InvalidConfig(f"{variable}={value!r}: give {_SECONDS.wanted}")
     return seconds
 
 
+def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
+    known = sorted({*_VARIABLES.values(), "TOOLROUTE_TOKEN"})
+    unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
+    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "") for name in unread}
+
+
+def at_home(path: str) -> str:
+    """Return `~/x` in the user's home, where no shell has done so: in an environment file, or with `--store=~/x`."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError:  # There is no such user: it stays as it is, as in a shell.
+        return path
+
+
 def set_variables() -> dict[str, str]:
-    """The environment for others who read it: a variable that is empty counts as not set."""
+    """Return the environment for others who read it: a variable that is empty counts as not set."""
     return {name: value for name, value in os.environ.items() if value}
 
 
 def store_key() -> str | None:
-    """The Qdrant server's key; read when a client opens, never kept in a record."""
+    """Return the Qdrant server's key; read when a client opens, never kept in a record."""
     return os.environ.get("QDRANT_API_KEY") or None
 
 
 def model_key() -> str | None:
-    """The model endpoint's key; read when a client opens, never kept in a record."""
+    """Return the model endpoint's key; read when a client opens, never kept in a record."""
     return os.environ.get("OPENAI_API_KEY") or None
 
 
 def default_store() -> str:
-    """TOOLROUTE_STORE, else a folder among the user's data."""
+    """Return TOOLROUTE_STORE, else a folder in the user's data."""
     from platformdirs import user_data_path
 
     return os.environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")

@@ -18,15 +18,16 @@ from tests.stores import MAIL
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("gate", "0.7", "give a number"),
-        ("gate", None, "give a number"),
-        ("gate", True, "give a number"),
+        ("gate", "0.7", "give a probability, 0 to 1"),
+        ("gate", None, "give a probability"),
+        ("gate", True, "give a probability"),
         ("gate", math.nan, "give a probability"),
         ("floor", 1.5, "give a probability"),
-        ("semantic_timeout_s", 0, "give a number above 0"),
-        ("model_timeout_s", math.nan, "give a number above 0"),
-        ("store_timeout_s", math.inf, "give a number above 0"),
+        ("semantic_timeout_s", 0, "give a number of seconds above 0"),
+        ("model_timeout_s", math.nan, "give a number of seconds above 0"),
+        ("store_timeout_s", math.inf, "give a number of seconds above 0"),
         ("cached_tenants", 2.5, "give a whole number"),
+        ("cached_tenants", 0, "give a whole number above 0"),
         ("exact_tokens", "no", "give True or False"),
         ("embedder", 5, "give a text"),
     ],
@@ -43,10 +44,10 @@ def test_a_timeout_from_the_environment_is_refused_under_the_variables_own_name(
         Options.from_env({f"TOOLROUTE_{of}_TIMEOUT": value})
 
 
-def test_each_timeout_has_a_variable() -> None:
-    given = {"TOOLROUTE_MODEL_TIMEOUT": "5", "TOOLROUTE_SEMANTIC_TIMEOUT": "30", "TOOLROUTE_STORE_TIMEOUT": "0.5"}
-    options = Options.from_env(given)
-    assert (options.model_timeout_s, options.semantic_timeout_s, options.store_timeout_s) == (5, 30, 0.5)
+def test_the_environments_settings_are_read_and_what_is_given_goes_before() -> None:
+    given = {"TOOLROUTE_MODEL_TIMEOUT": "5", "TOOLROUTE_STORE_TIMEOUT": "0.5", "TOOLROUTE_MODEL": "m", "OTHER": "x"}
+    options = Options.from_env({**given, "TOOLROUTE_EMBEDDER": ""}, model="n", gate=None)
+    assert options == Options(model_timeout_s=5, store_timeout_s=0.5, model="n")
 
 
 def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(

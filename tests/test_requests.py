@@ -30,15 +30,19 @@ COLD = "the boardroom is ice cold, warm it up"
         ("filters", {"usage": 5}),
         ("conversation", "and in Berlin?"),
         ("conversation", [{"role": "user", "text": "and in Berlin?"}]),
-        ("conversation", [Turn(text=None)]),  # type: ignore[arg-type]
-        ("conversation", [Turn(text="and in Berlin?", tools=None)]),  # type: ignore[arg-type]
-        ("conversation", [Turn(text="and in Berlin?", offered="a:b")]),  # type: ignore[arg-type]
     ],
 )
 def test_a_field_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str, value: Any) -> None:
     request = RouteRequest(**{"query": "refund the charge", "tenant": "local", name: value})
     with pytest.raises(InvalidInput, match=rf"^{name}.*: give "):
         request.validate()
+
+
+@pytest.mark.parametrize(("name", "value"), [("text", None), ("tools", None), ("offered", "a:b")])
+def test_a_turns_field_of_the_wrong_type_is_named_with_its_value_and_remedy(name: str, value: Any) -> None:
+    turn = Turn(**{"text": "and in Berlin?", name: value})
+    with pytest.raises(InvalidInput, match=rf"^{name}=.*: give "):
+        RouteRequest(query="and here?", tenant="local", conversation=(turn,)).validate()
 
 
 @pytest.mark.parametrize(

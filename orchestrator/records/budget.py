@@ -1,9 +1,10 @@
-"""The records of a run's budget: what it may use, and how its figures stand."""
+"""A run's budget: what it may use, and how its figures stand."""
 
 from dataclasses import dataclass
 
-from orchestrator.errors import InvalidInput
 from orchestrator.records.forms import Form, check_forms
+
+_TOKENS = Form((int,), "a number of tokens above 0", lambda tokens: tokens > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,22 +17,15 @@ class Limits:
     warning_threshold: float = 0.8
 
     def validate(self) -> None:
-        """Raises InvalidInput for limits that mean nothing; limits that let no step run are refusals, not errors."""
+        """Raise InvalidInput for limits that mean nothing; limits that let no step run are refusals, not errors."""
         check_forms(self, _LIMITS)
-        for name in ("max_total_tokens", "max_tokens_per_step"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"{name}={getattr(self, name)!r}: give a number of tokens above 0")
-        if self.reserve_for_synthesis < 0:
-            raise InvalidInput(f"reserve_for_synthesis={self.reserve_for_synthesis!r}: give 0 or more tokens")
-        if not 0 < self.warning_threshold <= 1:
-            raise InvalidInput(f"warning_threshold={self.warning_threshold!r}: give a share above 0, at most 1")
 
 
-_LIMITS: dict[str, Form] = {
-    "max_total_tokens": ((int,), "a number of tokens above 0"),
-    "max_tokens_per_step": ((int,), "a number of tokens above 0"),
-    "reserve_for_synthesis": ((int,), "0 or more tokens"),
-    "warning_threshold": ((int, float), "a share above 0, at most 1"),
+_LIMITS = {
+    "max_total_tokens": _TOKENS,
+    "max_tokens_per_step": _TOKENS,
+    "reserve_for_synthesis": Form((int,), "0 or more tokens", lambda tokens: tokens >= 0),
+    "warning_threshold": Form((int, float), "a share above 0, at most 1", lambda share: 0 < share <= 1),
 }
 
 

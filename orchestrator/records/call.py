@@ -1,4 +1,4 @@
-"""The records of calling: what is asked of a tool's server, and what a tool answered."""
+"""Calling: what is asked of a tool's server, and what a tool answered."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ class ToolCall:
 
     @property
     def replayable(self) -> bool:
-        """Whether it may be sent again when its answer was lost: by the tool's hints, or because it honours the key.
+        """Tell whether it may be sent again when its answer was lost: by the tool's hints, or as it honours the key.
 
         A tool that does so has the label `idempotency` = `key`.
         """
@@ -51,5 +51,5 @@ class SyncRequest:
     servers: tuple[str, ...] = ()
 
     def validate(self) -> None:
-        """Raises UnknownTenant for what names none; those shared by all may be listed, too."""
+        """Raise UnknownTenant for what names none; those shared by all may be listed, too."""
         check_tenant(self.tenant, shared=True)

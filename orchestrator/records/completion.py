@@ -1,4 +1,4 @@
-"""The records of a language model's part: what it is asked, what it decided or wrote, and what that took."""
+"""A language model's part: what it is asked, what it decided or wrote, and what that took."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

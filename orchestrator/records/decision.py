@@ -1,11 +1,13 @@
 """The Decision: what routing answers, complete enough to stay valid when the catalogue changes."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from orchestrator.catalogue.export import Provider, ResolvedCall, export, resolve
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+
+if TYPE_CHECKING:  # Records import nothing above them.
+    from orchestrator.catalogue.export import Provider, ResolvedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,28 +40,32 @@ class Decision:
     parts: tuple[str, ...] = ()
 
     def tool(self, key: str) -> Tool | None:
-        """The matched tool with this `server:name`, or None."""
+        """Return the matched tool with this `server:name`, or None."""
         return next((match.tool for match in self.matches if match.tool.key == key), None)
 
-    def tools(self, provider: Provider = "openai") -> list[dict[str, Any]]:
-        """The matches as tool definitions for a model, as `offered`, with names that are legal there and unique."""
+    def tools(self, provider: "Provider" = "openai") -> list[dict[str, Any]]:
+        """Return the matches as tool definitions for a model, as `offered`, with legal and unique names."""
+        from orchestrator.catalogue.export import export
+
         place = {key: number for number, key in enumerate(self.offered)}
         matches = sorted(self.matches, key=lambda match: place.get(match.tool.key, len(place)))
         return export([match.tool for match in matches], provider)
 
     def turn(self, *used: str, role: str = "user") -> Turn:
-        """This Decision's query as a turn for the next request, with the keys of the tools that were used."""
+        """Return this Decision's query as a turn for the next request, with the keys of the tools that were used."""
         return Turn(text=self.query, role=role, tools=used, offered=self.offered)
 
-    def resolve(self, call: Any) -> ResolvedCall:
-        """A model's tool call (object or dict of any provider) as this Decision's tool and checked arguments.
+    def resolve(self, call: Any) -> "ResolvedCall":
+        """Map a model's tool call (object or dict of any provider) to this Decision's tool and checked arguments.
 
         Raises UnknownTool for a name that was not offered and InvalidArguments for arguments against the schema.
         """
+        from orchestrator.catalogue.export import resolve
+
         return resolve([match.tool for match in self.matches], call)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON contract of `toolroute route -o json`."""
+        """Return the JSON contract of `toolroute route -o json`."""
         return {
             "query": self.query,
             "tenant": self.tenant,
@@ -72,16 +78,12 @@ class Decision:
             "servers": list(self.servers),
             "recommended": list(self.recommended),
             "offered": list(self.offered),
-            "catalogue": {"fingerprint": self.catalogue.fingerprint, "tools": self.catalogue.tools},
-            "tokens": {
-                "before": self.tokens.before,
-                "after": self.tokens.after,
-                "counted_by": self.tokens.counted_by,
-            },
+            "catalogue": asdict(self.catalogue),
+            "tokens": asdict(self.tokens),
             "timings_ms": as_plain(self.timings_ms, 3),
             "warnings": list(self.warnings),
             "matches": [_match_json(match) for match in self.matches],
-            "rejected": [{"tool": item.tool, "why": item.why} for item in self.rejected],
+            "rejected": [asdict(item) for item in self.rejected],
         }
 
 
@@ -94,6 +96,6 @@ def _match_json(match: Match) -> dict[str, Any]:
         "score": round(match.score, 4),
         "evidence": as_plain(match.evidence),
         "why": match.why,
-        "gives": {"parameter": match.gives.parameter, "tool": match.gives.tool} if match.gives else None,
+        "gives": asdict(match.gives) if match.gives else None,
         "for_parts": list(match.for_parts),
     }

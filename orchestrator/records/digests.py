@@ -5,19 +5,19 @@ import json
 from typing import Any
 
 OF_SERVER = 16
-"""So many digits of an entry's identity say which server it means, the rest which of its tools it chooses."""
+"""The digits of an entry's identity that say which server it means; the rest say which of its tools it chooses."""
 
 
 def digest(text: str, digits: int) -> str:
-    """So many hexadecimal digits of the text's SHA-256; half of a surrogate pair counts as any other letter."""
+    """Return hexadecimal digits of the text's SHA-256; half of a surrogate pair counts as any other letter."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def digest_of(*content: Any) -> str:
-    """12 digits of values as JSON, in which the order of an object's names does not count."""
+    """Return 12 digits of values as JSON, in which the order of an object's names does not count."""
     return digest(json.dumps(content, sort_keys=True, default=str), 12)
 
 
 def same_server(one: str, other: str) -> bool:
-    """Whether two entries' identities (`mcp/identity.py`) are of one server, whichever of its tools they choose."""
+    """Tell whether two entries' identities are of one server, whichever of its tools they choose."""
     return one[:OF_SERVER] == other[:OF_SERVER]

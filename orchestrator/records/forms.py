@@ -1,33 +1,42 @@
-"""The types and names of settings, for callers without a type checker: what is wrong is told with what would do."""
+"""Check settings and names: a wrong one is shown with what would do, a misspelt one with what is meant."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from orchestrator.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Form = tuple[tuple[type, ...], str]
-"""What a setting may be, and how to say so."""
+
+class Form(NamedTuple):
+    """What a setting may be: its types, how to say so, and a condition on what is not None."""
+
+    kinds: tuple[type, ...]
+    wanted: str
+    fits: Callable[[Any], bool] = lambda _: True
+
+
+PROBABILITY = Form((int, float), "a probability, 0 to 1", lambda value: 0 <= value <= 1)
 
 
 def check_forms(settings: object, forms: Mapping[str, Form], error: type[InvalidInput] = InvalidInput) -> None:
-    """Raises the error for the first setting of the wrong type. True and False are numbers to Python alone."""
-    for name, (kinds, wanted) in forms.items():
+    """Raise the error for the first setting of a wrong type or value. True and False are numbers to Python alone."""
+    for name, form in forms.items():
         value = getattr(settings, name)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise error(f"{name}={value!r:.80}: give {wanted}")
+        is_kind = isinstance(value, form.kinds) and (bool in form.kinds or not isinstance(value, bool))
+        if not is_kind or (value is not None and not form.fits(value)):
+            raise error(f"{name}={value!r:.80}: give {form.wanted}")
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    """The member of an enumeration that a value names; InvalidInput tells them all."""
+    """Return the member of an enumeration that a value names; InvalidInput lists them all."""
     try:
         return kind(value)
     except ValueError:
@@ -39,7 +48,7 @@ _NEARLY = 0.85
 
 
 def nearly(name: str, known: Iterable[str]) -> str:
-    """The known name that this one is but for a slip, or the case that a language writes it in; "" where none is."""
+    """Return the known name that this one is but for a slip, or the case that a language writes it in; else ""."""
     return _nearest(name, tuple(known))
 
 
@@ -49,8 +58,12 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
 
 
+def _bare(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
 def spellings(kind: "type[BaseModel]") -> dict[str, str]:
-    """The field that each spelling of a record's names means."""
+    """Return the field that each spelling of a record's names means."""
     return {
         spelling: name
         for name, field in kind.model_fields.items()
@@ -59,17 +72,13 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
 
 
 def misspelt(given: Collection[str], fields: Mapping[str, str]) -> tuple[str, str] | None:
-    """The first of these names that is no field but nearly one that is lacking, and the spelling meant; None: no such.
+    """Return the first of these names that is nearly one of a missing field, and the spelling meant; None if none is.
 
     fields: the field that each spelling names.
     """
-    there = {fields.get(name) for name in given}
+    found = {fields.get(name) for name in given}
     for name in given:
         meant = "" if name in fields else nearly(str(name), fields)
-        if meant and fields[meant] not in there:
+        if meant and fields[meant] not in found:
             return str(name), meant
     return None
-
-
-def _bare(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()

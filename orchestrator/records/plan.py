@@ -1,12 +1,11 @@
-"""The records of planning: a task cut into steps, each bound to a tool of the Decision. All are frozen."""
+"""Planning: a task cut into steps, each bound to a tool of the Decision."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.errors import InvalidInput
 from orchestrator.records.completion import NO_MODEL, Choice, Usage
 from orchestrator.records.decision import Decision
-from orchestrator.records.forms import check_forms
+from orchestrator.records.forms import PROBABILITY, check_forms
 from orchestrator.records.request import Turn
 
 MAX_STEPS = 20
@@ -56,16 +55,13 @@ class PlanRequest:
     without_model: str = ""
 
     def validate(self) -> None:
-        """Raises InvalidInput for settings out of range."""
+        """Raise InvalidInput for settings out of range."""
         check_confidence(self)
 
 
 def check_confidence(request: Any) -> None:
-    """Raises InvalidInput where the request's `min_confidence` is no probability."""
-    form = "a probability, 0 to 1"
-    check_forms(request, {"min_confidence": ((int, float), form)})
-    if not 0 <= request.min_confidence <= 1:
-        raise InvalidInput(f"min_confidence={request.min_confidence!r}: give {form}")
+    """Raise InvalidInput where the request's `min_confidence` is no probability."""
+    check_forms(request, {"min_confidence": PROBABILITY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,5 +83,5 @@ class Plan:
 
     @property
     def unbound(self) -> tuple[Step, ...]:
-        """Steps that no match of the Decision fits."""
+        """Return the steps that no match of the Decision fits."""
         return tuple(step for step in self.steps if not step.tool)

@@ -1,4 +1,4 @@
-"""What routing is asked: the task, for whom, within which conversation. Frozen, as all records are."""
+"""What routing is asked: the task, for whom, within which conversation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class RouteRequest:
                 object.__setattr__(self, name, member(kind, name, value))
 
     def validate(self) -> None:
-        """Raises InvalidInput or UnknownTenant for what cannot be routed."""
+        """Raise InvalidInput or UnknownTenant for what cannot be routed."""
         self.check_settings()
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
@@ -81,44 +81,37 @@ class RouteRequest:
             raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
 
     def check_settings(self) -> None:
-        """The same for all but what the texts say and how long they are."""
+        """Do the same for all but what the texts say and how long they are."""
         check_forms(self, _FORMS)
-        _check_records(self)
-        if not 1 <= self.limit <= MAX_LIMIT:
-            raise InvalidInput(f"limit={self.limit!r}: give 1 to {MAX_LIMIT}")
-        if self.token_cap is not None and self.token_cap < 1:
-            raise InvalidInput(f"token_cap={self.token_cap!r}: give a number of tokens above 0, or none")
-        if self.coverage is not None and not 0 < self.coverage < 1:
-            raise InvalidInput(f"coverage={self.coverage!r}: give a probability between 0 and 1, e.g. 0.9, or none")
+        for turn in self.conversation:
+            if not isinstance(turn, Turn):
+                raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
+            check_forms(turn, _TURN_FORMS)
         check_tenant(self.tenant)
 
 
 def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
+    """Return the turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
     if not isinstance(conversation, Iterable):
         raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
     return tuple(conversation)
 
 
 _FORMS: dict[str, Form] = {
-    "query": ((str,), "the task as a text"),
-    "tenant": ((str,), "org:ID or user:ID"),
-    "limit": ((int,), f"1 to {MAX_LIMIT}"),
-    "conversation": ((tuple, list), "a tuple of Turn records, oldest first"),
-    "filters": ((Mapping,), "a mapping of texts, e.g. {'kind': 'agent'}"),
-    "token_cap": ((int, NoneType), "a number of tokens above 0, or none"),
-    "coverage": ((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none"),
+    "query": Form((str,), "the task as a text"),
+    "tenant": Form((str,), "org:ID or user:ID"),
+    "limit": Form((int,), f"1 to {MAX_LIMIT}", lambda limit: 1 <= limit <= MAX_LIMIT),
+    "conversation": Form((tuple, list), "a tuple of Turn records, oldest first"),
+    "filters": Form(
+        (Mapping,),
+        "a mapping of texts, e.g. {'kind': 'agent'}",
+        lambda filters: all(isinstance(value, str) for value in filters.values()),
+    ),
+    "token_cap": Form((int, NoneType), "a number of tokens above 0, or none", lambda cap: cap >= 1),
+    "coverage": Form((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none", lambda p: 0 < p < 1),
 }
-
-
-def _check_records(request: RouteRequest) -> None:
-    """Raises InvalidInput for filters and turns of the wrong type."""
-    if not all(isinstance(value, str) for value in request.filters.values()):
-        raise InvalidInput(f"filters={request.filters!r:.80}: give texts, e.g. {{'kind': 'agent'}}")
-    for turn in request.conversation:
-        if not isinstance(turn, Turn):
-            raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
-        if not isinstance(turn.text, str):
-            raise InvalidInput(f"conversation holds a turn whose text is {turn.text!r:.80}: give a text")
-        if not (isinstance(turn.tools, tuple | list) and isinstance(turn.offered, tuple | list)):
-            raise InvalidInput("conversation holds a turn whose tools or offered are no tuple: give keys of tools")
+_TURN_FORMS: dict[str, Form] = {
+    "text": Form((str,), "what was said as a text"),
+    "tools": Form((tuple, list), "a tuple of the keys of tools"),
+    "offered": Form((tuple, list), "a tuple of the keys of tools"),
+}

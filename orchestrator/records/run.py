@@ -1,4 +1,4 @@
-"""The records of a whole run: what it is asked, how its steps stand and end, and what it tells. Frozen."""
+"""A whole run: what it is asked, how its steps stand and end, and its result."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -10,8 +10,8 @@ from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
-from orchestrator.records.forms import Form, check_forms, member
-from orchestrator.records.plan import Plan, check_confidence
+from orchestrator.records.forms import PROBABILITY, Form, check_forms, member
+from orchestrator.records.plan import Plan
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
 
 
@@ -103,24 +103,16 @@ class RunRequest:
             object.__setattr__(self, "approve", member(Approve, "approve", self.approve))
 
     def validate(self) -> None:
-        """Raises InvalidInput or UnknownTenant for what no run can be made of; how long its texts may be is checked
-        where they enter a history."""
+        """Raise InvalidInput or UnknownTenant for what no run can be made of; the length of its texts is checked where
+        they enter a history."""
         check_forms(self, _FORMS)
         if not self.task.strip():
             raise InvalidInput("task is empty: say in words what is to be done")
         self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
         self.limits.validate()
-        check_confidence(self)
-        if self.parallel_steps < 1:
-            raise InvalidInput(f"parallel_steps={self.parallel_steps!r}: give 1 or more")
-        for name in ("call_timeout_s", "heartbeat_s", "approval_timeout_s"):
-            if not SHORTEST_S <= getattr(self, name) <= _MOST_S:
-                raise InvalidInput(f"{name}={getattr(self, name)!r}: give {_SECONDS}")
-        if self.steps_per_run is not None and self.steps_per_run < 1:
-            raise InvalidInput(f"steps_per_run={self.steps_per_run!r}: give 1 or more, or leave it out")
 
     def as_routed(self, task: str, tenant: str) -> RouteRequest:
-        """What is routed for the run: its task, or what is left of it."""
+        """Return what is routed for the run: its task, or what is left of it."""
         return RouteRequest(
             query=task,
             tenant=tenant,
@@ -134,17 +126,20 @@ class RunRequest:
 
 SHORTEST_S, _MOST_S = 0.001, 10_000_000_000
 """Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
-_SECONDS = f"seconds, from {SHORTEST_S} to {_MOST_S:,}"
+_SECONDS = Form(
+    (int, float), f"seconds, from {SHORTEST_S} to {_MOST_S:,}", lambda seconds: SHORTEST_S <= seconds <= _MOST_S
+)
 _FORMS: dict[str, Form] = {
-    "task": ((str,), "the task as a text"),
-    "tenant": ((str,), "org:ID or user:ID"),
-    "limit": ((int,), f"1 to {MAX_LIMIT}"),
-    "limits": ((Limits,), "Limits(max_total_tokens=...)"),
-    "parallel_steps": ((int,), "1 or more"),
-    "call_timeout_s": ((int, float), _SECONDS),
-    "heartbeat_s": ((int, float), _SECONDS),
-    "approval_timeout_s": ((int, float), _SECONDS),
-    "steps_per_run": ((int, NoneType), "1 or more, or leave it out"),
+    "task": Form((str,), "the task as a text"),
+    "tenant": Form((str,), "org:ID or user:ID"),
+    "limit": Form((int,), f"1 to {MAX_LIMIT}"),
+    "limits": Form((Limits,), "Limits(max_total_tokens=...)"),
+    "min_confidence": PROBABILITY,
+    "parallel_steps": Form((int,), "1 or more", lambda steps: steps >= 1),
+    "call_timeout_s": _SECONDS,
+    "heartbeat_s": _SECONDS,
+    "approval_timeout_s": _SECONDS,
+    "steps_per_run": Form((int, NoneType), "1 or more, or leave it out", lambda steps: steps >= 1),
 }
 
 
@@ -205,7 +200,7 @@ class RunResult:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON contract of `toolroute run -o json`."""
+        """Return the JSON contract of `toolroute run -o json`."""
         return {
             "decision": self.decision.to_json(),
             "plan": asdict(self.plan),

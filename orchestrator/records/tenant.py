@@ -10,12 +10,12 @@ _TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")
 
 
 def is_tenant(name: str) -> bool:
-    """Whether it is `org:ID`, `user:ID` or `local`, and so what a tenant can be called."""
+    """Tell whether it is `org:ID`, `user:ID` or `local`, and so what a tenant can be called."""
     return isinstance(name, str) and _TENANT.fullmatch(name) is not None
 
 
 def check_tenant(name: str, *, shared: bool = False) -> None:
-    """Raises UnknownTenant for no tenant's name: it would be a tenant without tools. With `shared`, SHARED is one."""
+    """Raise UnknownTenant for what is no tenant's name: it would be a tenant without tools. `shared` allows SHARED."""
     if not name:
         raise UnknownTenant("no tenant: give an organization (org:ID), a user (user:ID), or local")
     if not (is_tenant(name) or (shared and name == SHARED)):
@@ -23,7 +23,7 @@ def check_tenant(name: str, *, shared: bool = False) -> None:
 
 
 def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """`org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
+    """Return `org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
     for prefix, value in (("org", organization), ("user", user)):
         if value is None:
             continue

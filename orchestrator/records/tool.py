@@ -1,8 +1,8 @@
-"""The records of routing: tools and matches. Frozen; they pass Temporal's default converter as they are."""
+"""Routing: tools and matches."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import NoneType
 from typing import Any
@@ -43,7 +43,7 @@ class Annotations:
 
     @property
     def replayable(self) -> bool:
-        """Whether a call whose answer was lost may be sent again."""
+        """Tell whether a call whose answer was lost may be sent again."""
         return bool(self.idempotent or self.read_only)
 
 
@@ -72,38 +72,31 @@ class Tool:
 
     @property
     def key(self) -> str:
-        """`server:name`; the server never holds a colon."""
+        """Return `server:name`; the server never holds a colon."""
         return f"{self.server}:{self.name}"
 
     @property
     def filtered_by(self) -> dict[str, str]:
-        """What filters ask for: its kind, server and name, which hide labels called so, and its other labels."""
+        """Return what filters ask for: its kind, server and name, and its labels of other names."""
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
 
 
-_TOOL_FORMS: dict[str, Form] = {
-    "server": ((str,), 'whose tool it is, "" for nobody\'s'),
-    "name": ((str,), "a text"),
-    "description": ((str,), "a text"),
-    "input_schema": ((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
-    "keywords": ((tuple, list), "a tuple of texts"),
-    "labels": ((Mapping,), "a dict of texts"),
-    "annotations": ((Annotations,), "Annotations"),
+_TOOL_FORMS = {
+    "server": Form((str,), 'whose tool it is, "" for nobody\'s'),
+    "name": Form((str,), "a text"),
+    "description": Form((str,), "a text"),
+    "input_schema": Form((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
+    "keywords": Form((tuple, list), "a tuple of texts"),
+    "labels": Form((Mapping,), "a dict of texts"),
+    "annotations": Form((Annotations,), "Annotations"),
 }
 
 
 def _definition_hash(tool: Tool) -> str:
-    """64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
-    hints = tool.annotations
+    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
     content = [
-        tool.server,
-        tool.name,
-        tool.description,
-        tool.input_schema,
-        str(tool.kind),
-        list(tool.keywords),
-        tool.labels,
-        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+        *(tool.server, tool.name, tool.description, tool.input_schema, str(tool.kind)),
+        *(list(tool.keywords), tool.labels, list(asdict(tool.annotations).values())),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)
@@ -158,7 +151,7 @@ class Tokens:
 
     @property
     def saved(self) -> float:
-        """The share of the catalogue's tokens that the model does not have to read, 0 to 1."""
+        """Return the share of the catalogue's tokens that the model does not have to read, 0 to 1."""
         return 1 - self.after / self.before if self.before else 0.0
 
 
@@ -171,5 +164,5 @@ class CatalogueVersion:
 
 
 def as_plain(mapping: Mapping[str, float], digits: int = 4) -> dict[str, float]:
-    """The same mapping rounded for people and programs to read."""
+    """Return the mapping rounded for people and programs to read."""
     return {name: round(value, digits) for name, value in mapping.items()}
