@@ -1,21 +1,7 @@
-"""All settings, and the only place where the environment is read.
+"""All settings, and the only place where the environment is read; docs/settings.md lists them.
 
-| variable | option | meaning |
-| --- | --- | --- |
-| TOOLROUTE_STORE | store | a folder, or the URL of a Qdrant server |
-| QDRANT_API_KEY | (none) | the Qdrant server's key; read when a client opens |
-| TOOLROUTE_EMBEDDER | embedder | `static`, a model2vec folder, or `openai:MODEL` |
-| OPENAI_BASE_URL, OPENAI_API_KEY | model_url | any OpenAI-compatible endpoint; the key is read when a client opens |
-| TOOLROUTE_SEMANTIC_TIMEOUT | semantic_timeout_s | seconds for an embedding endpoint, per route |
-| TOOLROUTE_STORE_TIMEOUT | store_timeout_s | seconds to wait for a locked folder or a Qdrant server |
-| TOOLROUTE_CALIBRATION | calibration | a file that `toolroute doctor --write` or `toolroute eval --fit --write` made |
-| TOOLROUTE_MODEL | model | the language model; none: all is deterministic |
-| TOOLROUTE_MODEL_ROUTE | model_route | another one for deciding between an answer, one tool and a plan |
-| TOOLROUTE_MODEL_PLAN | model_plan | another one for plans, late arguments and the answer |
-| TOOLROUTE_MODEL_TIMEOUT | model_timeout_s | seconds for one request to it |
-| TOOLROUTE_TOKEN | (none) | the token of `toolroute servers --of`; read when it asks |
-| TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE | temporal_address, temporal_namespace | the Temporal server |
-| TEMPORAL_API_KEY, TEMPORAL_TLS, ... | (none) | how it is reached; the commands' SDK reads them |
+Keys are never settings: QDRANT_API_KEY and OPENAI_API_KEY are read when a client opens, TOOLROUTE_TOKEN when it is
+asked for, and TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
 """
 
 import math

@@ -4,7 +4,6 @@ A folder is open only while it is read or written, so that several processes sha
 lock is this file's own: the client reads the folder's files before it takes its lock, and might read half a write.
 """
 
-import logging
 import re
 import sqlite3
 import threading
@@ -19,8 +18,6 @@ from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
-
-logger = logging.getLogger(__name__)
 
 _LOCK = ".toolroute.lock"
 _POLL_S = 0.005
@@ -94,19 +91,16 @@ class Points:
         """Return those of these points that exist, by id; nothing where there is no such collection."""
         from qdrant_client.http.exceptions import UnexpectedResponse
 
-        found: dict[str, Any] = {}
-        for start in range(0, len(ids), _PAGE):
-            page = ids[start : start + _PAGE]
-            try:
-                records = self._client.retrieve(name, page, with_payload=payload, with_vectors=vectors)
-            except UnexpectedResponse as error:
-                if error.status_code != 404:
-                    raise
-                return {}
-            except ValueError:  # The embedded engine's word for it.
-                return {}
-            found.update((str(record.id), record) for record in records)
-        return found
+        pages = [ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE)]
+        what: Any = {"with_payload": payload, "with_vectors": vectors}
+        try:
+            return {str(record.id): record for page in pages for record in self._client.retrieve(name, page, **what)}
+        except UnexpectedResponse as error:
+            if error.status_code != 404:
+                raise
+        except ValueError:  # The embedded engine's word for it.
+            pass
+        return {}
 
     def missing(self, name: str, ids: Sequence[str]) -> list[str]:
         """Return those of these points that do not exist."""
@@ -301,22 +295,13 @@ class Qdrant:
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
 
-        key = store_key()
-        if key and self.location.startswith("http://"):
-            logger.warning("QDRANT_API_KEY goes to the store %s unencrypted: give it an https address", self)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Api key is used with an insecure connection")  # Said above.
-            try:
-                return QdrantClient(
-                    url=self.location,
-                    api_key=key,
-                    timeout=max(1, round(self._timeout_s)),
-                    check_compatibility=False,  # It would ask from a thread of its own, and warn there.
-                )
-            except ValueError:  # Its message holds the address, credentials and all.
-                raise InvalidConfig(
-                    f"store {str(self)!r} is no address: give http://HOST:PORT or https://HOST, the port up to 65535"
-                ) from None
+        timeout = max(1, round(self._timeout_s))
+        try:  # It warns of a key that goes unencrypted. Its own check would ask from a thread of its own.
+            return QdrantClient(url=self.location, api_key=store_key(), timeout=timeout, check_compatibility=False)
+        except ValueError:  # Its message holds the address, credentials and all.
+            raise InvalidConfig(
+                f"store {str(self)!r} is no address: give http://HOST:PORT or https://HOST, the port up to 65535"
+            ) from None
 
 
 def _in_memory() -> Any:

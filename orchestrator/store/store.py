@@ -187,29 +187,24 @@ class Store:
         entries: Mapping[str, str] | None = None,
     ) -> dict[str, Changes]:
         """Do the same for several servers, all at once. Raises StoreUnavailable and EmbedderUnavailable."""
-        check_tenant(tenant, shared=True)
-        now = {server: _definitions(server, tools) for server, tools in servers.items()}
-        wanted = {
-            tool_id(tenant, tool.key, tool.hash): tool
-            for server, tools in servers.items()
-            for tool in tools
-            if now[server][tool.name] == tool.hash
-        }
-        return self._write(tenant, now, wanted, entries or {}, on_progress)
+        return self._write(tenant, servers, entries or {}, on_progress)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away."""
-        check_tenant(tenant, shared=True)
-        return self._write(tenant, {server: None}, {}, {}, None)[server]
+        return self._write(tenant, {server: None}, {}, None)[server]
 
     def _write(
         self,
         tenant: str,
-        now: Mapping[str, Definitions | None],
-        wanted: Mapping[str, Tool],
+        servers: Mapping[str, Sequence[Tool] | None],
         entries: Mapping[str, str],
         on_progress: Progress | None,
     ) -> dict[str, Changes]:
+        check_tenant(tenant, shared=True)
+        now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
+        tools = {(tool.key, tool.hash): tool for own in servers.values() for tool in own or ()}
+        keys = [(f"{server}:{name}", hash_) for server, own in now.items() for name, hash_ in (own or {}).items()]
+        wanted = {tool_id(tenant, *key): tools[key] for key in keys}
         with self._opened(tenant, make=True) as points:
             if points.target(COLLECTION) in (None, self._tool_points.collection):
                 missing = points.missing(self._tool_points.collection, list(wanted))
