@@ -22,4 +22,5 @@ class RoutingActivities:
         """Return the Decision for a RouteRequest; fail without retry for bad input or an unknown tenant."""
         async with working():
             asked = read_input(request, RouteRequest)
+            asked.validate()  # A worker serves many tenants: none is not `local` here, as it is in process.
             return await (await self.resources.router()).route(asked)

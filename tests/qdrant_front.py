@@ -1,7 +1,7 @@
 """Qdrant's REST protocol on loopback, before the embedded Qdrant: so the URL mode is tested over HTTP, and counted.
 
 It is no Qdrant server: the wire and our client's calls are real, the engine behind them is qdrant-client's own local
-mode. Only the calls that `orchestrator.storage` makes are there; any other is a 404.
+mode. Only the calls that `orchestrator.store` makes are there; any other is a 404.
 """
 
 import threading
@@ -72,7 +72,6 @@ class QdrantFront:
                 self.route("POST", points, self._retrieve, models.PointRequest),
                 self.route("PUT", points, self._upsert, models.PointsBatch),
                 self.route("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
-                self.route("POST", f"{points}/query", self._query, models.QueryRequest),
                 self.route("POST", f"{points}/delete", self._delete, models.PointIdsList),
             ]
         )
@@ -95,10 +94,6 @@ class QdrantFront:
         }
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
-
-    def _query(self, name: str, body: models.QueryRequest) -> Any:
-        limit = body.limit or 10
-        return self.client.query_points(name, query=body.query, query_filter=body.filter, limit=limit)
 
     def _delete(self, name: str, body: models.PointIdsList) -> Any:
         return self.client.delete(name, [*body.points])

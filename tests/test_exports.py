@@ -116,13 +116,6 @@ def test_what_is_no_json_schema_is_left_out_of_what_a_provider_gets(given: Any, 
     assert export([own], "mcp")[0]["inputSchema"] == own.input_schema
 
 
-def test_a_tool_whose_schema_is_partly_none_can_be_called_and_the_rest_is_checked() -> None:
-    own = tool("cache:store", input_schema={"properties": {"value": {"type": "any"}, "days": {"type": "Integer"}}})
-    assert check_arguments(own, {"value": [1], "days": 2}) == {"value": [1], "days": 2}
-    with pytest.raises(InvalidArguments, match="days: 'two' is not of type 'integer'"):
-        check_arguments(own, {"days": "two"})
-
-
 def test_parameters_that_anthropic_does_not_allow_are_renamed_there_and_mapped_back() -> None:
     odd = {"$top": {"type": "integer"}, "año": {"type": "string"}, "x" * 80: {}, "plain": {}}
     own = tool("drive:list", input_schema={"type": "object", "properties": odd, "required": ["$top", "plain"]})

@@ -1,16 +1,12 @@
 """Opening Qdrant in a folder and at a URL: what goes wrong there is told, and no request grows beyond what it takes."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.store.manifest import stored_tool, tool_id
-from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.manifest import stored_tool
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
@@ -63,19 +59,6 @@ def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
 
-def test_many_first_uses_of_a_server_at_once_make_one_client() -> None:
-    qdrant, all_in = Qdrant("http://127.0.0.1:9", 1), threading.Barrier(16)
-
-    def client_of(_: int) -> Any:
-        all_in.wait(10)
-        with qdrant.opened() as points:
-            return points._client
-
-    with ThreadPoolExecutor(16) as threads:
-        assert len(set(map(id, list(threads.map(client_of, range(16)))))) == 1
-    qdrant.close()
-
-
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.store.qdrant._FLOATS", 1_000)
     with qdrant_front() as front:
@@ -103,8 +86,3 @@ def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
     store.replace_server("org:1", "mail", MAIL)
     store.close()
     assert store.servers("org:1") == {"mail": 2}
-
-
-def test_a_collection_that_is_dropped_under_a_reader_holds_nothing_so_that_it_reads_again() -> None:
-    with qdrant_front() as front, Qdrant(front.url, 5).opened() as points:
-        assert points.get("dropped", [tool_id("org:1", "a:b", "")]) == {}

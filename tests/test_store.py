@@ -1,10 +1,6 @@
 """The Store, in memory and in a folder (and on a server where QDRANT_URL is set): what is written is what is read."""
 
-import json
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +10,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.errors import InvalidCatalogue, UnknownTenant
+from orchestrator.errors import InvalidCatalogue
 from orchestrator.index.embed import embed_tools
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Annotations, Kind
@@ -181,12 +176,6 @@ def test_a_tool_of_another_server_is_refused(store: Store) -> None:
         store.replace_server("org:1", "mail", FILES)
 
 
-def test_no_tenant_is_no_tenant(store: Store) -> None:
-    for ask in (store.load, store.servers):
-        with pytest.raises(UnknownTenant):
-            ask("")
-
-
 def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(place, embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
@@ -224,25 +213,3 @@ def test_writers_of_one_tenant_on_a_server_lose_nothing_of_each_other(place: str
         list(threads.map(write, servers))
     stored = Store(place, embedder=shipped()).load("org:1")
     assert {one.key: one.description for one in stored.tools} == {f"{name}:do": "Edition 4" for name in servers}
-
-
-@pytest.mark.slow
-def test_a_new_process_routes_from_the_store_alone_beyond_a_thousand_tools(tmp_path: Path) -> None:
-    tools = [tool(f"s{n % 40}:job_{n}", f"Runs job number {n} of the night shift") for n in range(1_200)]
-    file = tmp_path / "tools.jsonl"
-    file.write_text("".join(json.dumps(tool_to_json(one)) + "\n" for one in [*tools, *MAIL]))
-    command = [sys.executable, "-m", "orchestrator"]
-    target = ["--store", str(tmp_path / "store"), "--organization", "7"]
-    begin = time.perf_counter()
-    done = subprocess.run(
-        [*command, "tools", "import", str(file), *target, "-o", "json"], capture_output=True, text=True
-    )
-    assert json.loads(done.stdout)["new"] == 1_202, done.stderr
-    file.unlink()
-    found = subprocess.run(
-        [*command, "route", "send an email to Ann", *target, "-o", "json"], capture_output=True, text=True
-    )
-    decision = json.loads(found.stdout)
-    assert decision["matches"][0]["tool"] == "mail:send_email", found.stderr
-    assert decision["catalogue"]["tools"] == 1_202
-    assert time.perf_counter() - begin < 60

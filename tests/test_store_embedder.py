@@ -83,16 +83,6 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
     assert len([text for text in embedder.asked if text.startswith("Does thing")]) == 60
 
 
-def test_an_embedder_that_may_be_called_is_no_function_that_opens_one() -> None:
-    class Callable(CountingEmbedder):
-        def __call__(self) -> None:
-            raise AssertionError("it was called")
-
-    store = Store(embedder=Callable())
-    store.replace_server("org:1", "mail", MAIL)
-    assert store.load("org:1").vectors is not None
-
-
 def _failing_after(embed: object, calls: int) -> object:
     left = iter(range(calls))
 

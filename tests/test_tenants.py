@@ -6,15 +6,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
-from orchestrator import Router
-from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator import OrchestratorPlugin, Router
+from orchestrator.activities.routing import RoutingActivities
+from orchestrator.errors import UnknownTenant
 from orchestrator.records.call import SyncRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tenant import tenant_of
 from orchestrator.records.tool import Tool
 from orchestrator.store.store import SHARED, Store
-from tests.catalogues import tool
+from tests.catalogues import sample, tool
 from tests.stores import FILES, MAIL, by_server, shipped
 
 WORDS = "send read list email file folder invoice weather song ticket search delete".split()
@@ -80,15 +85,10 @@ async def test_shared_tools_are_everyones_and_give_way_to_a_tenants_own_server(s
         other = await router.index("user:x")
         assert store.servers("org:a") == {"mail": 1}
         assert store.servers("user:x") == {"mail": 2}
+        store.remove_server("org:a", "mail")
+        assert store.servers("org:a") == {"mail": 2}
     assert [one.key for one in own.catalogue] == ["mail:post_letter"]
     assert other.catalogue.tools == tuple(sorted(MAIL, key=lambda one: one.name))
-
-
-def test_a_tenant_that_removes_its_own_server_sees_the_shared_one_again(store: Store) -> None:
-    store.replace_server(SHARED, "mail", MAIL)
-    store.replace_server("org:a", "mail", [tool("mail:post_letter", "Post a letter")])
-    store.remove_server("org:a", "mail")
-    assert store.servers("org:a") == {"mail": 2}
 
 
 def test_organization_42_and_user_42_differ(store: Store) -> None:
@@ -107,10 +107,12 @@ def test_the_organization_wins_and_neither_is_an_error_or_the_default() -> None:
             tenant_of(blank)
 
 
-async def test_a_request_without_a_tenant_is_refused(store: Store) -> None:
-    async with Router(store=store) as router:
-        with pytest.raises(InvalidInput, match="no tenant"):
-            await router.route(RouteRequest(query="send an email"))
+async def test_a_worker_refuses_a_request_without_a_tenant() -> None:
+    activities = RoutingActivities(OrchestratorPlugin(catalogue=sample()).resources)
+    request = RawValue(DataConverter.default.payload_converter.to_payload({"query": "send an email"}))
+    with pytest.raises(ApplicationError, match="no tenant: give an organization") as refused:
+        await ActivityEnvironment().run(activities.route, request)
+    assert refused.value.non_retryable
 
 
 @pytest.mark.parametrize("name", ["o1", "Org:1", "org:", "org: ", "org:1 ", "team:1", "everyone", "shared"])
