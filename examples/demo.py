@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.reaching import Target, connect
-from orchestrator.cli.show import console, show_decision
-from orchestrator.cli.show_run import show_run
-from orchestrator.cli.temporal import clean_stdout
-from orchestrator.cli.tools import import_file
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.cli.options import store_tools
+from orchestrator.cli.output import console
+from orchestrator.cli.show import show_decision, show_run
+from orchestrator.cli.temporal import Target, clean_stdout, connect
 from orchestrator.cli.worker import make_worker
 from orchestrator.errors import Unavailable
 from orchestrator.index.embed import embedder_for
@@ -71,7 +71,7 @@ async def learn(out: Console, config: McpConfig) -> None:
 
     async with Connections(config) as connections:
         await sync(connections, store, TENANT, show_report)
-    changes = await asyncio.to_thread(import_file, store, TENANT, HERE / "tools.jsonl")
+    changes = await asyncio.to_thread(store_tools, store, TENANT, Catalogue.read(HERE / "tools.jsonl"))
     new = sum(len(change.new) for change in changes.values())
     out.print(f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins")
     out.print("  All connections are closed; from here on every tool is known without one.")

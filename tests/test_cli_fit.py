@@ -32,7 +32,7 @@ def test_eval_fit_shows_both_and_writes_what_route_and_eval_then_use(
     ran = toolroute("eval", folder, "--fit", "--write", file)
     assert ran.exit_code == 0
     shown = ran.stdout
-    assert all(word in shown for word in ("shipped", "fitted", "held-out", "TOOLROUTE_CALIBRATION"))
+    assert all(word in shown for word in ("built-in", "fitted", "held-out", "TOOLROUTE_CALIBRATION"))
     ran = toolroute("eval", folder, "--fit", "-o", "json")
     assert ran.exit_code == 0
     told = json.loads(ran.stdout)
@@ -120,7 +120,7 @@ def test_queries_whose_tools_the_catalogue_lacks_are_not_fitted_to(folder: Path,
 def test_what_was_measured_is_shown_though_the_file_cannot_be_written(folder: Path, toolroute: Run) -> None:
     nowhere = folder / "gone" / "fit.json"
     commands = {
-        "shipped": ("eval", folder, "--fit", "--write", nowhere),
+        "built-in": ("eval", folder, "--fit", "--write", nowhere),
         "made from their own text": ("doctor", "--catalogue", folder, "--write", nowhere),
         "recall@1": ("eval", folder, "--per-query", nowhere),
     }

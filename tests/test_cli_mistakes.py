@@ -41,7 +41,7 @@ CATALOGUE = str(EXAMPLES / "tools.jsonl")
         ),
         (
             "doctor --catalogue http://me:secret@there:6333",
-            "an address is no file of tools: give a file; `toolroute tools",
+            "an address is not a file of tools: give a file; `toolroute tools",
         ),
         (
             "doctor --catalogue x --store http://there:6333",

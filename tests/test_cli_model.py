@@ -78,7 +78,7 @@ def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> Non
         assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
         assert "refused the key" in plan["warnings"][0]
         shown = toolroute(model, "plan", TASK)[1]
-    assert "model none: arguments are only what stands in the task" in shown
+    assert "no model: arguments are only what stands in the task" in shown
     assert "! decided without a model" in shown
     gone = toolroute(model, "plan", TASK)[1]
     assert "did not answer: the connection failed" in " ".join(gone.split())

@@ -121,7 +121,7 @@ def test_the_matches_are_given_as_a_models_tools(output: str, fields: set[str], 
 def test_a_table_shows_the_stage_the_best_tool_and_what_was_saved(route: Run) -> None:
     done = route("use jira to create a bug")
     assert done.exit_code == 0
-    for shown in ("settled by explicit", "jira:create_issue", "% saved"):
+    for shown in ("found on a server that the task names", "jira:create_issue", "% saved"):
         assert shown in done.stdout
 
 

@@ -1,6 +1,7 @@
 """`toolroute run`, `plan` and `worker` as a user starts them: in processes of their own."""
 
 import json
+import shlex
 
 import pytest
 
@@ -36,7 +37,9 @@ async def test_a_long_line_of_an_answer_is_not_broken(user: User) -> None:
     servers = {"plain": entry("plain.py", NOTE="long " * 100)}
     (user.path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     options = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", user.address)
-    code, out, err = await user.toolroute("run", "the names and values of the environment", *options)
+    code, out, err = await user.toolroute(
+        "run", "the names and values of the environment", *options, "--approve", "never"
+    )
     assert code == 0, err
     assert "long " * 100 in out
 
@@ -66,16 +69,22 @@ async def test_the_progress_of_every_step_is_told_to_its_end_while_it_runs(user:
     assert told.index("s1 plain:wait: done") < told.index("s2 time:get_current_time: done")
 
 
-async def test_the_user_is_asked_before_something_may_be_destroyed(user: User) -> None:
+async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: User) -> None:
     task = "Delete the file a.txt and delete the file b.txt"
-    code, told, err = await user.run(task, "--ask", said=b"y\nn\n")
+    code, told, err = await user.run(task, typed=b"y\nn\n")
     assert code == 1
     assert """'delete the file b.txt': may files:delete_file be called with {"path": "b.txt"}? [y/N]""" in err
     assert [step["status"] for step in told["steps"]] == ["failed", "refused"]  # nobody here deletes files
-    code, told, err = await user.run(task, "--ask")
-    assert code == 1
-    assert "nobody can be asked here" in err
-    assert [step["status"] for step in told["steps"]] == ["refused", "refused"]
+
+
+async def test_in_a_pipe_nothing_is_changed_and_the_command_that_approves_is_printed(user: User) -> None:
+    code, told, err = await user.run("Wait 0.1 seconds", "--arg", "seconds=0.1", "--approve", "destructive")
+    assert (code, [step["status"] for step in told["steps"]]) == (5, ["needs_approval"]), err
+    assert not (user.path / "count").exists()
+    assert 's1 waits for approval: plain:wait with {"seconds": 0.1}' in err
+    approving = next(line for line in err.splitlines() if line.startswith("approve with: toolroute "))
+    code, out, err = await user.toolroute(*shlex.split(approving)[3:])
+    assert (code, json.loads(out)["answer"]) == (0, "waited"), err
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
         code, told, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
         assert code == 0, err
         assert told["steps"][0]["status"] == "done"
-        assert "--catalogue, --config not used here: the workers" in err
+        assert "--catalogue, --config not used: the workers" in err
         assert (await user.toolroute(*check))[0] == 0
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 30) == 0
@@ -49,7 +49,7 @@ async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(
 
 async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(user: User) -> None:
     process = await user.start(
-        *("run", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
+        *("run", "--approve", "never", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
         *("--config", "mcp.json", "--dev"),
     )
     assert os.getpgid(process.pid) == process.pid
@@ -62,7 +62,7 @@ async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_ru
 
 async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> None:
     process = await user.start(
-        *("run", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
+        *("run", "--approve", "never", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
         *("--config", "mcp.json", "--dev"),
     )
     await user.is_waiting()
@@ -84,7 +84,14 @@ def _children(parent: int) -> list[str]:
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(user: User, times: int) -> None:
     process = await user.start(
-        *("run", "Wait 60 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=60"),
+        *(
+            "run",
+            "--approve",
+            "never",
+            "Wait 60 seconds, then what is the current time in UTC?",
+            "--arg",
+            "s1.seconds=60",
+        ),
         *("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", user.address),
     )
     assert process.stderr is not None

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from orchestrator import OrchestratorPlugin
-from orchestrator.cli.reaching import Target, connect, target
+from orchestrator.cli.temporal import Target, connect, target
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options
 from tests.catalogues import EXAMPLES
@@ -103,7 +103,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
             {"TEMPORAL_ADDRESS": "http://localhost:7233"},
             "'http://localhost:7233': give HOST:PORT",
         ),
-        ("", {"TEMPORAL_CONFIG_FILE": "/no.toml"}, "TEMPORAL_CONFIG_FILE='/no.toml' is no file: name one"),
+        ("", {"TEMPORAL_CONFIG_FILE": "/no.toml"}, "TEMPORAL_CONFIG_FILE='/no.toml' is not a file: name one"),
         ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
     ],
 )

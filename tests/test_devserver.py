@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.reaching import reach, temporal_server
+from orchestrator.cli.temporal import reach, temporal_server
 from orchestrator.options import Options
 from orchestrator.temporal.devserver import dev_server, kept_binary
 

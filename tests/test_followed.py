@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from orchestrator.errors import UnknownTool
 from orchestrator.records.request import RouteHint
-from orchestrator.server.followed import Followed
+from orchestrator.server.gateway import Followed
 from tests.servers.start import alive, config, entry, text_of, until
 from tests.test_gateway import gateway
 from tests.test_mcp_server import COMMAND
@@ -81,7 +81,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 
 async def test_the_command_follows_the_file_that_it_was_given(tmp_path: Path) -> None:
     file = write(tmp_path / "mcp.json", quick=QUICK)
-    arguments = [*COMMAND[1:], "--config", str(file), "--store", str(tmp_path / "store")]
+    arguments = [*COMMAND[1:], "--approve", "never", "--config", str(file), "--store", str(tmp_path / "store")]
     with (tmp_path / "stderr").open("w") as errlog:
         transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
         async with Client(transport) as client:

@@ -18,6 +18,7 @@ from orchestrator.index.always import Capability
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint
+from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server.gateway import Gateway
 from orchestrator.store.qdrant import Qdrant
@@ -38,7 +39,7 @@ async def gateway(
     router = Router(store=str(folder / "store"), capabilities=capabilities, options=options)
     assert router.store is not None
     parsed = McpConfig.parse(servers or config(quick=QUICK, time=python_entry("mcp_server_time")))
-    async with Gateway(parsed, router.store, router, **limits) as made:
+    async with Gateway(parsed, router, **limits) as made:
         yield made
 
 
@@ -145,7 +146,7 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
 
     async with gateway(tmp_path) as served:
         await served.search("org:1", "anything", 1, RouteHint.AUTO)
-        async with Client(make_server(served, "org:1")) as client:
+        async with Client(make_server(served, "org:1", Approve.NEVER)) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == ["search", "call_tool", "quick__add"]
             assert set(tools["quick__add"].input_schema["properties"]) == {"a", "b"}
@@ -160,7 +161,7 @@ async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> No
 async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
     from orchestrator.server.protocol import make_server
 
-    async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
+    async with gateway(tmp_path) as served, Client(make_server(served, "org:1", Approve.NEVER)) as client:
         for given, said in (
             ('{"a": 1, "b": 2}', "3"),
             ("[1, 2]", "InvalidArguments: call_tool: arguments are list, not an object"),

@@ -22,13 +22,13 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
-from orchestrator.server.http_door import Tokens
+from orchestrator.server.http import Tokens
 from orchestrator.server.protocol import SERVERS
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, text_of, until
 
-COMMAND = [sys.executable, "-m", "orchestrator", "serve"]
+COMMAND = [sys.executable, "-m", "orchestrator", "serve", "--approve", "never"]
 QUICK = entry("quick.py")
 TIME = python_entry("mcp_server_time")
 TOKEN_1, TOKEN_2 = "token-of-organization-1", "token-of-organization-2"
@@ -174,7 +174,7 @@ async def test_a_running_serve_tells_how_its_servers_stand(tmp_path: Path) -> No
 
 async def toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
-        *COMMAND[:-1],
+        *COMMAND[:3],
         *args,
         env={**os.environ, "TOOLROUTE_TOKEN": token},
         stdout=asyncio.subprocess.PIPE,
@@ -277,10 +277,11 @@ def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, cont
     assert "0123456789abcdef" not in str(caught.value)
 
 
-def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
+async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
     tokens = Tokens.read(path, {"T": TOKEN_1})
-    assert tokens.tenant_of(f"Bearer {TOKEN_1}") == "org:1"
-    assert tokens.tenant_of("Bearer ") is None
-    assert tokens.tenant_of("") is None
+    known = await tokens.verify_token(TOKEN_1)
+    assert known is not None
+    assert known.client_id == "org:1"
+    assert await tokens.verify_token("") is None

@@ -73,7 +73,7 @@ async def test_serving_passes_images_on_as_they_are(tmp_path: Path) -> None:
     router = Router(store=str(tmp_path / "store"))
     assert router.store is not None
     parsed = McpConfig.parse(config(everything=node_entry("everything")))
-    async with Gateway(parsed, router.store, router) as gateway:
+    async with Gateway(parsed, router) as gateway:
         found = await gateway.search("local", "get a tiny image", 3, RouteHint.AUTO)
         assert "everything:get-tiny-image" in [match["tool"] for match in found["matches"]]
         async with Client(make_server(gateway, "local")) as client:

@@ -126,7 +126,7 @@ async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: P
     told = tmp_path / "pid"
     deaf = {"command": "sh", "args": ["-c", f"echo $$ > {told}; exec sleep 60"]}
     (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
-    process = await asyncio.create_subprocess_exec(*COMMAND[:-1], "servers", "--check", cwd=tmp_path)
+    process = await asyncio.create_subprocess_exec(*COMMAND[:3], "servers", "--check", cwd=tmp_path)
     await until(lambda: told.exists() and bool(told.read_text().strip()), 30)
     assert alive(pid := told.read_text().strip())
     process.send_signal(signal.SIGTERM)

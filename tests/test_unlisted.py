@@ -10,7 +10,7 @@ import pytest
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.request import RouteHint
-from orchestrator.server import unlisted
+from orchestrator.server import gateway as unlisted
 from tests.catalogues import tool
 from tests.servers.start import HERE, config, entry, free_port, running, text_of
 from tests.test_gateway import QUICK, gateway

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import pty
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -32,20 +34,25 @@ class User:
     path: Path
     address: str
 
-    async def toolroute(self, *arguments: str, said: bytes = b"") -> tuple[int, str, str]:
-        """Exit code, standard output, standard error; `said` is what the user types."""
-        process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(said), 90)
+    async def toolroute(self, *arguments: str, typed: bytes | None = None) -> tuple[int, str, str]:
+        """Exit code, standard output, standard error; `typed` is what the user types at a terminal."""
+        ours, terminal = pty.openpty() if typed is not None else (None, None)
+        process = await self.start(*arguments, stdin=terminal)
+        if ours is not None and typed is not None:
+            os.write(ours, typed)
+        out, err = await asyncio.wait_for(process.communicate(), 90)
+        for end in filter(None, (ours, terminal)):
+            os.close(end)
         assert process.returncode is not None
         return process.returncode, out.decode(), err.decode()
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str, stdin: int | None = None) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "orchestrator", *arguments)
         # A suite that runs in the background ignores SIGINT or SIGHUP, and children would inherit that.
         return await asyncio.create_subprocess_exec(
             *command,
-            stdin=pipe,
+            stdin=pipe if stdin is None else stdin,
             stdout=pipe,
             stderr=pipe,
             cwd=self.path,
@@ -59,9 +66,11 @@ class User:
             while not (self.path / "count").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
-    async def run(self, task: str, *options: str, said: bytes = b"") -> tuple[int, Any, str]:
+    async def run(self, task: str, *options: str, typed: bytes | None = None) -> tuple[int, Any, str]:
         shared = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
-        code, out, err = await self.toolroute("run", task, *shared, *options, said=said)
+        if typed is None and "--approve" not in options:
+            options = (*options, "--approve", "never")
+        code, out, err = await self.toolroute("run", task, *shared, *options, typed=typed)
         return code, json.loads(out) if out else None, err
 
 

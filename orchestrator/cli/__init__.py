@@ -1,4 +1,4 @@
-"""The command line: one file a family of commands, each imported only when it is called."""
+"""The command line: one file a command, each imported only when it is called."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ COMMANDS = {
     "explain": "route:explain",
     "tools": "tools:tools",
     "run": "run:run",
-    "plan": "run:plan",
+    "plan": "plan:plan",
     "worker": "worker:worker",
-    "call": "mcp:call",
-    "servers": "mcp:servers",
+    "call": "call:call",
+    "servers": "servers:servers",
     "serve": "serve:serve",
     "eval": "eval:evaluate",
     "doctor": "doctor:doctor",
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 class _Lazy(click.Group):
-    """Knows every command's name and imports its module when it is asked for."""
+    """A group that knows every command's name and imports its module on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -53,11 +53,11 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="toolroute")
 def cli() -> None:
-    """Finds the few tools that fit a task, says why, and connects only their servers."""
+    """Find the few tools that fit a task, see why, and connect only their servers."""
 
 
 def _open_closed() -> None:
-    """Leads standard streams that whoever started this closed (`>&-`) nowhere; their numbers would be other files'."""
+    """Open standard streams that were closed (`>&-`) on nothing: other files would take their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (open until the process ends)
@@ -79,7 +79,7 @@ def main() -> None:
 def _run() -> int:
     """Run the command and return its exit code; what went wrong is on standard error."""
     try:
-        cli(standalone_mode=False)
+        return cli(standalone_mode=False) or 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except click.ClickException as error:
@@ -90,7 +90,7 @@ def _run() -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except ToolrouteError as error:
-        from orchestrator.cli.plain import note
+        from orchestrator.cli.output import note
 
         note(f"toolroute: {error}")
         return 2 if isinstance(error, InvalidInput) else 1
@@ -98,7 +98,6 @@ def _run() -> int:
         if error.errno not in _UNWRITABLE:
             raise
         return _unwritten(error)
-    return 0
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)

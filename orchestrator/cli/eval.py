@@ -1,17 +1,16 @@
-"""`toolroute eval`: how well routing does on labelled queries, and how well it knows it."""
+"""`toolroute eval`: how well routing does on labelled queries, how well it knows it, and a fit to them."""
 
 import asyncio
 import json
-import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.common import calibration_option, echo_json, output_option, progress, write_option
-from orchestrator.cli.fit import fit_set
-from orchestrator.cli.paths import FILE, PATH, TOOLS
-from orchestrator.cli.plain import counted, figure, note
+from orchestrator.cli.options import FILE, PATH, TOOLS, calibration_option, output_option, settings, write_option
+from orchestrator.cli.output import console, counted, dim, echo_json, figure, one_line, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import (
     Answer,
@@ -23,31 +22,22 @@ from orchestrator.evaluate.runner import (
     read_set,
     report,
 )
+from orchestrator.index.fit import Fit
 from orchestrator.options import Options
 from orchestrator.records.forms import nearly
 from orchestrator.routing.router import Router
 
-SHOWN = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
-"""The measures of the table; `-o json` has all."""
+_ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
+_CONFIDENCE = ("ece", "resolved", "precision")
 
 
 @click.command("eval")
 @click.argument("folder", type=PATH)
 @click.option("--level", type=click.Choice(get_args(Level)), default="tool", show_default=True)
-@click.option(
-    "--distractors",
-    metavar="FILE|FOLDER",
-    type=TOOLS,
-    help="Further tools beside the set's own, none of them right.",
-)
+@click.option("--distractors", metavar="FILE|FOLDER", type=TOOLS, help="Further tools, none of them right.")
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto", show_default=True)
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
-@click.option(
-    "--per-query",
-    metavar="FILE",
-    type=FILE,
-    help="Write a JSON line for each query.",
-)
+@click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")
 @write_option
 @calibration_option
@@ -63,26 +53,25 @@ def evaluate(
     write: Path | None,
     calibration: Path | None,
     output: str,
-) -> None:
+) -> int:
     """Measure the routing of FOLDER's queries.
 
     The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
     {"query": "...", "relevant": ["server:tool"]}. An empty list: no tool fits. "id" and "category" may be added.
 
-    Exit code 1 when the semantic leg was wanted and always failed.
+    Exit code 1 when meaning was to be searched and always failed.
     """
-    found = read_set(folder, distractors)
-    _note_unknown(found)
-    options = Options.from_env(calibration=calibration and str(calibration))
     if write is not None and not fit:
         raise InvalidInput("--write keeps what --fit makes: give --fit, too")
-    if fit:
-        if level != "tool" or stages != "auto" or categories or per_query is not None or calibration is not None:
-            raise InvalidInput("--fit fits what the gate decides among tools: beside it only --distractors and --write")
-        fit_set(found, options, write, output)
-        return
+    if fit and (level != "tool" or stages != "auto" or categories or per_query is not None or calibration is not None):
+        raise InvalidInput("--fit fits what the gate decides among tools: give with it only --distractors and --write")
     if calibration is not None and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
+    found, options = read_set(folder, distractors), settings(calibration=calibration)
+    _warn_of_unknown(found)
+    if fit:
+        _fit(found, options, write, output)
+        return 0
     answers = _answer(found, options, Stages(stages), level)
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
@@ -90,11 +79,9 @@ def evaluate(
         echo_json({**result, "by_category": groups} if categories else result)
     else:
         _show(result, groups)
-    _tell_failures(result)
     if per_query is not None:
         _write_lines(per_query, answers)
-    if result["semantic_failures"] and not result["semantic_share"]:
-        sys.exit(1)
+    return _warn_of_failures(result)
 
 
 def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
@@ -115,22 +102,24 @@ def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> 
     return asyncio.run(answer())
 
 
-def _tell_failures(result: dict[str, Any]) -> None:
-    """Tells on standard error why the semantic leg failed, and that it never ran."""
+def _warn_of_failures(result: dict[str, Any]) -> int:
+    """Report why meaning could not be searched; return 1 when it never was."""
     for reason, number in result["semantic_failures"].items():
-        note(f"toolroute: the semantic leg failed for {counted(number, 'query', 'queries')}: {reason}")
-    if result["semantic_failures"] and not result["semantic_share"]:
-        note("toolroute: the semantic leg never ran: these figures are the keyword leg's alone")
+        warn([f"the semantic leg failed for {counted(number, 'query', 'queries')}: {reason}"])
+    if not result["semantic_failures"] or result["semantic_share"]:
+        return 0
+    warn(["the semantic leg never ran: these figures are the keyword leg's alone"])
+    return 1
 
 
-def _note_unknown(found: QuerySet) -> None:
-    """Tells on standard error of relevant keys that the catalogue lacks: they can never be found."""
-    unknown = {key for query in found.queries for key in query.relevant if key not in found.catalogue.positions}
-    if unknown:
-        lacking = counted(len(unknown), "relevant tool is", "relevant tools are")
-        near = nearly(min(unknown), found.catalogue.positions)
+def _warn_of_unknown(found: QuerySet) -> None:
+    """Report relevant keys that the catalogue does not hold: they can never be found."""
+    known = found.catalogue.positions
+    if unknown := {key for query in found.queries for key in query.relevant if key not in known}:
+        number = counted(len(unknown), "relevant tool is", "relevant tools are")
+        near = nearly(min(unknown), known)
         meant = f" (did you mean {near!r}?)" if near else ""
-        note(f"toolroute: {lacking} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}{meant}")
+        warn([f"{number} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}{meant}"])
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:
@@ -141,33 +130,102 @@ def _write_lines(path: Path, answers: list[Answer]) -> None:
         raise InvalidInput(f"--per-query {str(path)!r} cannot be written: {error.strerror}") from None
 
 
-def _show(result: dict[str, Any], groups: dict[str, dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from orchestrator.cli.show import console
-
-    out = console()
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
-    table.add_column("")
-    table.columns[0].no_wrap = True
-    for column in ("queries", *SHOWN, "ece", "resolved", "precision", "refused\nwrongly", "refused\nrightly"):
-        table.add_column(column, justify="right")
-    for name, row in {result["set"]: result, **groups}.items():
-        sure = [row["confidence"][measure] for measure in ("ece", "resolved", "precision")]
-        figures = [*(row["metrics"][measure] for measure in SHOWN), *sure, *row["refused"].values()]
-        table.add_row(Text(name or "(none)"), f"{row['queries']:,}", *(figure(value) for value in figures))
-    out.print(table)
-    tokens, times = result["tokens"], result["latency_ms"]
+def _show(result: dict[str, Any], groups: Mapping[str, dict[str, Any]]) -> None:
+    """Show two tables, each of which fits 80 columns: the order, and how sure routing is of it."""
+    out, rows = console(), {result["set"]: result, **groups}
+    order = table("", "queries", *_ORDER, right=("queries", *_ORDER), padding=(0, 1, 0, 0))
+    sure = table(
+        "", *_CONFIDENCE, "none, wrongly", "none, rightly", right=(*_CONFIDENCE, "none, wrongly", "none, rightly")
+    )
+    for name, row in rows.items():
+        label = one_line(name or "(none)", 18)
+        order.add_row(label, f"{row['queries']:,}", *(figure(row["metrics"][measure]) for measure in _ORDER))
+        figures = [*(row["confidence"][measure] for measure in _CONFIDENCE), *row["refused"].values()]
+        sure.add_row(label, *map(figure, figures))
+    out.print(order)
+    out.print()
+    out.print(sure)
+    tokens = result["tokens"]
     best = ", ".join(f"{name} {figure(value)}" for name, value in result["ceiling"].items())
+    times = ", ".join(
+        f"{name} {' / '.join(figure(value, 2) for value in values.values())}"
+        for name, values in result["latency_ms"].items()
+    )
     lines = (
         f"{counted(result['tools'], 'tool')}; the best that any order can reach: {best}",
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
-        f"the semantic leg ran for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: "
-        + ", ".join(f"{name} {_times(values)}" for name, values in times.items()),
+        f"meaning was searched for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: {times}",
     )
-    out.print(Text("\n".join(lines), style="dim"))
+    out.print(dim("\n".join(("", *lines))))
 
 
-def _times(values: dict[str, float | None]) -> str:
-    return " / ".join(figure(value, 2) for value in values.values())
+def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
+    """Fit to the set's queries, show the worth on held-out folds, and keep the fit to all of them."""
+    from orchestrator.evaluate.fitting import FOLDS, cross_validated, fit_labelled
+    from orchestrator.evaluate.trials import Trial, tried
+    from orchestrator.index.calibration import shipped
+    from orchestrator.index.embed import embedder_for
+    from orchestrator.index.index import Index
+
+    embedder, index, known = embedder_for(options), Index(found.catalogue), found.catalogue.positions
+    trials: list[Trial] = []
+    with progress("trying queries") as bar:
+        task = bar.add_task("", total=len(found.queries))
+        for query in found.queries:
+            right = [known[key] for key in query.relevant if key in known]
+            trials.append(tried(index, shipped(), embedder, query.text, right, deep=True))
+            bar.advance(task)
+    fit = fit_labelled(trials, options)
+    before, after = cross_validated(trials, options)
+    about = {
+        "from": "labelled queries",
+        "set": found.name,
+        "catalogue": found.catalogue.fingerprint,
+        "tools": len(found.catalogue),
+        "queries": len(trials),
+        "before": asdict(before),
+        "after": asdict(after),
+    }
+    worse = after.worse_than(before)
+    for name in worse:
+        change = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
+        warn([f"the fit is worse on queries that it has not seen: {change}; give more queries, or leave it out"])
+    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
+    if output == "json":
+        echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if written is None else str(written)})
+    else:
+        _show_fit({"built-in": asdict(before), "fitted": asdict(after)}, fit, len(trials), written)
+    if failed is not None:
+        raise failed
+
+
+def _show_fit(worths: Mapping[str, Mapping[str, float]], fit: Fit, queries: int, written: Path | None) -> None:
+    from orchestrator.evaluate.fitting import COVERAGE, LEAST_FOR_COVERAGE
+
+    out = console()
+    columns = ("ece", "settled", "precision", "none", "refused", f"held at {COVERAGE:g}", "tools")
+    rows = table("", *columns, right=columns)
+    for name, worth in worths.items():
+        rows.add_row(name, *map(figure, worth.values()))
+    out.print(rows)
+    lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
+    if fit.coverage is None:
+        few = f"fewer than {LEAST_FOR_COVERAGE} queries have a tool in the catalogue"
+        lines.append(f"{few}: the thresholds of coverage sets stay as built in")
+    lines.append(use_of(written) if written else "not written: give --write FILE to keep the fit to all queries")
+    out.print(dim("\n".join(lines)), soft_wrap=True)
+
+
+def kept(fit: Fit, path: Path | None) -> tuple[Path | None, InvalidInput | None]:
+    """Write the fit; return the path where it is there now, else the error, to be raised once all is shown."""
+    try:
+        if path is not None:
+            fit.write(path)
+    except InvalidInput as error:
+        return None, error
+    return path, None
+
+
+def use_of(written: Path) -> str:
+    """Return how a fit that was written is used."""
+    return f"written to {written}: use it with --calibration {written}, or TOOLROUTE_CALIBRATION={written}"

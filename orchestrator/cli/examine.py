@@ -1,102 +1,72 @@
 """`toolroute doctor --catalogue PATH`: what can't be found, what collides, what helps, and a fit without labels."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.common import echo_json, kept, progress, tell_flagged
-from orchestrator.cli.plain import counted
+from orchestrator.cli.eval import kept, use_of
+from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.findability import WITHIN, Collision, Examination, Findability, Mend, Unfound
 from orchestrator.evaluate.fitting import fit_made
 from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
-from orchestrator.index.fit import Fit
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 
-SHOWN = 20
+_SHOWN = 20
 """Lines of each kind in the table; `-o json` has all."""
 
 
-def examine(path: Path, options: Options, *, write: Path | None, maps: bool, output: str) -> None:
-    """Tries the catalogue by queries made from its own text, shows what was found, and writes the fit where told."""
+def examine(path: Path, options: Options, *, write: Path | None, output: str) -> None:
+    """Try the catalogue by queries made from its own text, show what was found, and keep the fit."""
     started = time.perf_counter()
     catalogue = Catalogue.read(path)
     index = Index(catalogue)
     if not len(index.catalogue):
-        tell_flagged(catalogue.tools)
+        warn_of_flagged(catalogue.tools)
         which = "only flagged tools" if index.flags else "no tools"
         raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
     embedder = embedder_for(options)
     examination = Examination(index=index, maps=shipped(), embedder=embedder)
-    examination.run(_bar("trying tools"))
-    findings = examination.findings(_bar("trying words"))
-    fit = fit_made(examination.all_trials(), options, maps=maps)
+    with progress("trying tools") as bar:
+        examination.run(_on_progress(bar))
+        found = examination.findings(_on_progress(bar))
+    fit = fit_made(examination.all_trials(), options, maps=False)
     about = {
         "from": "made queries",
         "catalogue": catalogue.fingerprint,
         "tools": len(catalogue),
-        "queries": findings.queries,
+        "queries": found.queries,
     }
     written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
     if output == "json":
-        echo_json(
-            {
-                **findings.to_json(),
-                "flagged": index.flags,
-                "fit": _fit_json(fit),
-                "written": None if written is None else str(written),
-            }
-        )
+        pairs = {name: pair and asdict(pair) for name, pair in (("gate", fit.gate), ("confidence", fit.confidence))}
+        fitted = {"floor": fit.floor, **pairs}
+        path_written = None if written is None else str(written)
+        echo_json({**found.to_json(), "flagged": index.flags, "fit": fitted, "written": path_written})
     else:
-        _show(findings, index.flags, fit, options, written, time.perf_counter() - started)
+        out = console()
+        _show(out, found, index.flags, time.perf_counter() - started)
+        out.print(dim(f"\nRefuse below {fit.floor:g} here; {options.floor:g} is the default."))
+        if written is not None:
+            out.print(dim(use_of(written)), soft_wrap=True)
     if failed is not None:
         raise failed
 
 
-def _bar(label: str) -> Any:
-    """A callback that draws a bar while there is something to do."""
-    bar = progress(label)
+def _on_progress(bar: Any) -> Any:
     task = bar.add_task("", total=None)
-
-    def update(done: int, total: int) -> None:
-        if done == 1:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-        if done == total:
-            bar.stop()
-
-    return update
+    return lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _fit_json(fit: Fit) -> dict[str, Any]:
-    pairs = {"gate": fit.gate, "confidence": fit.confidence}
-    return {
-        "floor": fit.floor,
-        **{
-            name: pair and {"slope": round(pair.slope, 4), "offset": round(pair.offset, 4)}
-            for name, pair in pairs.items()
-        },
-    }
-
-
-def _show(
-    found: Findability,
-    flags: Mapping[str, Sequence[str]],
-    fit: Fit,
-    options: Options,
-    written: Path | None,
-    seconds: float,
-) -> None:
-    from rich.text import Text
-
-    from orchestrator.cli.show import console
-
-    out = console()
+def _show(out: Console, found: Findability, flags: Mapping[str, Sequence[str]], seconds: float) -> None:
     which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
     queries = counted(found.queries, "query", "queries")
     out.print(Text(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
@@ -107,22 +77,17 @@ def _show(
     if flags:
         lines = [[f"{key}: {'; '.join(reasons)}"] for key, reasons in flags.items()]
         _section(out, "Flagged, so never matched first and not examined here", lines)
-    out.print(f"\nAbstain below {fit.floor:g} here; {options.floor:g} is the default.", style="dim")
-    if written is not None:
-        told = f"Written to {written}: use it with --calibration {written}, or TOOLROUTE_CALIBRATION={written}"
-        out.print(Text(told, style="dim"), soft_wrap=True)
 
 
-def _section(out: Any, title: str, entries: Any) -> None:
-    from rich.text import Text
-
+def _section(out: Console, title: str, entries: Iterable[Sequence[str]]) -> None:
     entries = list(entries)
     out.print(Text(f"\n{title}: {len(entries):,}", style="bold" if entries else "dim"))
-    for lines in entries[:SHOWN]:
-        for number, line in enumerate(lines):
-            out.print(Text(f"{'  ' if number == 0 else '     '}{line}", style="dim" if number else ""), soft_wrap=True)
-    if len(entries) > SHOWN:
-        out.print(Text(f"  and {len(entries) - SHOWN:,} more: -o json has all", style="dim"))
+    for first, *others in entries[:_SHOWN]:
+        out.print(Text(f"  {first}"), soft_wrap=True)
+        for line in others:
+            out.print(dim(f"     {line}"), soft_wrap=True)
+    if len(entries) > _SHOWN:
+        out.print(dim(f"  and {len(entries) - _SHOWN:,} more: -o json has all"))
 
 
 def _unfound(item: Unfound) -> list[str]:
@@ -139,7 +104,7 @@ def _collision(item: Collision) -> list[str]:
 
 
 def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
-    """What sets the tool apart from the others; nothing where it loses nothing, or nothing was tried."""
+    """Return what sets the tool apart from the others; nothing where it loses nothing, or nothing was tried."""
     if mend is None:
         return []
     if not mend.words:
@@ -149,4 +114,4 @@ def _advice(tool: str, mend: Mend | None, among: str) -> list[str]:
         found = f"{mend.added} {of} find it then, where they say them ({mend.said} without the keywords)"
         return [f"-> {tool}: add the keywords {words}: {found}"]
     found = f"{mend.said} {of} find it once they say so"
-    return [f"-> {tool}: only it of {among} says {words}, and {found}. Tell more about that in its description"]
+    return [f"-> {tool}: only it of {among} says {words}, and {found}. Describe that in more detail"]

@@ -1,175 +1,161 @@
-"""`toolroute run` and `toolroute plan`: a task carried out behind a budget, or only planned."""
+"""`toolroute run`: a task carried out on Temporal, behind a budget and the user's approval."""
 
 import asyncio
 import logging
+import os
+import shlex
+import signal
 import sys
+import time
 import uuid
-from collections import Counter
-from contextlib import AsyncExitStack
-from dataclasses import asdict
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.common import (
+from orchestrator.cli.ending import until_ended
+from orchestrator.cli.options import (
+    Place,
     calibration_option,
-    echo_json,
-    known_store,
     model_option,
-    open_router,
-    options_with,
     output_option,
+    place_options,
+    request_options,
+    settings,
 )
-from orchestrator.cli.ending import until_told
-from orchestrator.cli.follow import follow
-from orchestrator.cli.mcp_common import read_servers
-from orchestrator.cli.plain import note
-from orchestrator.cli.reaching import connect, temporal_server
-from orchestrator.cli.routing import request_options, routing_options, take_request
-from orchestrator.cli.temporal import clean_stdout, make_plugin, quiet, temporal_options
+from orchestrator.cli.output import as_json, echo_json, note, one_line, plain
+from orchestrator.cli.plan import answered, argument_option, min_confidence_option, parsed_arguments
+from orchestrator.cli.temporal import (
+    clean_stdout,
+    connect,
+    make_plugin,
+    quiet,
+    temporal_options,
+    temporal_server,
+    unwrap,
+)
 from orchestrator.errors import InvalidInput
+from orchestrator.options import Options
+from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
-from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan, PlanRequest
-from orchestrator.records.run import Approve, RunRequest, RunResult, StepStatus
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import (
+    SHORTEST_S,
+    Approval,
+    Approve,
+    Progress,
+    RunRequest,
+    RunResult,
+    StepOutcome,
+    StepProgress,
+    StepStatus,
+)
 
-ARGUMENT = click.option(
-    "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument for the steps' tools; s1.NAME for one."
-)
-MIN_CONFIDENCE = click.option(
-    "--min-confidence", default=0.3, show_default=True, metavar="P", help="Call nothing when routing is less sure."
-)
+if TYPE_CHECKING:
+    from temporalio.api.failure.v1 import Failure
+    from temporalio.client import Client, WorkflowHandle
 
 NEEDS_USER = 5
-"""Exit code: nothing went wrong, and a step waits for the user's word."""
+"""Exit code: nothing went wrong, and a step is waiting for input or approval."""
+_LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
+_NO_WORKER_AFTER_S = 4.0
+"""Seconds without an answer after which the user hears that nobody serves the queue."""
+_NOT_TAKEN_UP = 3
+"""Events of a run that no worker has seen: started, a task for a worker, asked to cancel."""
+_STOPPING_S = 30.0
+"""Most seconds that a cancelled run gets to stop its calls and to report how each step ended."""
 
 
 @click.command()
 @click.argument("task")
+@place_options("catalogue", "config")
 @temporal_options
-@click.option(
-    "--dev", is_flag=True, help="Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
-)
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
-@click.option("--ask", is_flag=True, help="Ask before each tool that may destroy something. [default: no]")
+@click.option(
+    "--approve",
+    type=click.Choice([str(word) for word in Approve]),
+    default="changes",
+    show_default=True,
+    help="Which steps wait for your yes: those not known to only read, those that may destroy, all, or none.",
+)
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 @model_option
-@ARGUMENT
-@request_options
+@argument_option
+@request_options(shape=False)
 @calibration_option
-@MIN_CONFIDENCE
+@min_confidence_option
 @output_option
-def run(task: str, output: str, **given: Any) -> None:
-    """Carry TASK out durably on Temporal.
-
-    It is routed, and planned from the same matches.
-
-    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 all that is lacking
-    is your word: a step needs input or approval.
-    """
-    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
-    route = take_request(task, given)
-    request = RunRequest(
-        task=task,
-        tenant=route.tenant,
-        limit=route.limit,
-        conversation=route.conversation,
-        filters=route.filters,
-        route_hint=route.route_hint,
-        coverage=route.coverage,
-        arguments=_parse(given.pop("arguments")),
-        limits=Limits(max_total_tokens=given.pop("budget")),
-        min_confidence=given.pop("min_confidence"),
-        approve=Approve.CHANGES if given.pop("ask") else Approve.NEVER,
-    )
-    request.validate()
-    with clean_stdout():
-        result = asyncio.run(until_told(_run(request, **given)))
-    if output == "json":
-        echo_json(result.to_json())
-    else:
-        from orchestrator.cli.show_run import show_run
-
-        show_run(result)
-    sys.exit(_exit_code(result))
-
-
-@click.command()
-@click.argument("task")
-@routing_options
-@model_option
-@ARGUMENT
-@MIN_CONFIDENCE
-@output_option
-def plan(task: str, output: str, **given: Any) -> None:
-    """Show the plan for TASK; nothing is called.
-
-    It is routed, and planned from the same matches.
-    """
-    from orchestrator.llm.client import models_for
-    from orchestrator.llm.plan import make_plan
-
-    request = take_request(task, given)
-    calibration: Path | None = given["calibration"]
-    options = options_with(given["model"], calibration=calibration and str(calibration))
-    arguments = _parse(given["arguments"])
-
-    async def planned() -> tuple[Decision, Plan]:
-        async with AsyncExitStack() as stack:
-            source = open_router(given["catalogue"], given["store"], request.tenant, options)
-            router = await stack.enter_async_context(source)
-            decision = await router.route(request)
-            asked = PlanRequest(
-                decision=decision,
-                arguments=arguments,
-                min_confidence=given["min_confidence"],
-                conversation=request.conversation,
-            )
-            models = models_for(options)
-            return decision, await make_plan(models and await stack.enter_async_context(models), asked)
-
-    decision, made = asyncio.run(planned())
-    if output == "json":
-        echo_json({"decision": decision.to_json(), "plan": asdict(made)})
-    else:
-        from orchestrator.cli.show_run import show_plan
-
-        show_plan(decision, made)
-    sys.exit(0 if made.steps or _answered(made) else 3)
-
-
-async def _run(
-    request: RunRequest,
-    catalogue: Path | None,
-    store: str | None,
-    config: Path | None,
+def run(
+    place: Place,
+    request: RouteRequest,
     address: str | None,
     namespace: str | None,
     dev: bool,
     task_queue: str | None,
+    approve: str,
+    budget: int,
     model: str | None,
+    arguments: tuple[str, ...],
     calibration: Path | None,
+    min_confidence: float,
+    output: str,
+) -> int:
+    """Carry TASK out durably on Temporal.
+
+    It is routed, and planned from the same matches. In a terminal you are asked before a tool is called that needs
+    approval; elsewhere the run ends, and the command that approves is printed.
+
+    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting
+    for input or approval.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
+    if model and task_queue:
+        raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
+    asks = sys.stdin.isatty()
+    asked = RunRequest(
+        task=request.query,
+        tenant=request.tenant,
+        limit=request.limit,
+        conversation=request.conversation,
+        filters=request.filters,
+        route_hint=request.route_hint,
+        coverage=request.coverage,
+        arguments=parsed_arguments(arguments),
+        limits=Limits(max_total_tokens=budget),
+        min_confidence=min_confidence,
+        approve=Approve(approve),
+        approval_timeout_s=24 * 3600.0 if asks else SHORTEST_S,
+    )
+    asked.validate()
+    options = settings(model=model, calibration=calibration, temporal_address=address, temporal_namespace=namespace)
+    with clean_stdout():
+        result = asyncio.run(until_ended(_run(asked, place, options, dev=dev, task_queue=task_queue, asks=asks)))
+    if output == "json":
+        echo_json(result.to_json())
+    else:
+        from orchestrator.cli.show import show_run
+
+        show_run(result)
+    _say_how_to_approve(result)
+    return _exit_code(result)
+
+
+async def _run(
+    request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None, asks: bool
 ) -> RunResult:
     from orchestrator.temporal.devserver import settle
 
-    if model and task_queue:
-        raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
     if task_queue:
-        _tell_unused(
-            task_queue, {"--catalogue": catalogue, "--store": store, "--config": config, "--calibration": calibration}
-        )
+        given = {"--catalogue": place.catalogue, "--store": place.store, "--config": place.config}
+        if unused := [name for name, value in {**given, "--calibration": options.calibration}.items() if value]:
+            note(f"{', '.join(unused)} not used: the workers of {task_queue!r} have tools and servers of their own")
+    elif not (place.catalogue or place.servers()):
+        place.known_store()
     quiet()
-    options = options_with(
-        model,
-        temporal_address=address,
-        temporal_namespace=namespace,
-        calibration=calibration and str(calibration),
-    )
-    servers = read_servers(config)
-    if not (task_queue or catalogue or servers):
-        known_store(store)
-    plugin = None if task_queue else await make_plugin(catalogue, store, servers, request.tenant, options)
+    plugin = None if task_queue else await make_plugin(place, options)
     try:
         async with AsyncExitStack() as stack:
             client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)
@@ -178,36 +164,173 @@ async def _run(
                 from orchestrator.cli.worker import make_worker
 
                 await stack.enter_async_context(make_worker(client, queue))
-            return await follow(client, request, queue)
+            return await _follow(client, request, queue, asks=asks)
     finally:
         await settle()
 
 
-def _tell_unused(task_queue: str, sources: dict[str, object]) -> None:
-    if unused := [name for name, given in sources.items() if given]:
-        note(f"{', '.join(unused)} not used here: the workers of {task_queue!r} have tools and servers of their own")
-
-
-def _parse(arguments: tuple[str, ...]) -> dict[str, Any]:
-    if wrong := [item for item in arguments if "=" not in item]:
-        raise InvalidInput(f"--arg {wrong[0]!r}: write NAME=VALUE, e.g. --arg timezone=Europe/Berlin")
-    pairs = [item.partition("=")[::2] for item in arguments]
-    if twice := [name for name, number in Counter(name for name, _ in pairs).items() if number > 1]:
-        raise InvalidInput(f"--arg {twice[0]} is given twice: a parameter has one value")
-    return dict(pairs)
-
-
-def _answered(made: Plan) -> bool:
-    """Whether a model answered the task without any tool."""
-    return made.choice is not None and bool(made.choice.answer)
-
-
 def _exit_code(result: RunResult) -> int:
-    """0 all done, 3 no plan, 5 when all that is lacking is the user's word, else 1."""
     if not result.steps:
-        return 0 if _answered(result.plan) else 3
+        return 0 if answered(result.plan) else 3
     ended = {step.status for step in result.steps} - {StepStatus.DONE}
-    asked = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
+    waiting = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
     if not ended:
         return 0
-    return NEEDS_USER if ended & asked and ended <= asked | {StepStatus.SKIPPED} else 1
+    return NEEDS_USER if ended & waiting and ended <= waiting | {StepStatus.SKIPPED} else 1
+
+
+def _say_how_to_approve(result: RunResult) -> None:
+    """Name the calls that wait for approval, and the command that makes them."""
+    waiting = {step.step: step for step in result.steps if step.status is StepStatus.NEEDS_APPROVAL}
+    for step in result.plan.steps:
+        if step.id in waiting:
+            arguments = waiting[step.id].arguments or step.arguments
+            note(f"{step.id} waits for approval: {step.tool} with {as_json(arguments)}")
+    if waiting:
+        note(f"approve with: {_approving(sys.argv[1:])}")
+
+
+def _approving(arguments: list[str]) -> str:
+    """Return the command line that was given, with `--approve never`."""
+    kept = [text for text in arguments if not text.startswith("--approve=")]
+    while "--approve" in kept:
+        at = kept.index("--approve")
+        del kept[at : at + 2]
+    end = kept.index("--") if "--" in kept else len(kept)
+    return shlex.join(["toolroute", *kept[:end], "--approve", "never", *kept[end:]])
+
+
+async def _follow(client: "Client", request: RunRequest, queue: str, *, asks: bool) -> RunResult:
+    """Start the run, report its progress, ask where a step waits, and cancel it when the user does."""
+    from temporalio.client import WorkflowFailureError
+    from temporalio.service import RPCError
+
+    run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
+    handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
+    reporter = _Reporter(handle, queue, asks=asks)
+    reporting = asyncio.create_task(reporter.until_cancelled())
+    try:
+        result: RunResult = await handle.result()
+        reporter.report(result.steps)
+        return result
+    except WorkflowFailureError as failure:
+        raise unwrap(failure) from None
+    except asyncio.CancelledError:
+        note("cancelling ... (once more: without waiting for it)")
+        with suppress(RPCError):
+            await _stop(handle, reporter)
+        raise
+    finally:
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+
+
+async def _stop(handle: "WorkflowHandle[Any, RunResult]", reporter: "_Reporter") -> None:
+    """Cancel the run and report how its steps ended, at most until a second Ctrl-C.
+
+    That one is taken here: as KeyboardInterrupt it would hit the worker in this process anywhere, which then hangs. A
+    run that no worker has taken up is terminated, as it would stay there until one comes.
+    """
+    hurry, soon = asyncio.Event(), timedelta(seconds=2)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hurry.set)
+    await handle.cancel()
+    if not reporter.answered:
+        if (await handle.describe(rpc_timeout=soon)).history_length <= _NOT_TAKEN_UP:
+            await handle.terminate("cancelled before a worker took it up", rpc_timeout=soon)
+        return
+    waiting = {asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())}
+    await asyncio.wait(waiting, timeout=_STOPPING_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    reporter.report((await reporter.look()).steps)
+
+
+class _Reporter:
+    """Writes each change of a step and what is tried again on standard error; asks where a step waits for approval."""
+
+    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, asks: bool) -> None:
+        self._handle, self._queue, self._asks = handle, queue, asks
+        self._status: dict[str, StepStatus] = {}
+        self._retried: set[tuple[str, str]] = set()
+        self._retries_at = 0.0
+        self.answered = False
+
+    async def until_cancelled(self) -> None:
+        from temporalio.service import RPCError
+
+        unserved_at: float | None = time.monotonic() + _NO_WORKER_AFTER_S
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            try:
+                progress = await self.look()
+                await self._report_retries()
+            except RPCError:  # No worker has taken the run up yet.
+                if unserved_at is not None and time.monotonic() > unserved_at:
+                    start = f"start it with `toolroute worker --task-queue {self._queue}`, or end the run with Ctrl-C"
+                    note(f"no worker serves the task queue {self._queue!r} yet, the run waits for one: {start}")
+                    unserved_at = None
+                continue
+            unserved_at = None
+            changed = self.report(progress.steps)
+            for step in progress.steps:
+                if self._asks and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
+                    await self._ask(step)
+
+    async def look(self) -> Progress:
+        """Return how the run stands; RPCError while nobody serves it."""
+        in_time = timedelta(seconds=2)
+        progress: Progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=in_time)
+        self.answered = True
+        return progress
+
+    def report(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:
+        """Write the steps whose status has changed since the last report, and return their ids."""
+        changed = [step for step in steps if self._status.get(step.step) != step.status]
+        for step in changed:
+            self._status[step.step] = step.status
+            note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
+        return {step.step for step in changed}
+
+    async def _report_retries(self) -> None:
+        """Write what failed and is tried again, each reason once: a run waits ten minutes for what is away."""
+        if time.monotonic() < self._retries_at:
+            return
+        self._retries_at = time.monotonic() + _RETRIES_EVERY_S
+        described = await self._handle.describe(rpc_timeout=timedelta(seconds=2))
+        for activity in described.raw_description.pending_activities:
+            name, why = activity.activity_type.name, _reason(activity.last_failure)
+            if activity.attempt > 1 and (name, why) not in self._retried:
+                self._retried.add((name, why))
+                note(one_line(f"{name} failed and is tried again (Ctrl-C ends the run): {why}", 500))
+
+    async def _ask(self, step: StepProgress) -> None:
+        from temporalio.client import WorkflowUpdateFailedError
+
+        question = f"{step.step} {step.task!r}: may {step.tool} be called with {as_json(step.arguments)}? [y/N]: "
+        click.echo(plain(question), err=True, nl=False)
+        yes = (await _typed_line()).strip().lower() in ("y", "yes")
+        try:
+            await self._handle.execute_update(
+                names.APPROVE, Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
+            )
+        except WorkflowUpdateFailedError as error:  # The step has waited too long for this word.
+            note(str(error.cause))
+
+
+def _reason(failure: "Failure") -> str:
+    """Return the activity's own words: the server replaces a large failure, and keeps the rest as its cause."""
+    while failure.HasField("server_failure_info") and failure.HasField("cause"):
+        failure = failure.cause
+    return failure.message
+
+
+async def _typed_line() -> str:
+    """Read a line of the terminal without a thread, which an interrupted command would have to wait for."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[bytes] = loop.create_future()
+    loop.add_reader(0, lambda: None if line.done() else line.set_result(os.read(0, 4096)))
+    try:
+        return (await line).decode(errors="replace")
+    finally:
+        loop.remove_reader(0)

@@ -7,99 +7,87 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from orchestrator.cli.common import calibration_option, router_store, store_option, tenant_from, tenant_options
-from orchestrator.cli.mcp_common import command_body, config_file, config_option
-from orchestrator.cli.paths import FILE
-from orchestrator.cli.plain import note
+from orchestrator.cli.options import FILE, Place, awaited, calibration_option, place_options, settings
+from orchestrator.cli.output import note
 from orchestrator.errors import InvalidInput
+from orchestrator.records.run import Approve
+
+_HTTP = ("host", "port", "tokens", "hosts", "origins")
 
 
-@click.command("serve")
-@config_option
-@store_option
-@tenant_options
+@click.command()
+@place_options("config")
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on (http).")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free port.")
 @click.option(
     "--tokens",
     type=FILE,
-    help='A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}.  [default: one new token, told on stderr]',
+    help='A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]',
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A further host name that clients may use (http).")
 @click.option("--allow-origin", "origins", multiple=True, help="An origin whose pages may call (http).")
+@click.option(
+    "--approve",
+    type=click.Choice([str(word) for word in Approve]),
+    default="changes",
+    show_default=True,
+    help="Which tools the client's user is asked about before they are called.",
+)
 @calibration_option
 @click.option("--warm", is_flag=True, help="Connect the recommended servers while the model thinks.")
-@command_body
+@awaited
 async def serve(
-    config: Path | None,
-    store: str | None,
-    organization: str | None,
-    user: str | None,
+    place: Place,
     transport: str,
     host: str,
     port: int,
     tokens: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    approve: str,
     calibration: Path | None,
     warm: bool,
 ) -> int:
     """Serve all servers as one MCP server.
 
-    It has `search` and `call_tool`.
+    It has `search` and `call_tool`. A tool that needs approval asks the client's user; where the client cannot ask, it
+    is refused with what to do.
     """
-    import secrets
-
-    from orchestrator.options import Options, default_store
+    from orchestrator.options import default_store
     from orchestrator.routing.router import Router
-    from orchestrator.server.followed import Followed
-    from orchestrator.server.gateway import Gateway
-    from orchestrator.server.http_door import LOOPBACK, Tokens
-    from orchestrator.server.transports import make_app, serve_http, serve_stdio
+    from orchestrator.server.gateway import Followed, Gateway
+    from orchestrator.server.http import Tokens, make_app, new_token, serve_http
+    from orchestrator.server.protocol import make_server, serve_stdio
 
     if transport == "stdio":
         _refuse_http_options()
-    tenant = tenant_from(organization, user)
-    options = Options.from_env(calibration=calibration and str(calibration))
-    router = Router(store=store or default_store(), options=options)
-    file, stored = Followed(config_file(config)), router_store(router)
-    async with Gateway(file.config, stored, router, warm=warm, changed=file.changed, note=note) as gateway:
+    options, policy = settings(calibration=calibration), Approve(approve)
+    file, router = Followed(place.config_file()), Router(store=place.store or default_store(), options=options)
+    async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
         if transport == "http":
-            token = secrets.token_urlsafe()
-            known = Tokens.read(tokens) if tokens else Tokens({token: tenant})
-            app = make_app(gateway, known, (*LOOPBACK, *hosts), origins)
+            token = "" if tokens else new_token()
+            known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
+            app = make_app(make_server(gateway, approve=policy), known, hosts, origins)
 
-            def started(at: int) -> None:
-                _tell_where(host, at, "" if tokens else f"for {tenant}: Authorization: Bearer {token}")
+            def started(at: str) -> None:
+                note(f"serving {at}")
+                if token:
+                    note(f"for {place.tenant}: Authorization: Bearer {token}")
 
             await serve_http(app, host, port, started, gateway.stop)
             return 0
-        told_to_end = await serve_stdio(gateway, tenant)
-    if told_to_end:
+        interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=policy))
+    if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
         await asyncio.get_running_loop().shutdown_default_executor()
         os._exit(0)
     return 0
 
 
-def _tell_where(host: str, port: int, token: str) -> None:
-    """The address, and the line that tells the token where none was given."""
-    from orchestrator.server.transports import PATH
-
-    note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}{PATH}")
-    if token:
-        note(token)
-
-
 def _refuse_http_options() -> None:
-    """A token file that nobody reads would seem to guard what is open."""
+    """Raise InvalidInput for an option of HTTP: a token file that nobody reads would seem to guard what is open."""
     context = click.get_current_context()
-    given = [
-        option.opts[0]
-        for option in context.command.params
-        if option.name in ("host", "port", "tokens", "hosts", "origins")
-        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise InvalidInput(f"{given[0]} is for HTTP: give --transport http, too, or leave it out")
+    for option in context.command.params:
+        if option.name in _HTTP and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(f"{option.opts[0]} is for HTTP: give --transport http, too, or leave it out")

@@ -1,139 +1,187 @@
-"""Decisions for people: what won, by which stage, how sure, why, what to connect, what was saved."""
+"""Decisions, plans and runs for people."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.plain import counted, one_line, plain
+from orchestrator.cli.output import console, counted, dim, echo_text, one_line, print_warnings, table
 from orchestrator.options import Options
-from orchestrator.records.completion import Choice
+from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import RunResult, StepOutcome, StepStatus
 from orchestrator.records.tool import Match, Stage
 
-_COLOURS = {
-    Stage.ALWAYS: "cyan",
-    Stage.EXPLICIT: "magenta",
-    Stage.KEYWORD: "green",
-    Stage.SEMANTIC: "blue",
-    Stage.NONE: "red",
+_FOUND = {
+    Stage.ALWAYS: ("always available for such a task", "cyan"),
+    Stage.EXPLICIT: ("found on a server that the task names", "magenta"),
+    Stage.KEYWORD: ("found by keywords", "green"),
+    Stage.SEMANTIC: ("found by keywords and meaning", "blue"),
+    Stage.NONE: ("no tool fits", "red"),
 }
-
-
+_STATUS = {
+    StepStatus.DONE: "green",
+    StepStatus.FAILED: "red",
+    StepStatus.OUTCOME_UNKNOWN: "red",
+    StepStatus.REFUSED: "yellow",
+    StepStatus.NEEDS_INPUT: "yellow",
+    StepStatus.NEEDS_APPROVAL: "yellow",
+}
 _BESIDE = 30
-"""Columns that are left for the score, the kind and the reason beside the longest name."""
-
-
-class _Plain(Console):
-    """A Console whose own signs are the only ones that reach the terminal, and which reads no markup in texts."""
-
-    def __init__(self, *, width: int | None = None) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, width=width)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=plain(segment.text))
-
-
-def console() -> Console:
-    """Standard output; wide enough for a table where no terminal says otherwise."""
-    found = _Plain()
-    return found if found.is_terminal else _Plain(width=120)
+"""Columns that the figures, the kind and the reason need beside the longest name."""
 
 
 def show_decision(decision: Decision, *, matches: int | None = None, to: Console | None = None) -> None:
-    """The Decision on one screen."""
-    out = to or console()
+    """Show a Decision on one screen; `matches` is how many of them at most."""
+    out, shown = to or console(), decision.matches[:matches]
     out.print(_headline(decision))
-    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
-    longest = max((len(match.tool.key) for match in decision.matches[:matches]), default=0)
-    table.add_column("", width=1)
-    table.add_column("score", justify="right", no_wrap=True)
-    # A narrow terminal would show names alone: there they are folded, and the reasons keep half of the line.
-    table.add_column("tool", no_wrap=longest + _BESIDE <= out.width, overflow="fold")
-    table.add_column("kind", style="dim", no_wrap=True)
-    table.add_column("why")
-    for match in decision.matches[:matches]:
-        star = "*" if match.tool.key in decision.recommended else ""
-        low = "dim" if decision.stage is Stage.NONE else ""
-        table.add_row(
-            star, f"{match.score:.2f}", one_line(match.tool.key), str(match.tool.kind), one_line(match.why), style=low
-        )
-    if decision.matches:
-        out.print(table)
+    if shown:
+        rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
+        rows.columns[3].justify = "left"
+        # On a narrow terminal names are folded, so that the reasons keep half of the line.
+        rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _BESIDE <= out.width
+        for match in shown:
+            star = "*" if match.tool.key in decision.recommended else ""
+            low = "dim" if decision.stage is Stage.NONE else ""
+            cells = (one_line(match.tool.key), str(match.tool.kind), one_line(match.why))
+            rows.add_row(star, f"{match.score:.2f}", *cells, style=low)
+        out.print(rows)
     out.print(_footer(decision))
-    show_warnings(out, decision.warnings)
+    print_warnings(out, decision.warnings)
 
 
-def show_choice(choice: Choice) -> None:
-    """What a language model would do with the Decision, and why; or why none was heard."""
-    out = console()
-    line = Text(f"  model {choice.model}: ", style="dim")
-    line.append(str(choice.action), style="bold default")
-    line.append(f" {choice.tool}" if choice.tool else "", style="default")
-    line.append(f", {choice.confidence:.0%} sure; {choice.usage.total:,} tokens", style="dim")
-    out.print(line)
-    for text in filter(None, (choice.answer, *choice.reasons)):
-        out.print(Text(f"  {text}"))
-    show_warnings(out, choice.warnings)
+def _headline(decision: Decision) -> Text:
+    """Write the one probability that counts, by what it was found, and what the keywords alone had come to."""
+    found, colour = _FOUND[decision.stage]
+    line = Text(one_line(decision.query, 100), style="bold")
+    line.append(f"\n  {found}", style=colour)
+    if decision.stage is not Stage.NONE:
+        line.append(f"; {decision.confidence:.0%} sure that the first tool is right", style="default not bold")
+    elif decision.matches:
+        line.append("; the nearest:", style="default not bold")
+    if decision.semantic_ran and decision.stage is not Stage.NONE:
+        line.append(f"\n  {_keywords_alone(decision.gate_confidence)}", style="dim not bold")
+    return line
 
 
-def show_warnings(out: Console, warnings: Iterable[str]) -> None:
-    """What a person should know, a line each."""
-    for warning in warnings:
-        out.print(Text(one_line(f"! {warning}"), style="yellow"))
+def _keywords_alone(confidence: float) -> str:
+    gate = Options().gate
+    if confidence >= gate:
+        return f"keywords alone were {confidence:.0%} sure; meaning was searched as well, as asked"
+    return f"keywords alone were {confidence:.0%} sure, and {gate:.0%} would have settled it"
+
+
+def _footer(decision: Decision) -> Text:
+    tokens, tools = decision.tokens, decision.catalogue.tools
+    if not tools:
+        return dim("  the catalogue is empty")
+    parts = [f"connect {', '.join(decision.servers)}" if decision.servers else "no server needed"]
+    if decision.stage is Stage.NONE:
+        parts.clear()
+    saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
+    parts.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)")
+    held = f", holding all needed with {decision.coverage:.0%}" if decision.coverage else ""
+    parts.append(f"{len(decision.matches)} of {counted(tools, 'tool')}{held}")
+    parts.append(f"{decision.timings_ms.get('total', 0):.1f} ms")
+    legend = "\n  * use first; fit: each tool's own evidence, 0 to 1" if decision.recommended else ""
+    return dim(f"  {'; '.join(parts)}{legend}")
 
 
 def show_explanation(decision: Decision) -> None:
-    """The whole Decision: legs and words of every match, the rejected with reasons, the timings."""
+    """Show a whole Decision: evidence and words of every match, the rejected with reasons, the timings."""
     out = console()
     show_decision(decision, to=out)
     out.print()
     for rank, match in enumerate(decision.matches, start=1):
         out.print(Text(f"{rank}. {one_line(match.tool.key)}", style="bold"))
-        out.print(Text(f"   {one_line(match.tool.description, 110)}", style="dim"))
-        for line in _evidence(match):
-            out.print(Text(f"   {line}"))
+        out.print(dim(f"   {one_line(match.tool.description, 110)}"))
+        legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no evidence"
+        out.print(Text(f"   {legs} -> fit {match.score:.2f}"))
+        for field, words in match.words.items():
+            out.print(Text(f"   {field}: {', '.join(words)}"))
     if decision.rejected:
         out.print(Text("\nNot among the matches", style="bold"))
         for item in decision.rejected:
             out.print(Text(f"   {one_line(f'{item.tool}: {item.why}')}"))
     timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
-    out.print(Text(f"\nmilliseconds: {timings}", style="dim"))
-    out.print(Text(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}", style="dim"))
+    out.print(dim(f"\nmilliseconds: {timings}"))
+    out.print(dim(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}"))
 
 
-def _headline(decision: Decision) -> Text:
-    line = Text(one_line(decision.query, 100), style="bold")
-    line.append(f"\n  settled by {decision.stage}", style=_COLOURS[decision.stage])
-    line.append(f", {decision.confidence:.0%} sure", style="default not bold")
-    if decision.stage is not Stage.ALWAYS:
-        line.append(f" (keyword gate {decision.gate_confidence:.2f}: {_gate(decision)})", style="dim not bold")
-    return line
+def show_choice(choice: Choice) -> None:
+    """Show what a language model would do with a Decision, and why."""
+    out = console()
+    line = dim(f"  model {choice.model}: ")
+    line.append(f"{choice.action} {choice.tool or ''}".rstrip(), style="bold default")
+    line.append(f", {choice.confidence:.0%} sure; {choice.usage.total:,} tokens", style="dim")
+    out.print(line)
+    for text in filter(None, (choice.answer, *choice.reasons)):
+        out.print(Text(f"  {text}"))
+    print_warnings(out, choice.warnings)
 
 
-def _gate(decision: Decision) -> str:
-    passed = decision.gate_confidence >= Options().gate
-    if decision.semantic_ran:
-        return "passed, and both legs ran as asked" if passed else "closed, so the semantic leg ran"
-    return "passed" if passed else "closed, and the keyword leg stood alone"
+def show_plan(decision: Decision, plan: Plan) -> None:
+    """Show a Decision's first matches and the steps planned from them."""
+    out = console()
+    show_decision(decision, matches=3, to=out)
+    out.print()
+    _print_steps(out, plan, decision.matches, {})
+    _print_model(out, plan, plan.warnings)
+    if not plan.steps:
+        out.print(Text("; ".join(plan.reasons), style="yellow"))
+    if plan.choice and plan.choice.answer:
+        echo_text(plan.choice.answer)
 
 
-def _footer(decision: Decision) -> Text:
-    connect = ", ".join(decision.servers) or "nothing"
-    tokens = decision.tokens
-    line = Text(f"  connect {connect}; ", style="dim")
-    saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "all"
-    line.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)", style="dim")
-    line.append(f", {len(decision.matches)} of {counted(decision.catalogue.tools, 'tool')}", style="dim")
-    if decision.coverage:
-        line.append(f" ({decision.coverage:.0%} sure to hold all needed)", style="dim")
-    line.append(f", {decision.timings_ms.get('total', 0):.1f} ms", style="dim")
-    return line
+def show_run(result: RunResult) -> None:
+    """Show a whole run on one screen, the answer last."""
+    out, budget = console(), result.budget
+    show_decision(result.decision, matches=3, to=out)
+    out.print()
+    _print_steps(out, result.plan, result.decision.matches, {outcome.step: outcome for outcome in result.steps})
+    used = f"{budget.settled:,} of {budget.max_total_tokens:,} tokens used"
+    out.print(dim(f"  budget: {used}, room for {counted(budget.steps_left, 'more step')}"))
+    _print_model(out, result.plan, [text for text in result.warnings if text not in result.decision.warnings])
+    print_warnings(out, budget.warnings)
+    out.print()
+    echo_text(result.answer)
 
 
-def _evidence(match: Match) -> list[str]:
-    legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no leg"
-    return [f"{legs} -> {match.score:.2f}", *(f"{field}: {', '.join(words)}" for field, words in match.words.items())]
+def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: Mapping[str, StepOutcome]) -> None:
+    if not plan.steps:
+        return
+    rows = table("step", "task", "tool", "with", "after", "ended" if outcomes else "missing")
+    for step in plan.steps:
+        outcome = outcomes.get(step.id)
+        ended = _ended(outcome) if outcome else Text(", ".join(step.missing), style="yellow")
+        tool = Text(step.tool or "no tool fits")
+        rows.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
+    out.print(rows)
+    missing = [(step, name) for step in plan.steps for name in step.missing]
+    if missing:
+        wanted = " ".join(f"--arg {step.id}.{name}=..." for step, name in missing)
+        out.print(Text(f"  missing: {wanted}", style="yellow"))
+    sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
+    for step, name in missing:
+        if source := sources.get((step.tool, name)):
+            out.print(Text(f"  {source} gives {step.id}.{name}", style="yellow"))
+
+
+def _with(step: Step) -> Text:
+    known = [f"{name}={value!r}" for name, value in step.arguments.items()]
+    return Text(", ".join([*known, *(f"{name} from {', '.join(step.depends_on)}" for name in step.late)]))
+
+
+def _ended(outcome: StepOutcome) -> Text:
+    status = Text(outcome.status.replace("_", " "), style=_STATUS.get(outcome.status, "dim"))
+    return status.append(f": {outcome.reason[:200]}", style="default") if outcome.reason else status
+
+
+def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
+    if plan.choice:
+        used = f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
+        out.print(dim(f"  model {plan.model}: {plan.choice.action}, {plan.choice.confidence:.0%} sure; {used}"))
+    elif plan.model == NO_MODEL and plan.steps:
+        out.print(dim("  no model: arguments are only what stands in the task"))
+    print_warnings(out, warnings)

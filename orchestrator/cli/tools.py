@@ -1,65 +1,61 @@
-"""`toolroute tools`: import a file, sync MCP servers, list what is known, remove a server's."""
+"""`toolroute tools`: import a file, sync MCP servers, list and show what is known, remove a server's."""
 
+import asyncio
 import difflib
-from collections.abc import Sequence
+import json
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.cli.common import (
+from orchestrator.cli.options import TEXT, TOOLS, Place, awaited, output_option, place_options, store_tools
+from orchestrator.cli.output import (
+    console,
+    counted,
     echo_json,
-    known_store,
-    open_store,
-    output_option,
-    progress,
-    store_option,
-    tell_flagged,
-    tenant_from,
-    tenant_options,
+    note,
+    one_line,
+    plain,
+    table,
+    warn_of_flagged,
 )
-from orchestrator.cli.paths import TEXT, TOOLS
-from orchestrator.cli.plain import counted, note, one_line, plain
-from orchestrator.cli.sync import sync_command
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
+from orchestrator.mcp.config import McpConfig
+from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Tool
-from orchestrator.store.store import SHARED, Changes, Store
+
+shared_option = click.option("--shared", is_flag=True, help="Those of every tenant.")
 
 
 @click.group()
 def tools() -> None:
-    """The tools that are known: import, sync, list, remove."""
-
-
-tools.add_command(sync_command)
+    """The tools that are known: import, sync, list, show, remove."""
 
 
 @tools.command("import")
 @click.argument("file", type=TOOLS)
-@store_option
-@tenant_options
-@click.option("--shared", is_flag=True, help="For every tenant.")
+@place_options()
+@shared_option
 @click.option("--server", type=TEXT, help="Whose tools those are that name no server. [default: called as their file]")
 @output_option
-def import_tools(
-    file: Path,
-    store: str | None,
-    organization: str | None,
-    user: str | None,
-    shared: bool,
-    server: str | None,
-    output: str,
-) -> None:
+def import_tools(file: Path, place: Place, shared: bool, server: str | None, output: str) -> None:
     """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay.
 
     - reads them from standard input.
     """
-    tenant = _owner(organization, user, shared=shared)
-    found = Catalogue.read(file, server)
+    tenant = _owner(place, shared=shared)
+    try:
+        found = Catalogue.read(file, server)
+    except InvalidCatalogue:
+        _suggest_sync(file)
+        raise
     if server is not None and found.tools and server not in found.places:
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
-    changes = store_tools(open_store(store), tenant, found)
+    changes = store_tools(place.open_store(), tenant, found)
     totals = {
         "servers": len(changes),
         "new": sum(len(change.new) for change in changes.values()),
@@ -67,7 +63,7 @@ def import_tools(
         "gone": sum(len(change.gone) for change in changes.values()),
         "same": sum(change.same for change in changes.values()),
     }
-    tell_flagged(found.tools)
+    warn_of_flagged(found.tools)
     if not changes:
         note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
     if output == "json":
@@ -77,24 +73,30 @@ def import_tools(
         click.echo(plain(f"{tenant}: {counted(len(changes), 'server')}, {counts}"))
 
 
+def _suggest_sync(file: Path) -> None:
+    """Raise InvalidInput for a file that names MCP servers, which are listed and not read."""
+    try:
+        named = file.is_file() and McpConfig.read(file).servers
+    except InvalidConfig:
+        return
+    if named:
+        sync = f"toolroute tools sync --config {file}"
+        raise InvalidInput(f"{file} names MCP servers, not tools: list and store their tools with `{sync}`")
+
+
 @tools.command("remove")
 @click.argument("servers", nargs=-1, required=True, type=TEXT)
-@store_option
-@tenant_options
-@click.option("--shared", is_flag=True, help="Those that are stored for every tenant.")
+@place_options()
+@shared_option
 @output_option
-def remove_tools(
-    servers: tuple[str, ...], store: str | None, organization: str | None, user: str | None, shared: bool, output: str
-) -> None:
-    """Take all tools of SERVERS away, however they came. `tools sync` stores those of configured servers again."""
-    tenant = _owner(organization, user, shared=shared)
-    kept = known_store(store)
-    known = kept.servers(tenant, own=True)
+def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: str) -> None:
+    """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again."""
+    tenant, store = _owner(place, shared=shared), place.known_store()
+    known = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in known]:
-        near = difflib.get_close_matches(unknown[0], known, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
+        hint = _near(unknown[0], known) or "`toolroute tools list` shows all tools"
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
-    gone = {server: len(kept.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
+    gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
     if output == "json":
         echo_json({"tenant": tenant, "removed": gone})
     else:
@@ -102,71 +104,161 @@ def remove_tools(
 
 
 @tools.command("list")
-@click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="List this file's instead.")
-@store_option
-@tenant_options
+@place_options("catalogue")
 @click.option("--server", help="Only this server's.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True)
-def list_tools(
-    catalogue: Path | None,
-    store: str | None,
-    organization: str | None,
-    user: str | None,
-    server: str | None,
-    output: str,
-) -> None:
-    """List the tools that a tenant may use. `-o jsonl` writes a tools.jsonl."""
-    tenant = tenant_from(organization, user)
-    known = Catalogue.read(catalogue) if catalogue else known_store(store).load(tenant).catalogue
+def list_tools(place: Place, server: str | None, output: str) -> None:
+    """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl."""
+    known = _known(place)
     if server is not None and server not in known.places:
-        near = difflib.get_close_matches(server, known.places, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "without --server all are listed"
-        raise InvalidInput(f"{tenant} has no tools of a server {server!r}; {hint}")
+        hint = _near(server, known.places) or "without --server all are listed"
+        raise InvalidInput(f"{place.tenant} has no tools of a server {server!r}; {hint}")
     found = known.tools if server is None else known.of_server(server)
     if output == "json":
-        echo_json({"tenant": tenant, "fingerprint": known.fingerprint, "tools": [tool_to_json(tool) for tool in found]})
+        listed = [tool_to_json(tool) for tool in found]
+        echo_json({"tenant": place.tenant, "fingerprint": known.fingerprint, "tools": listed})
     elif output == "jsonl":
         for tool in found:
             echo_json(tool_to_json(tool), indent=None)
     else:
-        _show(found, tenant)
-    tell_flagged(found)
+        _list(found)
+        servers = counted(len({tool.server for tool in found}), "server")
+        note(f"{counted(len(found), 'tool')} of {servers}, {place.tenant}")
+    warn_of_flagged(found)
 
 
-def _owner(organization: str | None, user: str | None, *, shared: bool) -> str:
-    """The tenant whose tools are stored."""
-    if shared and (organization or user):
-        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
-    return SHARED if shared else tenant_from(organization, user)
+def _list(found: Iterable[Tool]) -> None:
+    """Print a line for each tool: whole names, and on a terminal as much of the description as fits."""
+    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description)) for tool in found]
+    if not sys.stdout.isatty():
+        click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
+        return
+    widest, width = max((len(key) for key, *_ in rows), default=0), console().width
+    for key, kind, description in rows:
+        line = f"{key:{widest}}  {kind:11}"
+        click.echo(f"{line}  {one_line(description, width - len(line) - 2)}".rstrip())
 
 
-def import_file(store: Store, tenant: str, file: Path) -> dict[str, Changes]:
-    """Stores the file's tools as `tools import` does; what changed, by server."""
-    return store_tools(store, tenant, Catalogue.read(file, None))
+@tools.command("show")
+@click.argument("key", metavar="SERVER:NAME")
+@place_options("catalogue")
+@output_option
+def show_tool(key: str, place: Place, output: str) -> None:
+    """Show one tool: its definition, and its approval."""
+    known = _known(place)
+    if key not in known.positions:
+        hint = _near(key, known.positions) or "`toolroute tools list` shows all tools"
+        raise InvalidInput(f"{place.tenant} has no tool {key!r}; {hint}")
+    tool = known[key]
+    if output == "json":
+        echo_json(tool_to_json(tool))
+    else:
+        _show(tool)
+    warn_of_flagged([tool])
 
 
-def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
-    """Makes these the tools of the servers that they name; shows progress on standard error."""
-    by_server = {server: tools.of_server(server) for server in tools.places}
-    with progress("storing tools") as bar:
-        task = bar.add_task("", total=None)
-        return store.replace_servers(
-            tenant, by_server, lambda done, total: bar.update(task, completed=done, total=total)
+def _show(tool: Tool) -> None:
+    from orchestrator.planning.approval import reads_only
+
+    approval = "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise"
+    shown = {
+        "tool": tool.key,
+        "kind": str(tool.kind),
+        "description": tool.description,
+        "keywords": ", ".join(tool.keywords),
+        "labels": ", ".join(f"{name}={value}" for name, value in tool.labels.items()),
+        "approval": approval,
+        "definition": tool.hash,
+    }
+    for name, value in shown.items():
+        if value:
+            click.echo(f"{name:12} {one_line(value)}")
+    schema = tool.input_schema or {}
+    for name, parameter in (schema.get("properties") or {}).items():
+        required = ", required" if name in (schema.get("required") or ()) else ""
+        kind = parameter.get("type", "any") if isinstance(parameter, dict) else "any"
+        text = parameter.get("description", "") if isinstance(parameter, dict) else ""
+        click.echo(one_line(f"  {name} ({kind if isinstance(kind, str) else json.dumps(kind)}{required}) {text}"))
+
+
+@tools.command("sync")
+@place_options("config")
+@click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
+@click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
+@click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
+@output_option
+@awaited
+async def sync_tools(
+    place: Place,
+    only: tuple[str, ...],
+    timeout: float,  # noqa: ASYNC109
+    parallel: int,
+    prune: bool,
+    output: str,
+) -> int:
+    """List the servers of an mcpServers file once and store their tools.
+
+    Stored MCP servers that the file does not name are reported, and stay unless --prune is given.
+    Exits 0 when all were stored, 1 when none was, 4 when some failed.
+    """
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.mcp.sync import left_over, sync
+
+    servers = McpConfig.read(place.config_file())
+    if unknown := [name for name in only if name not in servers.servers]:
+        raise InvalidConfig(servers.lacks(unknown[0]))
+    if not servers.servers:
+        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
+    tenant, store = place.tenant, place.open_store()
+    note(f"listing {', '.join(only or servers.servers)} ...")
+    async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
+        report = await sync(connections, store, tenant, lambda report: note(report.line), only or None)
+    gone = await asyncio.to_thread(left_over, servers, store, tenant)
+    for name in gone if prune else ():
+        await asyncio.to_thread(store.remove_server, tenant, name)
+    if gone:
+        named = ", ".join(f"{server} ({counted(number, 'tool')})" for server, number in gone.items())
+        source = servers.source
+        note(
+            f"removed, not in {source}: {named}" if prune else f"stored, but not in {source}: {named}; --prune removes"
         )
+    stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
+    warn_of_flagged([tool for tool in stored if tool.server in synced])
+    if output == "json":
+        echo_json({**report.to_json(), "removed" if prune else "left_over": list(gone)})
+    else:
+        _show_sync([row.to_json() for row in report.servers])
+    return report.exit_code
 
 
-def _show(found: Sequence[Tool], tenant: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _show_sync(servers: list[dict[str, Any]]) -> None:
+    from orchestrator.mcp.faults import without_name
 
-    from orchestrator.cli.show import console
+    figures = ("tools", "new", "changed", "gone")
+    rows = table("server", *figures, "outcome", right=figures)
+    for row in servers:
+        if row["error"]:
+            why = without_name(row["server"], row["error"])
+            rows.add_row(row["server"], *[""] * len(figures), f"failed: {why}", style="red")
+            continue
+        counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
+        rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
+    console().print(rows)
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("tool", "kind", "description"):
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
-    for tool in found:
-        table.add_row(one_line(tool.key), str(tool.kind), one_line(tool.description, 80))
-    out = console()
-    out.print(table)
-    servers = counted(len({tool.server for tool in found}), "server")
-    out.print(Text(f"{counted(len(found), 'tool')} of {servers}, {tenant}", style="dim"))
+
+def _owner(place: Place, *, shared: bool) -> str:
+    if shared and (place.organization or place.user):
+        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
+    return SHARED if shared else place.tenant
+
+
+def _known(place: Place) -> Catalogue:
+    if place.catalogue:
+        return Catalogue.read(place.catalogue)
+    return place.known_store().load(place.tenant).catalogue
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=3)
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""`toolroute worker`: a process that serves a task queue until it is told to stop."""
+"""`toolroute worker`: a process that serves a task queue until a signal stops it."""
 
 import asyncio
 import logging
@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import calibration_option, model_option, options_with, tenant_from
 from orchestrator.cli.ending import ending_signals
-from orchestrator.cli.mcp_common import read_servers
-from orchestrator.cli.plain import note
-from orchestrator.cli.reaching import connect, target, temporal_server
-from orchestrator.cli.temporal import make_plugin, temporal_options
+from orchestrator.cli.options import Place, calibration_option, model_option, place_options, settings
+from orchestrator.cli.output import note
+from orchestrator.cli.temporal import connect, make_plugin, target, temporal_options, temporal_server
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 
@@ -26,34 +24,28 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.worker import Worker
 
+_POSITIVE = click.IntRange(min=1)
+
 
 @click.command()
+@place_options("catalogue", "config")
 @temporal_options
 @click.option("--task-queue", default=names.TASK_QUEUE, show_default=True, metavar="NAME", help="The queue to serve.")
-@click.option(
-    "--dev", is_flag=True, help="Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
-)
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), default=100, show_default=True, help="Activities at the same time."
-)
+@click.option("--concurrency", type=_POSITIVE, default=100, show_default=True, help="Activities at the same time.")
 @click.option("--cached-workflows", type=click.IntRange(min=0), default=1000, show_default=True, help="Kept in memory.")
-@click.option("--cached-tenants", type=click.IntRange(min=1), default=256, show_default=True, help="Indexes kept.")
+@click.option("--cached-tenants", type=_POSITIVE, default=256, show_default=True, help="Indexes kept in memory.")
 @click.option(
-    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds that calls get to end."
+    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds for calls to end."
 )
 @model_option
 @calibration_option
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 def worker(
-    catalogue: Path | None,
-    store: str | None,
-    organization: str | None,
-    user: str | None,
-    config: Path | None,
+    place: Place,
     address: str | None,
     namespace: str | None,
-    task_queue: str,
     dev: bool,
+    task_queue: str,
     concurrency: int,
     cached_workflows: int,
     cached_tenants: int,
@@ -61,28 +53,27 @@ def worker(
     model: str | None,
     calibration: Path | None,
     check: bool,
-) -> None:
+) -> int:
     """Serve routing, planning and tool calls on a Temporal task queue.
 
     With --organization or --user, the servers of the config that the store lacks for this tenant are listed first.
     For other tenants list them with `toolroute tools sync`.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
-    named = tenant_from(organization, user) if organization or user else None
-    options = options_with(
-        model,
+    options = settings(
+        model=model,
+        calibration=calibration,
         temporal_address=address,
         temporal_namespace=namespace,
         cached_tenants=cached_tenants,
-        calibration=calibration and str(calibration),
     )
     if check:
-        sys.exit(_say_if_unserved(options, task_queue))
+        return asyncio.run(_check(options, task_queue))
 
     async def serve() -> None:
         from orchestrator.temporal.devserver import settle
 
-        plugin = await make_plugin(catalogue, store, read_servers(config), named, options)
+        plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(settle)
             where = await stack.enter_async_context(temporal_server(options, dev=dev))
@@ -90,41 +81,32 @@ def worker(
             limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
             await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
             note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
-            await _told_to_stop()
+            await _stopped()
             note("stopping ...")
 
     asyncio.run(serve())
-
-
-def _say_if_unserved(options: Options, task_queue: str) -> int:
-    """The exit code of `--check`."""
-    served = asyncio.run(_is_served(options, task_queue))
-    if not served:
-        note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
-    return 0 if served else 1
+    return 0
 
 
 def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **limits: int) -> "Worker":
-    """A worker of our workflows and activities, which the client's plugin brings.
-
-    The build id is given: left out, the SDK hashes every imported module first (1 s).
-    """
+    """Return a worker of our workflows and activities, which the client's plugin brings."""
     from temporalio.common import WorkerDeploymentVersion
     from temporalio.worker import Worker, WorkerDeploymentConfig
 
+    # Without a build id the SDK hashes every imported module first, which takes 1 s.
     release = WorkerDeploymentVersion(deployment_name="toolroute", build_id=version("toolroute"))
     return Worker(
         client,
         task_queue=task_queue,
-        graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # for zero the plugin has a default
-        max_heartbeat_throttle_interval=timedelta(seconds=3),  # a call hears of its cancellation with a heartbeat
+        graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # For zero the plugin has a default.
+        max_heartbeat_throttle_interval=timedelta(seconds=3),  # A call hears of its cancellation with a heartbeat.
         deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
         **limits,  # type: ignore[arg-type]
     )
 
 
-async def _is_served(options: Options, task_queue: str) -> bool:
-    """Whether a worker of this machine (or container) has asked for work in the last minutes: a health check."""
+async def _check(options: Options, task_queue: str) -> int:
+    """Return 0 where a worker of this machine (or container) has asked for work in the last minutes, else 1."""
     from temporalio.api.enums.v1 import TaskQueueType
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -133,21 +115,19 @@ async def _is_served(options: Options, task_queue: str) -> bool:
 
     try:
         client = await connect(target(options), None)
-        answer = await client.workflow_service.describe_task_queue(
-            DescribeTaskQueueRequest(
-                namespace=client.namespace,
-                task_queue=TaskQueue(name=task_queue),
-                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-            )
-        )
+        queue, kind = TaskQueue(name=task_queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+        asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
+        pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
     finally:
         await settle()
-    return any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in answer.pollers)
+    if any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in pollers):
+        return 0
+    note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
+    return 1
 
 
-async def _told_to_stop() -> None:
+async def _stopped() -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, *ending_signals()):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await stop.wait()

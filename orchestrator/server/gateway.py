@@ -1,22 +1,25 @@
 """What `toolroute serve` offers, apart from the protocol: search and call over all configured servers, by tenant."""
 
 import asyncio
+import logging
+import stat
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
-from orchestrator.errors import ServerUnavailable, StoreUnavailable, Unauthorised, UnknownTool
+from orchestrator.errors import InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
+from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.results import as_mcp_result
-from orchestrator.mcp.sync import keep_current
+from orchestrator.mcp.sync import ServerReport, keep_current, not_listed, sync
 from orchestrator.records.digests import same_server
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
@@ -24,41 +27,79 @@ from orchestrator.routing import select
 from orchestrator.routing.costs import definition_tokens
 from orchestrator.routing.router import Router
 from orchestrator.server.notices import Notices
-from orchestrator.server.unlisted import Unlisted
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
+logger = logging.getLogger(__name__)
+
+Note = Callable[[str], None]
+Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
+"""Returns when the tool may be called with these arguments, and raises where it may not."""
+
 _REMEMBERED = 10_000
 _MOST = 50
-_MOST_COMPARED = 2_000
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
+_WAIT_S = 20.0
+"""How long the first search waits for its servers to be listed."""
+_WAIT_BESIDE_S = 2.0
+"""The same where other servers are known already."""
+_AGAIN_S, _AGAIN_AT_MOST_S = 60.0, 1800.0
+
+
+class Followed:
+    """An mcpServers file that is read again when it has changed; InvalidConfig where it cannot be read at first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, _stamp(path)
+        self.config = McpConfig.read(path)
+
+    def changed(self) -> McpConfig | None:
+        """Return the configuration where the file has changed; one that cannot be read is logged, once."""
+        before, self._stamp = self._stamp, _stamp(self._path)
+        if self._stamp == before:
+            return None
+        try:
+            self.config = McpConfig.read(self._path)
+        except InvalidConfig as error:
+            logger.warning("%s; what it named before stays in use", error)
+            return None
+        return self.config
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what differs after each change; None for a pipe, which can be read once alone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 class Gateway:
     """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
 
-    A tenant's servers that the store does not know are listed and stored before its first search is answered, which
-    waits up to 20 s for that, 2 s where it knows others; those that fail are named in a warning and tried again. A tool
-    that is known is called without any of that. With `warm`, the servers of recommended tools are connected while the
-    model thinks. `changed` is asked before all of it, and gives another configuration where there is one.
+    A tenant's servers that the store does not know are listed before its first search is answered; those that fail are
+    named in a warning and tried again. With `warm`, the servers of recommended tools are connected while the model
+    thinks. `changed` is asked before each request, and gives another configuration where there is one.
     """
 
     def __init__(
         self,
         config: McpConfig,
-        store: Store,
         router: Router,
         *,
         warm: bool = False,
         changed: Callable[[], McpConfig | None] = lambda: None,
-        note: Callable[[str], None] = lambda _: None,
+        note: Note = lambda _: None,
         **limits: Any,
     ) -> None:
+        if router.store is None:
+            raise InvalidInput("a Gateway needs a Router over a store")
         self.config = config
-        self._store, self._router = store, router
+        self._store, self._router = router.store, router
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._unlisted: dict[str, Unlisted] = {}
@@ -74,35 +115,39 @@ class Gateway:
         await self._router.aclose()
 
     async def stop(self, after_s: float) -> None:
-        """Ends the streams of notices at once, and after so many seconds the calls that are still under way."""
+        """End the streams of notices at once, and after these seconds the calls that are still under way."""
         await self.notices.close()
         await asyncio.sleep(after_s)
         await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
-        """The best tools for a task as JSON: each with its schema, score and why; and how sure the whole is."""
+        """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is."""
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         unlisted = (await self._listed(tenant)).reasons()
         catalogue = (await self._router.index(tenant)).whole
-        # Tools that only other faces can call (agents, integrations) are passed by, so more are asked for.
+        # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
         request = RouteRequest(
             query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=_MOST_TOKENS * width // limit
         )
         decision = await self._router.route(request)
-        # What is stored of a server that is yet to be listed is another one's of that name.
-        found = [match for match in decision.matches if self._callable(match.tool)]
-        found = [match for match in found if match.tool.server not in unlisted][:limit]
-        # The wider request had a wider cap: what others took of it is not these tools' to fill.
-        matches, dropped = select.fit(found, _MOST_TOKENS, definition_tokens)
-        shown = {match.tool.key for match in matches}
+        # What is stored of a server that is yet to be listed belongs to another entry of that name.
+        found = [
+            match for match in decision.matches if self._callable(match.tool) and match.tool.server not in unlisted
+        ]
+        matches, dropped = select.fit(found[:limit], _MOST_TOKENS, definition_tokens)
         for match in matches:
             self._remember(tenant, match.tool)
+        shown = {match.tool.key for match in matches}
         servers = [server for server in decision.servers if any(match.tool.server == server for match in matches)]
         if self._warm:
             self._pool(tenant).warm(servers)
+        warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
+        if dropped:
+            named = ", ".join(match.tool.key for match in dropped)
+            warnings.append(f"{named}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
         return {
             "matches": [_match_json(match) for match in matches],
             "recommended": [key for key in decision.recommended if key in shown],
@@ -110,7 +155,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": servers,
-            "warnings": [*decision.warnings, *_left_out(dropped), *_not_among(unlisted)],
+            "warnings": [*decision.warnings, *warnings],
         }
 
     async def call(
@@ -118,79 +163,78 @@ class Gateway:
         tenant: str,
         key: str,
         arguments: Mapping[str, Any],
+        *,
+        allow: Allow | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> "CallToolResult":
-        """Calls a tool of the tenant's present catalogue; what was found by another tenant or earlier counts nothing.
+        """Call a tool of the tenant's present catalogue, once `allow` has returned for it.
 
-        Raises UnknownTool, InvalidArguments, and what Connections.call raises.
+        Raises UnknownTool, InvalidArguments, and what `allow` and Connections.call raise.
         """
         await self._follow()
         tool = await self._tool(tenant, key)
-        if not self._callable(tool):
-            of_mcp = tool.kind is Kind.MCP
-            why = "it is not among the servers' tools here" if of_mcp else f"its kind is {tool.kind}"
-            raise UnknownTool(f"{key!r} is not called through MCP servers: {why}")
         chosen = self._offered.get((tenant, key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
+        if allow is not None:
+            await allow(tool, given)
         call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
         return as_mcp_result(await self._pool(tenant).exchange(call))
 
     async def _tool(self, tenant: str, key: str) -> Tool:
-        """From the tenant's present catalogue; only what is not in it has its server listed first.
-
-        A server whose name another entry's has in the store is asked itself: that one's tools are not its own.
-        """
-        catalogue = (await self._router.index(tenant)).whole
-        server, _, name = key.partition(":")
-        if await self._is_anothers(tenant, server, catalogue.fingerprint):
-            catalogue = Catalogue(tool for tool in await self._pool(tenant).tools(server) if tool.name == name)
-        if key in catalogue.positions:
-            return catalogue[key]
+        """Return the tool, whose server is listed first where the store does not hold what its entry names."""
+        server = key.partition(":")[0]
         unlisted = await self._listed(tenant, server)
+        why = unlisted.reasons().get(server)
         catalogue = (await self._router.index(tenant)).whole
-        if key in catalogue.positions:
-            return catalogue[key]
-        if why := unlisted.why(server):
+        if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
-        meant = self._meant(key, catalogue)
-        raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
-
-    def _meant(self, key: str, catalogue: Catalogue) -> str:
-        """Which of the tenant's tools may be meant by a key that none has: those of that name, else the likest ones."""
-        server, _, name = key.rpartition(":")
-        own = [tool for tool in catalogue if self._callable(tool)]
-        named = [tool.key for tool in own if tool.name == name]
-        likely = [tool.key for tool in own if tool.server == server] or [tool.key for tool in own]
-        near = named[:3] or get_close_matches(key, likely[:_MOST_COMPARED], n=3)
-        return f" (did you mean {' or '.join(near)}?)" if near else ""
+        if await self._is_anothers(tenant, server, catalogue.fingerprint):
+            catalogue = Catalogue(await self._pool(tenant).tools(server))
+        if key not in catalogue.positions:
+            meant = self._meant(key, catalogue)
+            raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
+        tool = catalogue[key]
+        if not self._callable(tool):
+            is_mcp = tool.kind is Kind.MCP
+            reason = "it is not among the servers' tools here" if is_mcp else f"its kind is {tool.kind}"
+            raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
+        return tool
 
     async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
-        """Whether what is stored of a configured server was listed by another entry of its name: projects may share a
-        store. Asked once a catalogue; a store that is away takes no call away."""
+        """Return whether another project that shares the store has listed its own server of this name."""
         spec = self.config.servers.get(server)
+        if spec is None:
+            return False
         known, entries = self._entries.get(tenant, ("", {}))
-        if spec is not None and known != fingerprint:
-            with suppress(StoreUnavailable, Unauthorised):
-                entries = await asyncio.to_thread(self._store.entries, tenant)
-                self._entries[tenant] = fingerprint, entries
-        return spec is not None and not same_server(entries.get(server, spec.identity), spec.identity)
+        if known != fingerprint:
+            entries = await asyncio.to_thread(self._store.entries, tenant)
+            self._entries[tenant] = fingerprint, entries
+        return not same_server(entries.get(server, spec.identity), spec.identity)
+
+    def _meant(self, key: str, catalogue: Catalogue) -> str:
+        """Return which of the tenant's tools may be meant by a key that none has."""
+        name = key.rpartition(":")[2]
+        own = [tool for tool in catalogue if self._callable(tool)]
+        near = [tool.key for tool in own if tool.name == name][:3]
+        near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)
+        return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def always(self, tenant: str) -> tuple[Tool, ...]:
-        """The always-available tools that this tenant has and that can be called here."""
+        """Return the always-available tools that this tenant has and that can be called here."""
         await self._follow()
         index = await self._router.index(tenant)
         return tuple(filter(self._callable, (index.catalogue.tools[position] for position in index.always.tools)))
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
-        """How the tenant's servers stand here: state, tools, idle time, last error."""
+        """Return how the tenant's servers stand here: state, tools, idle time, last error."""
         await self._follow()
         pool = self._pool(tenant)
         pool.know(await asyncio.to_thread(self._store.servers, tenant))
         return [state.to_json() for state in pool.states()]
 
     async def _follow(self) -> None:
-        """Takes another configuration over; what the store lacks of it is listed before the next search."""
+        """Take a changed configuration over; what the store lacks of it is listed before the next search."""
         config = self._changed()
         if config is not None:
             self.config = config
@@ -208,14 +252,14 @@ class Gateway:
         return spec.identity if spec else ""
 
     def _remember(self, tenant: str, tool: Tool) -> None:
-        """Keeps which definition a client was shown, so that a call of one that has changed since can say so."""
+        """Keep which definition a client was shown, so that a call of one that has changed since can say so."""
         self._offered[tenant, tool.key] = tool
         self._offered.move_to_end((tenant, tool.key))
         while len(self._offered) > _REMEMBERED:
             self._offered.popitem(last=False)
 
-    async def _listed(self, tenant: str, server: str | None = None) -> Unlisted:
-        """What the store lacks of the tenant's servers, when it has been waited for: all, or the one that is needed."""
+    async def _listed(self, tenant: str, server: str | None = None) -> "Unlisted":
+        """Wait for what the store lacks of the tenant's servers: all, or the one that is needed."""
         if tenant not in self._unlisted:
             self._unlisted[tenant] = Unlisted(self._pool(tenant), self._store, tenant, self._note)
         unlisted = self._unlisted[tenant]  # Another configuration may be taken over while it is waited for.
@@ -233,17 +277,6 @@ class Gateway:
         return self._pools[tenant]
 
 
-def _left_out(dropped: Sequence[Match]) -> list[str]:
-    if not dropped:
-        return []
-    keys = ", ".join(match.tool.key for match in dropped)
-    return [f"{keys}: left out, as no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them all the same"]
-
-
-def _not_among(unlisted: Mapping[str, str]) -> list[str]:
-    return [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
-
-
 def _match_json(match: Match) -> dict[str, Any]:
     return {
         "tool": match.tool.key,
@@ -252,3 +285,80 @@ def _match_json(match: Match) -> dict[str, Any]:
         "score": round(match.score, 4),
         "why": match.why,
     }
+
+
+class Unlisted:
+    """The servers that one tenant's store does not hold: listed before its first search, and again where one fails.
+
+    Later listings, 1, 2, 4 ... 30 minutes after one that failed, run while searches are answered.
+    """
+
+    def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
+        self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
+        self._why: dict[str, str] = {}
+        self._missing: set[str] = set()
+        self._noted: set[str] = set()
+        self._listing: asyncio.Task[None] | None = None
+        self._wait_until = self._wait_beside_until = self._again_at = 0.0
+        self._tries = 0
+        self._looked = asyncio.Event()
+        self._some_known = self._complete = False
+
+    async def listed(self, server: str | None = None) -> None:
+        """Return when what could be listed is stored, or has taken too long; what is late is stored all the same.
+
+        For one `server`: at once where it is stored, else when it is, whatever others take.
+        """
+        clock = asyncio.get_running_loop().time
+        if self._listing is None:
+            self._wait_until, self._wait_beside_until = clock() + _WAIT_S, clock() + _WAIT_BESIDE_S
+            self._listing = asyncio.create_task(self._list())
+        elif self._listing.done() and not self._complete and clock() >= self._again_at:
+            self._listing = asyncio.create_task(self._list())
+        await self._looked.wait()
+        if server is not None and server not in self._missing:
+            return
+        beside = self._some_known and server is None
+        left_s = (self._wait_beside_until if beside else self._wait_until) - clock()
+        if not self._listing.done() and left_s > 0:
+            await asyncio.wait([self._listing], timeout=left_s)
+
+    def reasons(self) -> dict[str, str]:
+        """Return the servers whose tools the store does not hold now, each with the reason."""
+        return dict(self._why)
+
+    async def close(self) -> None:
+        self._looked.set()
+        if self._listing is not None:
+            self._listing.cancel()
+            await asyncio.gather(self._listing, return_exceptions=True)
+
+    async def _list(self) -> None:
+        try:
+            self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
+            missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
+            unknown = [server for server, some_known in missing.items() if not some_known]
+            self._why = {server: self._why.get(server, "it is still being listed") for server in unknown}
+            self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
+            self._looked.set()
+            if missing:
+                self._tries += 1
+                await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
+                self._pool.let_go(missing)  # From here on a server is connected when one of its tools is called.
+            self._complete = not self._missing
+        except ToolrouteError as error:
+            self._note(f"the servers could not be listed: {error}")
+        finally:
+            self._looked.set()
+            pause = min(_AGAIN_S * 2 ** max(0, self._tries - 1), _AGAIN_AT_MOST_S)
+            self._again_at = asyncio.get_running_loop().time() + pause
+
+    def _listed_one(self, report: ServerReport) -> None:
+        if not report.error:
+            self._missing.discard(report.server)
+            self._why.pop(report.server, None)
+        elif report.server in self._why:
+            self._why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
+        if not report.error or report.server not in self._noted:  # That it fails again is no news.
+            self._noted.add(report.server)
+            self._note(report.line)

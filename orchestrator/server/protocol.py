@@ -1,7 +1,9 @@
 """`toolroute serve`: an MCP server with `search` and `call_tool` before all configured servers."""
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import signal
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -11,11 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from orchestrator.catalogue.export import exported_name, parameters, read_arguments
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
+from orchestrator.planning.approval import needs_approval
+from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
+from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.http_door import TENANT
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
     from mcp.types import (
         CallToolRequestParams,
         CallToolResult,
-        ListResourcesResult,
+        ElicitResult,
+        InputRequiredResult,
         ListToolsResult,
         PaginatedRequestParams,
         ReadResourceRequestParams,
@@ -35,15 +40,15 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=BaseModel)
 
 SERVERS = "toolroute://servers"
-"""The resource that tells how the caller's servers stand, as JSON."""
-
+"""The resource that says how the caller's servers stand, as JSON."""
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
     "First call `search` with the task in words; then call `call_tool` with a match's `tool` and arguments that fit "
     "its `input_schema`."
 )
-
 _MOST_NAMED = 40
+_LAST_WORDS_S = 0.2
+"""For what is answered at the end to be written, where nobody says that it was."""
 
 
 class SearchArguments(BaseModel):
@@ -58,7 +63,7 @@ class SearchArguments(BaseModel):
 
 
 def _decoded(arguments: Any) -> Any:
-    """Models also write an object's JSON text where the object itself is wanted, and null for none."""
+    """Read an object's JSON text, which models also write, and null for no arguments."""
     return read_arguments("call_tool", arguments or "") if isinstance(arguments, str | None) else arguments
 
 
@@ -72,15 +77,19 @@ class CallArguments(BaseModel):
     )
 
 
-def _instructions(servers: Iterable[str]) -> str:
-    """What a client's model is told of this server, with the names of those behind it."""
-    names = sorted(servers)
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}."
+class _Unapproved(ToolrouteError):
+    """The call waits for a word that cannot be had here, or was refused."""
 
 
-def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
-    """The MCP server. `tenant` is everyone's (stdio); None: each request's own, as the Door found it."""
+class _InputRequired(Exception):
+    """The client asks its user and then repeats the call."""
+
+    def __init__(self, result: "InputRequiredResult") -> None:
+        self.result = result
+
+
+def make_server(gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES) -> "Server[Any]":
+    """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own."""
     from mcp.server.lowlevel import Server
     from mcp.types import ListResourcesResult, ListToolsResult
 
@@ -88,23 +97,20 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
         context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
     ) -> "ListToolsResult":
         # Without a tenant of its own this server is behind HTTP, where no session outlives its request.
-        session = context.session if tenant else None
-        always = await gateway.notices.tools(tenant or _tenant_of(context), session)
+        always = await gateway.notices.tools(tenant or _tenant_of(context), context.session if tenant else None)
         return ListToolsResult(tools=[*_own_tools(), *map(_direct_tool, always)])
 
-    async def call_tool(context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams") -> "CallToolResult":
-        caller = tenant or _tenant_of(context)
-        meta = dict(context.meta or {})
-        call = partial(
-            gateway.call,
-            caller,
-            idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
-            on_progress=context.session.report_progress if "progress_token" in meta else None,
-        )
+    async def call_tool(
+        context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams"
+    ) -> "CallToolResult | InputRequiredResult":
         try:
-            return await _answer(gateway, caller, params.name, params.arguments or {}, call)
+            return await _answer(gateway, tenant or _tenant_of(context), context, params, approve)
+        except _InputRequired as asked:
+            return asked.result
+        except _Unapproved as error:
+            return _text(f"NeedsApproval: {error}", is_error=True)
         except ToolrouteError as error:
-            return _said(f"{type(error).__name__}: {error}", is_error=True)
+            return _text(f"{type(error).__name__}: {error}", is_error=True)
 
     async def list_resources(_: Any, __: "PaginatedRequestParams | None") -> "ListResourcesResult":
         return ListResourcesResult(resources=[_servers_resource()])
@@ -119,10 +125,12 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     ) -> "SubscriptionsListenResult":
         return await gateway.notices.listen(tenant or _tenant_of(context), context, params)
 
+    names = sorted(gateway.config.servers)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return Server(
         "toolroute",
         version=version("toolroute"),
-        instructions=_instructions(gateway.config.servers),
+        instructions=f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}.",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -131,8 +139,41 @@ def make_server(gateway: Gateway, tenant: str | None = None) -> "Server[Any]":
     )
 
 
+async def serve_stdio(gateway: Gateway, server: "Server[Any]") -> bool:
+    """Serve one client over standard input and output, until it ends; return True where a signal came first.
+
+    A thread then still reads the input, which only the client can end, and Python would wait for it.
+    """
+    from mcp.server.lowlevel import NotificationOptions
+    from mcp.server.stdio import stdio_server
+
+    async def serve() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
+
+    stop = asyncio.Event()
+    on_signals(stop.set)
+    serving, waiting = asyncio.create_task(serve()), asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if serving.done():
+        await serving
+        return False
+    await gateway.stop(0)
+    await asyncio.wait({serving}, timeout=_LAST_WORDS_S)
+    return True
+
+
+def on_signals(stop: Callable[[], object]) -> None:
+    """Let SIGTERM and SIGINT only ask to stop, so that the connections' processes are closed on the way out.
+
+    MCP clients close the input and send SIGTERM two seconds later, in the middle of that.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 async def _read(gateway: Gateway, tenant: str, uri: str) -> "ReadResourceResult":
-    """How the tenant's servers stand, which is all that there is to read."""
     from mcp import MCPError
     from mcp.types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
@@ -145,22 +186,76 @@ async def _read(gateway: Gateway, tenant: str, uri: str) -> "ReadResourceResult"
 async def _answer(
     gateway: Gateway,
     tenant: str,
-    name: str,
-    arguments: Mapping[str, Any],
-    call: "Callable[[str, Mapping[str, Any]], Awaitable[CallToolResult]]",
+    context: "ServerRequestContext[Any, Any]",
+    params: "CallToolRequestParams",
+    approve: Approve,
 ) -> "CallToolResult":
+    name, arguments = params.name, params.arguments or {}
     if name == "search":
         asked = _parsed(SearchArguments, arguments)
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint)
-        return _said(json.dumps(found, ensure_ascii=False), found)
+        return _text(json.dumps(found, ensure_ascii=False), found)
+    meta = dict(context.meta or {})
+    call = partial(
+        gateway.call,
+        tenant,
+        allow=partial(_allow, context, params, approve),
+        idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
+        on_progress=context.session.report_progress if "progress_token" in meta else None,
+    )
     if name == "call_tool":
         wanted = _parsed(CallArguments, arguments)
         return await call(wanted.tool, wanted.arguments)
-    for tool in await gateway.always(tenant):
-        if exported_name(tool, "mcp") == name:
-            return await call(tool.key, arguments)
-    # A key itself is taken too: models write it where a name is wanted.
-    return await call(name, arguments)
+    keys = {exported_name(tool, "mcp"): tool.key for tool in await gateway.always(tenant)}
+    return await call(keys.get(name, name), arguments)  # Models also write a key where a name is wanted.
+
+
+async def _allow(
+    context: "ServerRequestContext[Any, Any]",
+    params: "CallToolRequestParams",
+    approve: Approve,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+) -> None:
+    """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
+    from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    if not needs_approval(tool, approve):
+        return
+    shown = json.dumps(dict(arguments), ensure_ascii=False, sort_keys=True)
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        raise _cannot_ask(tool)
+    message, nothing = f"May {tool.key} be called with {shown}?", {"type": "object", "properties": {}}
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        # Named by the definition and the arguments, so that no yes counts for another call.
+        word = f"approve-{digest(f'{tool.hash} {shown}', 16)}"
+        answer = (params.input_responses or {}).get(word)
+        if answer is None:
+            question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=nothing))
+            raise _InputRequired(InputRequiredResult(input_requests={word: question}))
+    else:
+        answer = await _asked(context, tool, message, nothing)
+    if getattr(answer, "action", "") != "accept":
+        raise _Unapproved(f"{tool.key} was not called: the user did not approve it")
+
+
+async def _asked(
+    context: "ServerRequestContext[Any, Any]", tool: Tool, message: str, schema: dict[str, Any]
+) -> "ElicitResult":
+    """Ask a client of the protocol before 2026, which is possible where its session outlives a request."""
+    from mcp.shared.exceptions import NoBackChannelError
+
+    try:
+        return await context.session.elicit_form(message, schema, context.request_id)
+    except NoBackChannelError:
+        raise _cannot_ask(tool) from None
+
+
+def _cannot_ask(tool: Tool) -> _Unapproved:
+    remedy = "call it with `toolroute call`, or start `toolroute serve` with --approve never or destructive"
+    return _Unapproved(f"{tool.key} was not called: it may change something, and this client cannot ask; {remedy}")
 
 
 def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
@@ -174,9 +269,10 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
 
 
 def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:
-    if context.request is None:
-        raise UnknownTenant("this request came through no door: it names no tenant")
-    tenant: str = context.request.scope[TENANT]
+    user = context.request.scope.get("user") if context.request is not None else None
+    if user is None:
+        raise UnknownTenant("this request has no token: it names no tenant")
+    tenant: str = user.access_token.client_id
     return tenant
 
 
@@ -224,7 +320,7 @@ def _direct_tool(tool: Tool) -> Any:
     )
 
 
-def _said(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> "CallToolResult":
+def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> "CallToolResult":
     from mcp.types import CallToolResult, TextContent
 
     return CallToolResult(content=[TextContent(text=text)], structured_content=structured, is_error=is_error)

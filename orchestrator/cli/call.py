@@ -1,0 +1,93 @@
+"""`toolroute call`: one tool of an mcpServers file, called from the command line."""
+
+import asyncio
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.catalogue.reading import read_json
+from orchestrator.cli.options import Place, awaited, output_option, place_options
+from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
+from orchestrator.errors import InvalidArguments
+from orchestrator.mcp.config import McpConfig
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.results import Answered
+    from orchestrator.records.tool import Tool
+
+
+@click.command()
+@click.argument("tool", metavar="SERVER:NAME")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
+@place_options("config")
+@click.option("--timeout", type=click.FloatRange(min=0.1), help="Seconds for connecting and calling together.")
+@click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
+@output_option
+@awaited
+async def call(
+    tool: str,
+    arguments: str,
+    place: Place,
+    timeout: float | None,  # noqa: ASYNC109
+    max_tokens: int,
+    output: str,
+) -> int:
+    """Call one tool. Only its server is connected; the result goes to standard output.
+
+    Your own word is the approval: nothing is asked. -o json has every block of the answer, too, images and files in
+    base64. Where the store knows the tool, the arguments are checked before its server is connected.
+    """
+    from orchestrator.mcp.calls import Call
+    from orchestrator.mcp.connections import Connections
+
+    given, servers = _read_arguments(arguments), McpConfig.read(place.config_file())
+    entry = servers.servers.get(tool.partition(":")[0])
+    known = await asyncio.to_thread(place.open_store().tool, place.tenant, tool, entry.identity) if entry else None
+    if known is not None:
+        _check(known, given)
+        warn_of_flagged([known])
+    async with Connections(servers) as connections:
+        asked = Call.of(known or tool, given)
+        asked.max_tokens = max_tokens
+        if timeout is not None:
+            asked.deadline = asyncio.get_running_loop().time() + timeout
+        answered = await connections.exchange(asked)
+    return _print_answer(answered, output)
+
+
+def _read_arguments(text: str) -> dict[str, Any]:
+    try:
+        value = read_json(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        such = '{"path": "a.txt"}'
+        raise InvalidArguments(f"--args is not JSON ({error}); give an object such as '{such}'") from None
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"--args is {type(value).__name__}, not an object")
+    return value
+
+
+def _check(tool: "Tool", given: dict[str, Any]) -> None:
+    from orchestrator.catalogue.export import check_arguments
+
+    try:
+        check_arguments(tool, given)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
+
+
+def _print_answer(answered: "Answered", output: str) -> int:
+    from orchestrator.mcp.results import as_mcp_result, as_tool_result
+
+    result, key = as_tool_result(answered), answered.key
+    warn(result.warnings)
+    if output == "json":
+        blocks = as_mcp_result(replace(answered, warnings=())).content  # The warnings are among the result's fields.
+        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+        echo_json({**asdict(result), "content": content})
+    elif result.is_error:
+        warn([result.text if result.text.startswith(key) else f"{key} failed: {result.text}"])
+    else:
+        echo_text(result.text)
+    return 1 if result.is_error else 0

@@ -1,0 +1,125 @@
+"""What commands write: results on standard output, notes on standard error, control signs on neither."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.index.suspicion import suspects
+from orchestrator.records.tool import Tool
+
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Signs that turn the direction of the text behind them."""
+_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *_TURNING} - {ord("\n"), ord("\t")}
+_LEFT_OUT = dict.fromkeys(_SIGNS)
+_ESCAPED = {sign: f"\\u{sign:04x}" for sign in _SIGNS}
+_MOST_FLAGGED = 20
+
+
+def plain(text: str) -> str:
+    """Return the text without control signs; line ends and tabs stay. `-o json` has it as it is."""
+    return text.translate(_LEFT_OUT)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return the text as one line, cut at the limit."""
+    line = " ".join(plain(text.replace("\r", " ")).split())
+    return line if limit is None or len(line) <= limit else f"{line[: max(0, limit - 1)]}…"
+
+
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Return `1 tool`, `1,200 tools`; `nouns` is a plural that is not made with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """Return `0.123`, or `-` for None."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def note(text: str) -> None:
+    """Write progress or a warning on standard error."""
+    click.echo(plain(text), err=True)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Write warnings on standard error, a line each."""
+    for warning in warnings:
+        note(one_line(f"toolroute: {warning}"))
+
+
+def echo_text(text: str) -> None:
+    """Write a result that is a text: exact for a file or a program, without control signs for a terminal."""
+    click.echo(plain(text) if sys.stdout.isatty() else text)
+
+
+def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """Return JSON whose strings have every control sign escaped."""
+    return json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str).translate(_ESCAPED)
+
+
+def echo_json(value: Any, *, indent: int | None = 1) -> None:
+    """Write one JSON document on standard output, whole whatever letters that can hold."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    # The line feeds of the indentation are the only control signs that stay.
+    click.echo(as_json(value, indent=indent, ascii_only=not utf8))
+
+
+def warn_of_flagged(tools: Sequence[Tool]) -> None:
+    """Name the tools that are never matched first, and why, on standard error."""
+    flags = [f"{key} is flagged: {'; '.join(reasons)}" for key, reasons in suspects(tools).items()]
+    warn(flags[:_MOST_FLAGGED])
+    if len(flags) > _MOST_FLAGGED:
+        warn([f"{len(flags) - _MOST_FLAGGED:,} more are flagged: `toolroute doctor` lists all"])
+
+
+class _Plain(Console):
+    """A Console whose own control signs are the only ones that are written, and which reads no markup in texts."""
+
+    def __init__(self, *, width: int | None = None) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, width=width)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text))
+
+
+def console() -> Console:
+    """Return standard output as a Console, 120 columns wide where it is not a terminal."""
+    found = _Plain()
+    return found if found.is_terminal else _Plain(width=120)
+
+
+def dim(text: str) -> Text:
+    """Return a line in the background."""
+    return Text(text, style="dim")
+
+
+def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
+    """Return a table without lines; `right` are the columns of figures, which are never broken."""
+    made = Table(box=None, pad_edge=False, header_style="dim", **settings)
+    for column in columns:
+        figures = column in right
+        made.add_column(column, justify="right" if figures else "left", no_wrap=figures, overflow="fold")
+    return made
+
+
+def print_warnings(out: Console, warnings: Iterable[str]) -> None:
+    """Write what a person should know beside a table, a line each."""
+    for warning in warnings:
+        out.print(Text(one_line(f"! {warning}"), style="yellow"))
+
+
+def progress(label: str) -> Any:
+    """Return a progress bar on standard error, shown only on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    errors = Console(stderr=True)
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)

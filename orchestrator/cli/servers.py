@@ -1,0 +1,93 @@
+"""`toolroute servers`: how the servers of an mcpServers file, or of a running `serve`, stand."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.options import Place, awaited, output_option, place_options
+from orchestrator.cli.output import console, echo_json, note, table
+from orchestrator.errors import InvalidInput, Unauthorised
+from orchestrator.mcp.config import McpConfig
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.connections import Connections
+
+
+@click.command()
+@place_options("config")
+@click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
+@click.option("--of", "url", metavar="URL", help="Ask a running `serve` instead, with the token in TOOLROUTE_TOKEN.")
+@output_option
+@awaited
+async def servers(place: Place, check: bool, url: str | None, output: str) -> int:
+    """Show server status.
+
+    State, tools, idle time and last error. Without --check and --of nothing is connected: what the file and the store
+    hold is shown. With --check it exits 1 when no server could be connected, 4 when some could not.
+    """
+    from orchestrator.mcp.sync import exit_code
+
+    if url and (place != Place() or check):
+        raise InvalidInput("--of asks a running serve, whose token names the tenant: leave out the other options")
+    states = await (_ask(url) if url else _look(place, check))
+    if output == "json":
+        echo_json(states)
+    else:
+        _show(states)
+    return exit_code([state["state"] == "failed" for state in states]) if check else 0
+
+
+async def _ask(url: str) -> list[dict[str, Any]]:
+    """Return the states that a running `serve` has for the token's tenant."""
+    from mcp import MCPError
+
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.server.protocol import SERVERS
+
+    serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
+    try:
+        async with (
+            Connections({"mcpServers": {"serve": serve}}) as connections,
+            connections.using("serve") as connection,
+        ):
+            read = (await connection.client.read_resource(SERVERS)).contents[0]
+    except Unauthorised:
+        raise Unauthorised("serve refuses the token: set TOOLROUTE_TOKEN to one that it knows") from None
+    except MCPError:
+        remedy = "give the URL of a running toolroute serve"
+        raise InvalidInput(f"--of: the server there has no {SERVERS}: {remedy}") from None
+    states: list[dict[str, Any]] = json.loads(getattr(read, "text", "[]"))
+    return states
+
+
+async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
+    """Return the states by the file and the store, or by connecting each server now."""
+    from orchestrator.mcp.connections import Connections
+
+    async with Connections(McpConfig.read(place.config_file())) as connections:
+        connections.know(await asyncio.to_thread(place.open_store().servers, place.tenant))
+        if check:
+            await _connect_all(connections)
+        return [state.to_json() for state in connections.states()]
+
+
+async def _connect_all(connections: "Connections") -> None:
+    async def connect(name: str) -> None:
+        note(f"connecting {name} ...")
+        await connections.tools(name)
+
+    await asyncio.gather(*map(connect, connections.config.servers), return_exceptions=True)
+
+
+def _show(states: list[dict[str, Any]]) -> None:
+    from orchestrator.mcp.faults import without_name
+
+    rows = table("server", "state", "transport", "tools", "idle", "last error", right=("tools", "idle"))
+    for state in states:
+        idle = "" if state["idle_s"] is None else f"{state['idle_s']:.0f} s"
+        number = "" if state["tools"] is None else str(state["tools"])
+        error = without_name(state["server"], state["last_error"])
+        rows.add_row(state["server"], state["state"], state["transport"], number, idle, error)
+    console().print(rows)

@@ -1,0 +1,152 @@
+"""`toolroute serve` over streamable HTTP: hosts, origins and bearer tokens are checked by the MCP library."""
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.catalogue.reading import read_json, why_unread
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.launch import environment
+from orchestrator.records.tenant import is_tenant
+from orchestrator.server.protocol import on_signals
+
+if TYPE_CHECKING:
+    from mcp.server.auth.provider import AccessToken
+    from mcp.server.lowlevel import Server
+
+PATH = "/mcp"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_SHORTEST = 16
+_GRACE_S = 5.0
+"""How long requests under way may take after the signal."""
+_TAKEN = (errno.EADDRINUSE, errno.EACCES)
+
+new_token = secrets.token_urlsafe
+
+
+class Tokens:
+    """Bearer tokens and the tenant of each, kept as digests: the token verifier of the MCP library."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._tenants = {_digest(token): tenant for token, tenant in tokens.items()}
+
+    @classmethod
+    def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
+        """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
+        try:
+            value = read_json(path.read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
+        except ValueError as error:
+            raise InvalidConfig(f"{path}: cannot be read as JSON ({error})") from None
+        if not isinstance(value, dict) or not value:
+            raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
+        environ = environment() if environ is None else environ
+        tokens: dict[str, str] = {}
+        for tenant, given in value.items():
+            if not is_tenant(tenant):
+                raise InvalidConfig(f"{path}: tenant {tenant!r}: give org:ID or user:ID")
+            for text in given if isinstance(given, list) else [given]:
+                token = _checked(f"{path}: tenant {tenant!r}", text, environ)
+                if token in tokens:
+                    shared = f"{tokens[token]!r} and {tenant!r} have the same token"
+                    raise InvalidConfig(f"{path}: {shared}: give each its own")
+                tokens[token] = tenant
+        return cls(tokens)
+
+    async def verify_token(self, token: str) -> "AccessToken | None":
+        """Return the tenant of a token as its client."""
+        from mcp.server.auth.provider import AccessToken
+
+        tenant = self._tenants.get(_digest(token))
+        return AccessToken(token=token, client_id=tenant, scopes=[]) if tenant else None
+
+
+def _checked(where: str, given: Any, environ: Mapping[str, str]) -> str:
+    if not isinstance(given, str):
+        raise InvalidConfig(f"{where}: a token is a text")
+    token = given
+    if given.startswith("${") and given.endswith("}"):
+        name = given[2:-1].removeprefix("env:")
+        if name not in environ:
+            raise InvalidConfig(f"{where}: {name} is not set in the environment")
+        token = environ[name]
+    if len(token) < _SHORTEST or not token.isascii() or token.split() != [token]:
+        make = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        raise InvalidConfig(f"{where}: a token has {_SHORTEST} or more ASCII characters and no blanks; {make}")
+    return token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
+
+
+def make_app(server: "Server[Any]", tokens: Tokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
+    """Return the ASGI app, streamable HTTP at /mcp. It answers 401 without a known token, 421 to a foreign host, and
+    403 to a page of a foreign origin, such as one whose name was led to this machine."""
+    from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.middleware.authentication import AuthenticationMiddleware
+
+    known = [*_LOOPBACK, *hosts]
+    pages = [f"{scheme}://{host}" for scheme in ("http", "https") for host in _LOOPBACK]
+    guard = TransportSecuritySettings(
+        allowed_hosts=[*known, *(f"{host}:*" for host in known)],
+        allowed_origins=[*origins, *pages, *(f"{page}:*" for page in pages)],
+    )
+    # Answers are streams where they take long: a client that hangs up ends its call, and is sent progress.
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, stateless_http=True, transport_security=guard, token_verifier=tokens
+    )
+    app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens))
+    return app
+
+
+async def serve_http(
+    app: Any, host: str, port: int, started: Callable[[str], None], stop: Callable[[float], Coroutine[Any, Any, None]]
+) -> None:
+    """Serve until a signal; `started` gets the URL. `stop` then has what is under way answered within a time."""
+    import uvicorn
+
+    listening = _listen(host, port)
+
+    class Server(uvicorn.Server):
+        def capture_signals(self) -> Any:
+            # uvicorn's own handlers raise the signal again afterwards, before anything else is closed.
+            on_signals(lambda: setattr(self, "should_exit", True))
+            return contextlib.nullcontext()
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            name = f"[{host}]" if ":" in host else host
+            started(f"http://{name}:{listening.getsockname()[1]}{PATH}")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            stopping = asyncio.create_task(stop(_GRACE_S))
+            await super().shutdown(sockets)
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+
+    cut_off = round(2 * _GRACE_S)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=cut_off)
+    await Server(config).serve([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        if not host.strip().encode("idna"):  # A blank one would be all interfaces.
+            raise UnicodeError
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except UnicodeError:
+        remedy = "give 127.0.0.1, or 0.0.0.0 for all interfaces"
+        raise InvalidConfig(f"--host {host!r} names no address: {remedy}") from None
+    except OSError as error:
+        why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
+        remedy = "give another --port, or --port 0 for any free one" if error.errno in _TAKEN else "give another --host"
+        raise InvalidConfig(f"{host}:{port} cannot be listened on ({why}): {remedy}") from None
