@@ -38,8 +38,10 @@ NOTE_STEP = step(2, "notes:add_note", '{"title": "A"}', from_results=["body"], d
 
 
 async def planned(*replies: Any, query: str = TASK, **given: Any) -> tuple[Plan, ScriptedModel]:
-    async with ScriptedModel(replies) as server, models(server) as client:
-        made = await make_plan(client, PlanRequest(decision=decision(query), **given))
+    async with ScriptedModel(replies) as server:
+        options = Options(model="big", model_route="small", model_url=server.url)
+        async with Models(options, api_key="k", tries=1) as client:
+            made = await make_plan(client, PlanRequest(decision=decision(query), **given))
     return made, server
 
 
@@ -82,15 +84,6 @@ async def test_a_wrong_choice_is_mended_once(wrong: dict[str, Any], told: str) -
     assert told in server.asked[1].text
 
 
-async def test_each_purpose_asks_its_own_model() -> None:
-    async with ScriptedModel([chosen("plan"), {"steps": [READ_STEP]}]) as server:
-        options = Options(model="big", model_route="small", model_url=server.url)
-        async with Models(options, api_key="k") as client:
-            made = await make_plan(client, PlanRequest(decision=decision(TASK)))
-    assert [asked.model for asked in server.asked] == ["small", "big"]
-    assert (made.model, made.choice and made.choice.model) == ("big", "small")
-
-
 # --- the plan
 
 
@@ -99,38 +92,36 @@ async def test_a_plan_binds_steps_to_matches_and_leaves_late_arguments_to_result
         Billed(chosen("plan"), input=100, output=10),
         Billed({"reasons": ["two parts"], "steps": [READ_STEP, NOTE_STEP]}, input=200, output=50, cached=90),
     )
-    made, _ = await planned(first, second)
+    made, server = await planned(first, second)
     read, note = made.steps
+    assert [asked.model for asked in server.asked] == ["small", "big"]
+    assert made.choice is not None
+    assert made.choice.model == "small"
     assert (read.tool, read.arguments, read.late, read.missing) == ("files:read_file", {"path": "a.txt"}, (), ())
     assert (note.arguments, note.late, note.depends_on) == ({"title": "A"}, ("body",), ("s1",))
     assert note.expected_tokens > read.expected_tokens
-    assert (made.model, made.reasons, made.warnings) == ("m", ("because", "two parts"), ())
+    assert (made.model, made.reasons, made.warnings) == ("big", ("because", "two parts"), ())
     assert made.usage == Usage(input=300, output=60, cached=90)
 
 
-async def test_one_tool_is_a_plan_of_one_step_and_one_request() -> None:
+async def test_one_tool_is_one_step_and_an_answer_or_nothing_that_fits_is_none() -> None:
     made, server = await planned(chosen("tool", tool="files:read_file"))
     assert [(s.id, s.tool, s.missing) for s in made.steps] == [("s1", "files:read_file", ("path",))]
     assert len(server.asked) == 1
-
-
-async def test_an_answer_and_nothing_that_fits_are_plans_without_steps() -> None:
     answered, _ = await planned(chosen("answer", answer="Four."))
     assert (answered.steps, answered.choice and answered.choice.answer) == ((), "Four.")
     none, _ = await planned(chosen("none"))
-    assert (none.steps, none.reasons, none.model) == ((), ("because",), "m")
-
-
-async def test_a_model_that_is_not_sure_calls_nothing() -> None:
-    made, server = await planned(chosen("plan", confidence=0.2))
-    assert made.steps == ()
-    assert "m is 20% sure (needed: 30%)" in made.reasons[-1]
-    assert len(server.asked) == 1
+    assert (none.steps, none.reasons, none.model) == ((), ("because",), "small")
+    unsure, server = await planned(chosen("plan", confidence=0.2))
+    assert (unsure.steps, len(server.asked)) == ((), 1)
+    assert "small is 20% sure (needed: 30%)" in unsure.reasons[-1]
 
 
 async def test_what_the_user_gave_goes_before_what_the_model_wrote_and_is_shown_to_it() -> None:
     given = {"s1.path": "b.txt", "body": "mine"}
-    made, server = await planned(chosen("plan"), {"steps": [READ_STEP, NOTE_STEP]}, arguments=given)
+    own = [{**READ_STEP, "id": "read"}, {**NOTE_STEP, "id": "note", "depends_on": ["read", "read"]}]
+    made, server = await planned(chosen("plan"), {"steps": own}, arguments=given)
+    assert [(s.id, s.depends_on) for s in made.steps] == [("s1", ()), ("s2", ("s1",))]
     assert [s.arguments for s in made.steps] == [{"path": "b.txt"}, {"title": "A", "body": "mine"}]
     assert made.steps[1].late == ()
     assert '"s1.path":"b.txt"' in server.asked[0].text
@@ -157,12 +148,6 @@ async def test_a_given_argument_of_any_length_keeps_within_the_tokens_and_goes_t
         assert count_tokens(asked.body["messages"][1]["content"]) <= MAX_TOKENS - ANSWER_TOKENS
         assert "### files:read_file" in asked.text
         assert "[cut: " in asked.text
-
-
-async def test_ids_of_the_models_own_are_numbered_anew() -> None:
-    steps = [{**READ_STEP, "id": "read"}, {**NOTE_STEP, "id": "note", "depends_on": ["read", "read"]}]
-    made, _ = await planned(chosen("plan"), {"steps": steps})
-    assert [(s.id, s.depends_on) for s in made.steps] == [("s1", ()), ("s2", ("s1",))]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +184,7 @@ async def test_a_step_without_a_tool_asks_for_a_further_route_and_its_gaps_are_f
         again = await make_plan(client, PlanRequest(decision=decision("delete the file", [DELETE]), first=first))
     assert (again.steps[1].tool, again.steps[1].late, again.steps[1].missing) == ("files:delete_file", ("path",), ())
     assert again.steps[1].expected_tokens > FILLING_TOKENS + 4_000  # the model's call, and then the tool's result
-    assert again.model == "m"
+    assert again.model == "big"
 
 
 def _fields(made: Plan) -> dict[str, Any]:
@@ -229,13 +214,10 @@ async def test_what_a_follow_up_leans_on_is_read_before_it() -> None:
 # --- without a model
 
 
-async def test_without_a_model_the_plan_and_the_choice_are_deterministic_and_say_so() -> None:
+async def test_without_a_model_the_plan_is_the_planners_and_says_so() -> None:
     made = await make_plan(None, PlanRequest(decision=decision("Read the file a.txt")))
     assert made == plan(PlanRequest(decision=decision("Read the file a.txt")))
     assert (made.model, made.warnings) == ("none", ())
-    choice = await choose(None, decision("Read the file a.txt"))
-    assert (choice.action, choice.tool, choice.arguments) == (Action.TOOL, "files:read_file", {"path": "a.txt"})
-    assert (choice.model, choice.answer) == ("none", "")
 
 
 @pytest.mark.parametrize("fault", [Fault(500), Fault(401), Fault(429), "prose", chosen("tool", tool="nope")])
@@ -257,18 +239,16 @@ async def test_what_the_choice_took_is_counted_though_no_plan_came_of_it(fault: 
 
 async def test_what_a_model_declines_is_not_done_without_it_either() -> None:
     made, _ = await planned(Refusal("that would harm someone"))
-    assert (made.steps, made.model) == ((), "m")
+    assert (made.steps, made.model) == ((), "big")
     assert made.reasons == ("the model declined: that would harm someone",)
     async with ScriptedModel([Refusal("no")]) as server, models(server) as client:
         assert (await choose(client, decision(TASK))).action is Action.NONE
 
 
 async def test_whoever_wants_to_try_again_gets_the_error() -> None:
-    async with ScriptedModel([Fault(500)] * 2) as server, models(server) as client:
+    async with ScriptedModel([Fault(500)]) as server, models(server) as client:
         with pytest.raises(ModelUnavailable):
             await make_plan(client, PlanRequest(decision=decision(TASK)), give_up=lambda error: not error.retry)
-        with pytest.raises(ModelUnavailable):
-            await choose(client, decision(TASK), give_up=lambda error: not error.retry)
 
 
 async def test_instructions_in_a_definition_stay_in_their_fence() -> None:

@@ -108,7 +108,7 @@ async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alon
     known = {tool.key for tool in found.catalogue}
     alone = quality(answers[4:], known=known, gate=0.0, level="tool")
     assert {*alone["metrics"].values(), *alone["ceiling"].values()} == {None}
-    assert alone["confidence"] == {"ece": round(answers[4].confidence, 4), "gate": 0.0, "resolved": 1.0,
+    assert alone["confidence"] == {"ece": round(answers[4].decision.confidence, 4), "gate": 0.0, "resolved": 1.0,
                                    "precision": 0.0}  # fmt: skip
     assert quality(answers, known=known, gate=0.7, level="tool")["metrics"] == quality(
         answers[:4], known=known, gate=0.7, level="tool"

@@ -5,10 +5,6 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.evaluate.trials import tried
-from orchestrator.index.calibration import shipped
-from orchestrator.index.embed import embedder_for
-from orchestrator.index.index import Index
 from orchestrator.index.prerequisites import BEHIND, REQUIRING
 from orchestrator.llm.client import Models
 from orchestrator.llm.context import for_decision
@@ -159,12 +155,3 @@ async def test_sources_of_the_best_five_are_candidates_without_a_word_of_the_tas
         request = RouteRequest(query="send a fax", tenant="local", route_hint=RouteHint.KEYWORD, limit=30)
         matches = (await router.route(request)).matches
     assert sum(match.tool.name == "list_orders" for match in matches) == found
-
-
-def test_trials_see_sources_where_route_shows_them() -> None:
-    index = Index(Catalogue([POST, CHANNELS, *OTHERS]))
-    trial = tried(
-        index, shipped(), embedder_for(Options(embedder="static")), "post a message that lunch is ready", (0,)
-    )
-    for claim in (trial.keyword, trial.both):
-        assert [index.catalogue.tools[position].key for position in claim.order[:2]] == [POST.key, CHANNELS.key]

@@ -3,11 +3,6 @@
 import numpy as np
 import pytest
 
-from orchestrator.evaluate.trials import tried
-from orchestrator.index.calibration import shipped
-from orchestrator.index.embed import embedder_for
-from orchestrator.index.index import Index
-from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.routing import ranking, search
@@ -118,20 +113,6 @@ async def test_reciprocal_ranks_hear_no_server(monkeypatch: pytest.MonkeyPatch) 
     unheard = await routed(STORY, fusion=Fusion.RRF, route_hint=RouteHint.SEMANTIC)
     assert decision.matches == unheard.matches
     assert not any(LESS in match.why for match in decision.matches)
-
-
-async def test_a_trial_orders_as_route_does() -> None:
-    query = (
-        "the bills and subscriptions of the customer Bloom in Hamburg that nobody has paid since the first of March, "
-        "though two letters were sent by the office in Bremen"
-    )
-    index = Index(sample())
-    trial = tried(index, shipped(), embedder_for(Options()), query, {0})
-    decision = await routed(query, route_hint=RouteHint.SEMANTIC)
-    assert any(LESS in match.why for match in decision.matches)
-    assert [match.score for match in decision.matches] == pytest.approx(trial.both.scores[:10])
-    keys = [match.tool.key for match in decision.matches]
-    assert keys == [index.catalogue.tools[position].key for position in trial.both.order[:10]]
 
 
 def test_a_tool_is_lowered_by_what_its_server_lacks() -> None:

@@ -2,7 +2,7 @@
 
 The estimate counts runs of letters, digits, spaces and punctuation. On 31,309 tool definitions of thirteen catalogues
 it lies 33 % above o200k_base in the mean, 70 % at most, and below it for two (by 2 %), which list country or currency
-codes (`python -m benchmarks.tokens`).
+codes (`python -m research.tokens`).
 """
 
 import json

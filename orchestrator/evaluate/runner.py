@@ -22,6 +22,7 @@ from orchestrator.catalogue.reading import first_problem, numbered_lines, read_j
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
 from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from orchestrator.routing.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
@@ -79,30 +80,28 @@ class QuerySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One query's Decision, as far as it is measured; `ms` is the time that `Router.route` took."""
+    """One query's Decision; `ms` is the time that `Router.route` took."""
 
     query: Query
-    ranked: tuple[str, ...]
-    confidence: float
-    gate_confidence: float
-    stage: str
-    semantic_ran: bool
+    decision: Decision
     ms: float
-    tokens_before: int
-    tokens_after: int
-    warnings: tuple[str, ...] = ()
+
+    @property
+    def ranked(self) -> list[str]:
+        return [match.tool.key for match in self.decision.matches]
 
     def to_json(self) -> dict[str, Any]:
         """Return a line of `--per-query`."""
+        decision = self.decision
         return {
             "id": self.query.id,
-            "ranked": list(self.ranked),
-            "confidence": round(self.confidence, 4),
-            "gate_confidence": round(self.gate_confidence, 4),
-            "stage": self.stage,
-            "semantic_ran": self.semantic_ran,
+            "ranked": self.ranked,
+            "confidence": round(decision.confidence, 4),
+            "gate_confidence": round(decision.gate_confidence, 4),
+            "stage": str(decision.stage),
+            "semantic_ran": decision.semantic_ran,
             "ms": round(self.ms, 3),
-            "warnings": list(self.warnings),
+            "warnings": list(decision.warnings),
         }
 
 
@@ -154,7 +153,7 @@ async def answer_all(
     *,
     stages: Stages = Stages.AUTO,
     level: Level = "tool",
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Answer]:
     """Return each query's Answer, in turn; the index is loaded and the tools embedded before the first is timed.
 
@@ -171,29 +170,16 @@ async def answer_all(
         request = ask(query=query.text)
         started = time.perf_counter()
         decision = await router.route(request)
-        ms = (time.perf_counter() - started) * 1000
-        answers.append(
-            Answer(
-                query=query,
-                ranked=tuple(match.tool.key for match in decision.matches),
-                confidence=decision.confidence,
-                gate_confidence=decision.gate_confidence,
-                stage=str(decision.stage),
-                semantic_ran=decision.semantic_ran,
-                ms=ms,
-                tokens_before=decision.tokens.before,
-                tokens_after=decision.tokens.after,
-                warnings=decision.warnings,
-            )
-        )
-        if on_progress is not None:
-            on_progress(number)
+        answers.append(Answer(query=query, decision=decision, ms=(time.perf_counter() - started) * 1000))
+        on_progress(number)
     return answers
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:
     """Return why the semantic leg failed where it was wanted, and for how many queries."""
-    warnings = [warning for answer in answers for warning in answer.warnings if warning.startswith(KEYWORD_ALONE)]
+    warnings = [
+        warning for answer in answers for warning in answer.decision.warnings if warning.startswith(KEYWORD_ALONE)
+    ]
     reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in warnings)
     del reasons[NO_KNOWN_WORD]
     return dict(reasons.most_common())
@@ -205,8 +191,8 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
     What is right is judged by `Query.relevant`; a query without any counts for the confidence alone, as never right.
     """
     keys = _at_level(level, [tool.key for tool in found.catalogue])
-    passed = [answer.ms for answer in answers if not answer.semantic_ran]
-    went_on = [answer.ms for answer in answers if answer.semantic_ran]
+    passed = [answer.ms for answer in answers if not answer.decision.semantic_ran]
+    went_on = [answer.ms for answer in answers if answer.decision.semantic_ran]
     return {
         "set": found.name,
         "tools": len(found.catalogue),
@@ -215,8 +201,8 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
         "semantic_share": round(len(went_on) / len(answers), 4),
         "semantic_failures": failures(answers),
         "tokens": {
-            "before": answers[0].tokens_before,
-            "after_mean": round(metrics.mean([answer.tokens_after for answer in answers]), 1),
+            "before": answers[0].decision.tokens.before,
+            "after_mean": round(metrics.mean([answer.decision.tokens.after for answer in answers]), 1),
         },
         "latency_ms": {
             "gate_open": metrics.percentiles(passed),
@@ -236,9 +222,9 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
     gold = [frozenset(_at_level(level, answer.query.relevant)) for answer in answers]
     labelled = [(order, relevant) for order, relevant in zip(ranked, gold, strict=True) if relevant]
     right = [bool(order) and order[0] in relevant for order, relevant in zip(ranked, gold, strict=True)]
-    confidences = [answer.confidence for answer in answers]
+    confidences = [answer.decision.confidence for answer in answers]
     resolved, precision = metrics.settled(confidences, right, gate)
-    ended = [answer.stage == Stage.NONE for answer in answers]
+    ended = [answer.decision.stage is Stage.NONE for answer in answers]
     fits = [not relevant.isdisjoint(known) for relevant in gold]
 
     def mean_of(measure: Callable[..., float], *args: int) -> float | None:

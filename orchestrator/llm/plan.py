@@ -18,7 +18,7 @@ from orchestrator.catalogue.export import check_arguments, parameters, read_argu
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidArguments, ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import context
-from orchestrator.llm.client import Message, Models, Shape
+from orchestrator.llm.client import Models, Shape
 from orchestrator.llm.prompts import CHOOSE, PLAN
 from orchestrator.planning.arguments import coerce, given_for
 from orchestrator.planning.planner import finish, plan
@@ -73,26 +73,25 @@ class PlanShape(BaseModel):
     steps: list[StepShape]
 
 
-async def choose(
-    models: Models | None,
-    decision: Decision,
-    *,
-    arguments: Mapping[str, Any] | None = None,
-    conversation: Sequence[Turn] = (),
-    give_up: GiveUp = lambda _: True,
-) -> Choice:
-    """Return whether to answer directly, use one tool, or plan; without a model what the planner would do."""
-    request = PlanRequest(decision=decision, arguments=dict(arguments or {}), conversation=tuple(conversation))
-    if models is None:
-        return _planners_choice(request, None)
+async def choose(models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()) -> Choice:
+    """Return whether to answer directly, use one tool, or plan; where the model fails, what the planner would do."""
+    request = PlanRequest(decision=decision, conversation=tuple(conversation))
     try:
         return await _chosen(models, request)
     except ModelRefused as error:
         return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=_usage_of(error))
     except ToolrouteError as error:
-        if not give_up(error):
-            raise
-        return _planners_choice(request, error)
+        made = plan(request)
+        only = made.steps[0] if len(made.steps) == 1 else None
+        return Choice(
+            action={0: Action.NONE, 1: Action.TOOL}.get(len(made.steps), Action.PLAN),
+            reasons=made.reasons,
+            confidence=decision.confidence,
+            tool=only.tool if only else "",
+            arguments=only.arguments if only else {},
+            usage=_usage_of(error),
+            warnings=(f"decided without a model: {error}",),
+        )
 
 
 async def make_plan(
@@ -179,7 +178,7 @@ async def _ask(
     task, tools = _after(request.conversation, decision.query), [match.tool for match in decision.matches]
     sections = {"Given arguments": compact(given)} if given else {}
     content = context.build(task, tools, graph=context.relations(decision), sections=sections).markdown
-    messages: list[Message] = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
+    messages = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
     return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
 
 
@@ -299,19 +298,5 @@ def _planners(request: PlanRequest, why: ToolrouteError | str) -> Plan:
     return replace(made, warnings=(f"decided without a model: {why}", *made.warnings))
 
 
-def _planners_choice(request: PlanRequest, error: ToolrouteError | None) -> Choice:
-    made = plan(request)
-    only = made.steps[0] if len(made.steps) == 1 else None
-    return Choice(
-        action={0: Action.NONE, 1: Action.TOOL}.get(len(made.steps), Action.PLAN),
-        reasons=made.reasons,
-        confidence=request.decision.confidence,
-        tool=only.tool if only else "",
-        arguments=only.arguments if only else {},
-        usage=_usage_of(error),
-        warnings=(f"decided without a model: {error}",) if error else (),
-    )
-
-
-def _usage_of(error: ToolrouteError | None) -> Usage:
-    return (error.usage if error else None) or Usage()
+def _usage_of(error: ToolrouteError) -> Usage:
+    return error.usage or Usage()
