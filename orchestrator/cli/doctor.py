@@ -3,26 +3,31 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.cli.eval import kept, use_of
 from orchestrator.cli.options import Place, output_option, place_options, write_option
-from orchestrator.cli.output import console, counted, dim, echo_json
+from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
 from orchestrator.cli.temporal import reach, target
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.index.fit import REMEDY, Fit
 from orchestrator.options import Options, misspelt, model_key
 
 if TYPE_CHECKING:
+    from orchestrator.evaluate.findability import Findability
     from orchestrator.mcp.config import ServerSpec
 
+_SHOWN = 20
+"""Lines of each kind that are shown of a catalogue; `-o json` has all."""
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
 
 
@@ -51,9 +56,7 @@ def doctor(place: Place, write: Path | None, output: str) -> int:
         if place != Place(catalogue=place.catalogue):
             stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
             raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
-        from orchestrator.cli.examine import examine
-
-        examine(place.catalogue, Options.from_env(), write=write, output=output)
+        _examine_catalogue(place.catalogue, Options.from_env(), write, output)
         return 0
     if write is not None:
         raise InvalidInput("--write keeps what --catalogue finds: give --catalogue, too")
@@ -226,8 +229,6 @@ def _server(what: str, spec: "ServerSpec") -> Finding:
 
 
 def _show(findings: list[Finding]) -> None:
-    from rich.text import Text
-
     out = console()
     for finding in findings:
         colour, mark = _MARKS[finding.state]
@@ -237,3 +238,72 @@ def _show(findings: list[Finding]) -> None:
         out.print(line, soft_wrap=True)
         if finding.remedy:
             out.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
+
+
+def _examine_catalogue(path: Path, options: Options, write: Path | None, output: str) -> None:
+    """Try the catalogue by queries made from its own text, show what was found, and keep the fit."""
+    from orchestrator.evaluate import findability
+    from orchestrator.evaluate.fit import fit_made
+    from orchestrator.index.embed import embedder_id
+    from orchestrator.index.index import Index
+
+    catalogue = Catalogue.read(path)
+    index = Index(catalogue)
+    if not len(index.catalogue):
+        warn_of_flagged(catalogue.tools)
+        which = "only flagged tools" if index.flags else "no tools"
+        raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
+    with progress("trying tools") as bar:
+        task = bar.add_task("", total=None)
+        trying = findability.examine(
+            index.catalogue, options, lambda done, total: bar.update(task, completed=done, total=total)
+        )
+        found, trials = asyncio.run(trying)
+    about = {
+        "from": "made queries",
+        "catalogue": catalogue.fingerprint,
+        "tools": len(catalogue),
+        "queries": found.queries,
+    }
+    fit = replace(fit_made(trials, options), embedder=embedder_id(options), about=about)
+    written, failed = kept(fit, write)
+    if output == "json":
+        place = None if written is None else str(written)
+        echo_json({**found.to_json(), "flagged": index.flags, "fit": {"floor": fit.floor}, "written": place})
+    else:
+        _show_examined(found, index.flags)
+        lines = [f"refuse below {fit.floor:g} here; {options.floor:g} is the default"]
+        console().print(dim("\n".join(["", *lines, *([use_of(written)] if written else [])])), soft_wrap=True)
+    if failed is not None:
+        raise failed
+
+
+def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> None:
+    from orchestrator.evaluate.findability import WITHIN
+
+    out, queries = console(), counted(found.queries, "query", "queries")
+    which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
+    out.print(Text(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
+    out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}")
+    sections: dict[str, Sequence[str]] = {
+        "Cannot be found: fewer than half of their own queries bring them": [
+            f"{item.tool}: {item.brought} of {item.queries}"
+            + (f"; instead {', '.join(item.instead)}" if item.instead else "")
+            for item in found.unfound
+        ],
+        "Collide: one takes queries of the other, or each some": [
+            f"{' and '.join(item.tools)}: {item.lost[0]} of {item.queries[0]} and {item.lost[1]} of {item.queries[1]}"
+            " go to the other"
+            for item in found.collisions
+        ],
+        "Say nothing that a query could be made of: describe what they do": found.silent,
+    }
+    if flags:
+        lines = [f"{key}: {'; '.join(reasons)}" for key, reasons in flags.items()]
+        sections["Flagged, so never matched first and not examined here"] = lines
+    for title, lines in sections.items():
+        out.print(Text(f"\n{title}: {len(lines):,}", style="bold" if lines else "dim"))
+        for line in lines[:_SHOWN]:
+            out.print(Text(f"  {line}"), soft_wrap=True)
+        if len(lines) > _SHOWN:
+            out.print(dim(f"  and {len(lines) - _SHOWN:,} more: -o json has all"))

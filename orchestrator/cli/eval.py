@@ -161,20 +161,18 @@ def _show(result: dict[str, Any], groups: Mapping[str, dict[str, Any]]) -> None:
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
     """Fit to the set's queries, show the worth on held-out folds, and keep the fit to all of them."""
-    from orchestrator.evaluate.fitting import FOLDS, cross_validated, fit_labelled
-    from orchestrator.evaluate.trials import Trial, tried
-    from orchestrator.index.calibration import shipped
-    from orchestrator.index.embed import embedder_for
-    from orchestrator.index.index import Index
+    from orchestrator.evaluate.fit import FOLDS, cross_validated, fit_labelled, try_all
+    from orchestrator.index.embed import embedder_id
 
-    embedder, index, known = embedder_for(options), Index(found.catalogue), found.catalogue.positions
-    trials: list[Trial] = []
     with progress("trying queries") as bar:
-        task = bar.add_task("", total=len(found.queries))
-        for query in found.queries:
-            right = [known[key] for key in query.relevant if key in known]
-            trials.append(tried(index, shipped(), embedder, query.text, right, deep=True))
-            bar.advance(task)
+        task = bar.add_task("", total=None)
+        trying = try_all(
+            found.catalogue,
+            found.queries,
+            options,
+            lambda done, total: bar.update(task, completed=done, total=total),
+        )
+        trials = asyncio.run(trying)
     fit = fit_labelled(trials, options)
     before, after = cross_validated(trials, options)
     about = {
@@ -190,7 +188,7 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
     for name in worse:
         change = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
         warn([f"the fit is worse on queries that it has not seen: {change}; give more queries, or leave it out"])
-    written, failed = kept(replace(fit, embedder=embedder.id, about=about), write)
+    written, failed = kept(replace(fit, embedder=embedder_id(options), about=about), write)
     if output == "json":
         echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if written is None else str(written)})
     else:
@@ -200,7 +198,7 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
 
 
 def _show_fit(worths: Mapping[str, Mapping[str, float]], fit: Fit, queries: int, written: Path | None) -> None:
-    from orchestrator.evaluate.fitting import COVERAGE, LEAST_FOR_COVERAGE
+    from orchestrator.evaluate.fit import COVERAGE, LEAST_FOR_COVERAGE
 
     out = console()
     columns = ("ece", "settled", "precision", "none", "refused", f"held at {COVERAGE:g}", "tools")
