@@ -134,7 +134,7 @@ def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path,
     assert ran.exit_code == 0
     shown = ran.stdout
     assert all(word in shown for word in ("recall@5", "precision", "none, rightly", "two", "8 tools"))
-    (none,) = [line.split() for line in shown.splitlines() if line.startswith("none")]
+    none, _ = [line.split() for line in shown.splitlines() if line.startswith("none")]
     assert none[:9] == ["none", "1", *"-------"]
 
 

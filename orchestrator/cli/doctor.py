@@ -299,8 +299,8 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> 
         "Say nothing that a query could be made of: describe what they do": found.silent,
     }
     if flags:
-        lines = [f"{key}: {'; '.join(reasons)}" for key, reasons in flags.items()]
-        sections["Flagged, so never matched first and not examined here"] = lines
+        named = [f"{key}: {'; '.join(reasons)}" for key, reasons in flags.items()]
+        sections["Flagged, so never matched first and not examined here"] = named
     for title, lines in sections.items():
         out.print(Text(f"\n{title}: {len(lines):,}", style="bold" if lines else "dim"))
         for line in lines[:_SHOWN]:
