@@ -196,19 +196,6 @@ async def test_an_answer_beyond_any_limit_is_cut_as_if_the_endpoint_had_kept_to_
     assert len(server.asked[2].text) < 10_000
 
 
-async def test_an_endpoint_without_json_schema_is_asked_in_words_from_then_on() -> None:
-    def old(asked: Asked) -> Any:
-        if asked.wants == "Sky":
-            return Fault(400, "response_format type json_schema is not supported")
-        return '```json\n{"colour": "blue"}\n```'
-
-    async with ScriptedModel(old) as server, models(server) as client:
-        for _ in range(2):
-            assert (await client.ask("m", ASK, Sky))[0].colour == "blue"
-    assert [asked.wants for asked in server.asked] == ["Sky", "json_object", "json_object"]
-    assert "JSON schema" in server.asked[1].text
-
-
 async def test_a_limit_that_is_too_large_by_either_name_is_two_requests_and_the_endpoints_own_words() -> None:
     """As vLLM tells it, whose words name both."""
 
@@ -233,15 +220,16 @@ async def test_an_endpoint_that_knows_neither_a_schema_nor_the_limits_name_learn
             return Fault(400, "response_format: json_schema is not supported")
         if "max_tokens" in asked.body:
             return Fault(400, "max_tokens is not supported, use max_completion_tokens")
-        return '{"colour": "blue"}'
+        return '```json\n{"colour": "blue"}\n```'
 
     async with ScriptedModel(odd) as server, models(server) as client:
         for _ in range(2):
             assert (await client.ask("m", ASK, Sky))[0].colour == "blue"
-    assert len(server.asked) == 4
+    assert [asked.wants for asked in server.asked] == ["Sky", "json_object", "json_object", "json_object"]
+    assert "JSON schema" in server.asked[1].text
 
 
-async def test_what_was_spent_before_a_repair_that_finds_nobody_is_told_with_the_error() -> None:
+async def test_what_was_spent_before_a_repair_that_finds_nobody_is_named_with_the_error() -> None:
     wrong = Billed({"colour": "green"}, input=10, output=1)
     for fault, error in ((Fault(503), ModelUnavailable), (Fault(400, "too long"), InvalidInput)):
         async with ScriptedModel([wrong, fault]) as server, models(server) as client:
@@ -254,19 +242,6 @@ async def test_a_text_that_reached_its_limit_is_marked() -> None:
     async with ScriptedModel([Truncated("once upon"), ""]) as server, models(server) as client:
         assert (await client.write("m", ASK))[0].startswith("once upon\n[cut")
         with pytest.raises(AnswerInvalid, match="nothing"):
-            await client.write("m", ASK)
-
-
-async def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
-    async with Models(Options(model="m", model_url="http://127.0.0.1:9/v1"), tries=1) as client:
-        with pytest.raises(ModelUnavailable, match="the connection failed"):
-            await client.write("m", ASK)
-
-
-async def test_openai_without_a_key_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    async with Models(Options(model="m")) as client:
-        with pytest.raises(Unauthorised, match="set OPENAI_API_KEY"):
             await client.write("m", ASK)
 
 
@@ -284,10 +259,13 @@ async def test_a_password_in_the_address_stands_in_no_log_nor_in_what_the_endpoi
     assert "pass4711" not in caplog.text
 
 
-async def test_openai_without_a_key_is_an_error_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_key_for_openai_and_no_endpoint_are_errors_that_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     async with Models(Options(model="m")) as client:
         with pytest.raises(Unauthorised, match="set OPENAI_API_KEY"):
+            await client.write("m", ASK)
+    async with Models(Options(model="m", model_url="http://me:secret@127.0.0.1:9/v1"), tries=1) as client:
+        with pytest.raises(ModelUnavailable, match=r"at http://127\.0\.0\.1:9/v1 did not .* the connection failed"):
             await client.write("m", ASK)
 
 

@@ -148,9 +148,6 @@ def test_it_refuses_what_openai_refuses(given: dict[str, Any], told: str, model:
     with pytest.raises(openai.BadRequestError, match=told):
         ask(asking(model, "never said"), **given)
     assert model.left == 1
-
-
-def test_a_script_that_has_ended_says_so(model: ScriptedModel) -> None:
     with pytest.raises(openai.BadRequestError, match="no reply left"):
         ask(asking(model))
 
