@@ -17,8 +17,7 @@ from orchestrator.index.calibration import CONFIDENCE, GATE, LogisticMap, top_fe
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from orchestrator.routing.merge import blend
-from orchestrator.routing.support import supported
+from orchestrator.routing.stages.merge import blend
 from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
 from research.sources import SETS
 
@@ -84,15 +83,15 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
 def by_keyword(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As the keyword leg alone has it: the candidates that share a word with the query."""
     rows = example.keyword[example.overlap]
-    return supported(maps["keyword"](_with_query(rows, example)), example.fits[example.overlap]), rows
+    return maps["keyword"](_with_query(rows, example)), rows
 
 
 def by_both(maps: Mapping[str, LogisticMap], example: Example | Part) -> tuple[Rows, Rows]:
     """As both legs have it, blended."""
-    keyword = supported(maps["keyword"](_with_query(example.keyword, example)) * example.overlap, example.fits)
-    semantic = supported(maps["semantic"](_with_query(example.semantic, example)), example.fits)
+    keyword = maps["keyword"](_with_query(example.keyword, example)) * example.overlap
+    semantic = maps["semantic"](_with_query(example.semantic, example))
     rows = np.hstack([example.keyword, example.semantic])
-    return blend(keyword, semantic, supported(maps["merged"](_with_query(rows, example)), example.fits)), rows
+    return blend(keyword, semantic, maps["merged"](_with_query(rows, example))), rows
 
 
 Top = tuple[list[float], bool] | None
@@ -117,7 +116,7 @@ def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
 
 def for_parts(maps: Mapping[str, LogisticMap], example: Example) -> Rows:
     """Each candidate's chance for each part alone, by both legs [parts, candidates]."""
-    return example.of_parts([supported(by_both(maps, part)[0], part.asking) for part in example.parts])
+    return example.of_parts([by_both(maps, part)[0] for part in example.parts])
 
 
 def _with_query(rows: Rows, example: Example | Part) -> Rows:

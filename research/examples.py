@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,7 @@ from orchestrator.index.calibration import CONFIDENCE, GATE, NOT_IDLE, Calibrati
 from orchestrator.index.embed import Embedder, no_tool_of
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
 from orchestrator.index.index import Index
-from orchestrator.index.prerequisites import Requirement
-from orchestrator.routing.found import ClauseFound
-from orchestrator.routing.search import Search
+from orchestrator.routing.search import PartFound, Search
 from orchestrator.routing.understand import Understood, understand
 from research.strays import stray
 from research.tasks import tasks
@@ -38,47 +36,38 @@ Rows = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Part:
-    """One clause's candidates: features by map, the places of those that are candidates of the query, too (-1), their
-    servers by number, and what their odds are multiplied with, as it may ask for nothing."""
+    """One clause's candidates: features by map, and the places of those that are candidates of the query, too (-1)."""
 
     keyword: Rows
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
-    fits: Rows
     places: NDArray[np.int64]
-    servers: NDArray[np.int64]
-    asking: float
 
 
 @dataclass(slots=True)
 class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
-    `servers`: of which server each is, by number. `parts`: its clauses, where it has several. `told`: the sentences
-    beside them. `required`: what each candidate requires of others, by their places. `absent`: the same query searched
-    with its relevant tools out of the catalogue; None where it has none. `idle`: its cosine with what needs no tool.
+    `parts`: its clauses, where it has several. `absent`: the same query searched with its relevant tools out of the
+    catalogue; None where it has none. `idle`: its cosine with what needs no tool.
     """
 
     keyword: Rows
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
-    fits: Rows
     relevant: NDArray[np.bool_]
     gold: int
-    servers: NDArray[np.int64]
     parts: tuple[Part, ...] = ()
-    told: tuple[Part, ...] = ()
-    required: Mapping[int, tuple[Requirement, ...]] = field(default_factory=dict)
     absent: "Example | None" = None
     idle: float = NOT_IDLE
 
     def of_parts(self, chances: Sequence[Rows]) -> Rows:
-        """What the first parts, then the sentences beside them, give their own candidates, set beside the whole's
-        [parts, candidates]; 0 where one has not found a candidate. chances: of each [its candidates]."""
+        """Return what the parts give their own candidates as those of the whole [parts, candidates]; 0 where a part
+        has not found a candidate. chances: of each [its candidates]."""
         found = np.zeros((len(chances), len(self.relevant)))
-        for row, part, own in zip(found, (*self.parts, *self.told), chances, strict=False):
+        for row, part, own in zip(found, self.parts, chances, strict=True):
             row[part.places[part.places >= 0]] = own[part.places >= 0]
         return found
 
@@ -146,7 +135,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
     examples: list[Example] = []
     for record in records:
-        understood = understand(record["query"], known=index.keyword.terms, names=index.keyword.terms_of_names)
+        understood = understand(record["query"], known=index.keyword.terms, actions=index.keyword.actions)
         vectors = embedder.embed(understood.texts)
         right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
         others = np.ones(len(index.catalogue), np.bool_)
@@ -165,48 +154,29 @@ def _example(
     *,
     allowed: NDArray[np.bool_] | None = None,
 ) -> Example:
-    """The candidates of one search, among all tools or among those allowed."""
-    search = Search(index, understood, neutral(), width=WIDTH, allowed=allowed)
+    """Return the candidates of one search, among all tools or among those allowed."""
+    search = Search(index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed)
     found = search.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))
-    keys = [index.catalogue.tools[position].key for position in found.chosen.tolist()]
+    whole = found.whole
+    keys = [index.catalogue.tools[position].key for position in whole.chosen.tolist()]
     return Example(
-        keyword=found.rows[:, : len(KEYWORD)],
-        semantic=found.rows[:, len(KEYWORD) :],
-        query=found.query,
-        overlap=found.overlap,
-        fits=found.fits,
+        keyword=whole.rows[:, : len(KEYWORD)],
+        semantic=whole.rows[:, len(KEYWORD) :],
+        query=whole.query,
+        overlap=whole.overlap,
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
-        servers=index.keyword.server_of[found.chosen],
-        parts=_parts(index, found.clauses, found.chosen),
-        told=_parts(index, found.told, found.chosen),
+        parts=tuple(_part(clause, whole.chosen) for clause in found.clauses if len(clause.chosen)),
         idle=found.idle,
-        required=_required(search, found.chosen.tolist()),
     )
 
 
-def _required(search: Search, chosen: Sequence[int]) -> dict[int, tuple[Requirement, ...]]:
-    place_of = {position: place for place, position in enumerate(chosen)}
-    return {
-        place: tuple(replace(own, sources=tuple(place_of[p] for p in own.sources if p in place_of)) for own in found)
-        for position, place in place_of.items()
-        if (found := search.unmet(position))
-    }
-
-
-def _parts(index: Index, clauses: Sequence[ClauseFound], chosen: Positions) -> tuple[Part, ...]:
-    return tuple(_part(index, clause, chosen) for clause in clauses if len(clause.chosen))
-
-
-def _part(index: Index, clause: ClauseFound, chosen: Positions) -> Part:
+def _part(clause: PartFound, chosen: Positions) -> Part:
     places, known = places_among(chosen, clause.chosen)
     return Part(
         keyword=clause.rows[:, : len(KEYWORD)],
         semantic=clause.rows[:, len(KEYWORD) :],
         query=clause.query,
         overlap=clause.overlap,
-        fits=clause.fits,
         places=np.where(known, places, -1),
-        servers=index.keyword.server_of[clause.chosen],
-        asking=clause.asking,
     )

@@ -12,7 +12,8 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.worker import UnsandboxedWorkflowRunner
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.planning.approval import READING_VERBS, needs_approval, reads_only
+from orchestrator.index.intent import READING_VERBS, reads_only
+from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.run import Approval, Approve, RunRequest, RunResult, StepProgress, StepStatus

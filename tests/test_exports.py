@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from orchestrator.catalogue.export import Provider, check_arguments, export, exported_name, parameters, resolve
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
-from orchestrator.index.suspicion import suspects
+from orchestrator.index.safety import suspects
 from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tool
 

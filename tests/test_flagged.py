@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.suspicion import cleaned, suspects
+from orchestrator.index.safety import cleaned, suspects
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.routing.router import Router
 from tests.catalogues import tool

@@ -148,7 +148,7 @@ def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
 
 
 def _flagged(stored: Catalogue) -> Iterator[Finding]:
-    from orchestrator.index.suspicion import suspects
+    from orchestrator.index.safety import suspects
 
     remedy = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
     for key, reasons in suspects(stored.tools).items():

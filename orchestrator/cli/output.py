@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.index.suspicion import suspects
+from orchestrator.index.safety import suspects
 from orchestrator.records.tool import Tool
 
 _TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))

@@ -158,7 +158,7 @@ def show_tool(key: str, place: Place, output: str) -> None:
 
 
 def _show(tool: Tool) -> None:
-    from orchestrator.planning.approval import reads_only
+    from orchestrator.index.intent import reads_only
 
     approval = "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise"
     shown = {

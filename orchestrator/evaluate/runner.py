@@ -25,7 +25,8 @@ from orchestrator.index.calibration import Calibration, shipped
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
-from orchestrator.routing.router import KEYWORD_ALONE, NO_KNOWN_WORD, Router
+from orchestrator.routing.router import Router
+from orchestrator.routing.stages.semantic import KEYWORD_ALONE, NO_KNOWN_WORD
 
 Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.index.text import STOP_WORDS, split_words, stem, stemmed
-from orchestrator.language.quoted import masked
 
 MAX_GAP = 2
 """Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
@@ -113,10 +112,9 @@ class AlwaysIndex:
         self.tools = tuple(self._own)
 
     def match(self, clause: str) -> list[AlwaysHit]:
-        """The capabilities that this clause asks for, each once, by its longest phrase; not by what it quotes."""
+        """Return the capabilities that this clause asks for, each once, by its longest phrase."""
         if not self._by_first:
             return []
-        clause = masked(clause)
         words = _stems(clause)
         best: dict[int, tuple[_Phrase, frozenset[int]]] = {}
         for start, word in enumerate(words):

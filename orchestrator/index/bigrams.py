@@ -1,4 +1,4 @@
-"""Word pairs: which documents say two words side by side, as the query does.
+"""Bigrams: which documents say two words side by side, as the query does.
 
 "Pull request" is more than a pull and a request. In retrieval it is known as sequential dependence (Metzler and Croft,
 2005, "A Markov random field model for term dependencies").
@@ -13,9 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import inverse_frequency
-from orchestrator.index.difference import Moves
-from orchestrator.index.said import Said
+from orchestrator.index.bm25 import Said, inverse_frequency
 
 Pair = tuple[str, str]
 """Two terms, in order."""
@@ -27,7 +25,7 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordPairs:
+class Bigrams:
     """Which pairs each document says within a field, each once: their codes in order, and the documents, [pairs]."""
 
     codes: NDArray[np.uint64]
@@ -46,18 +44,6 @@ class WordPairs:
         once = np.ones(len(codes), np.bool_)
         once[1:] = (codes[1:] != codes[:-1]) | (documents[1:] != documents[:-1])
         return cls(codes=codes[once], documents=documents[once], size=said.size)
-
-    def changed(self, moves: Moves, added: "WordPairs") -> "WordPairs":
-        """The same with the documents moved, and those of `added` at the new places."""
-        places = moves.to[self.documents]
-        stays = places >= 0
-        codes = self.codes[stays]
-        new = codes.searchsorted(added.codes)
-        return WordPairs(
-            codes=np.insert(codes, new, added.codes),
-            documents=np.insert(places[stays], new, moves.new[added.documents]),
-            size=moves.size,
-        )
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None

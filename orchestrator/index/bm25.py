@@ -1,10 +1,7 @@
-"""Postings: BM25 as sparse columns, one a term. `rank-bm25` gives the statistics, a test holds the scores to its own.
-
-A few documents can be replaced without counting the others again; the scores are those of a fresh count.
-"""
+"""BM25 as sparse columns, one a term. `rank-bm25` gives the statistics, and a test holds the scores to its own."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +12,50 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from orchestrator.index.difference import Moves
-from orchestrator.index.said import Said
-
 Scores = NDArray[np.float32]
 """Shape [documents]; 0 where no term overlaps."""
+Document = Sequence[tuple[Sequence[str], float]]
+"""The terms of each of its fields, and how much one of them counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Documents read once: `words` [words] are the numbers that `ids` gives the terms.
+
+    They stand in runs, one a field of a document: of `lengths`, in `documents`, with the bit and the weight of the
+    field; [runs].
+    """
+
+    ids: dict[str, int]
+    words: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    size: int
+
+    @classmethod
+    def of(cls, documents: Iterable[Document]) -> Self:
+        """Numbered in the order in which terms come up."""
+        ids: defaultdict[str, int] = defaultdict()
+        ids.default_factory = ids.__len__
+        words: list[int] = []
+        runs: list[tuple[int, int, int, float]] = []
+        size = 0
+        for size, document in enumerate(documents, start=1):
+            for bit, (terms, weight) in enumerate(document):
+                words += map(ids.__getitem__, terms)
+                runs.append((len(terms), size - 1, 1 << bit, weight))
+        lengths, places, bits, weights = zip(*runs, strict=True) if runs else ((), (), (), ())
+        return cls(
+            ids=dict(ids),
+            words=np.array(words, np.int64),
+            lengths=np.array(lengths, np.int64),
+            documents=np.array(places, np.int64),
+            bits=np.array(bits, np.int64),
+            weights=np.array(weights, np.float64),
+            size=size,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +95,6 @@ class Counts:
     def term(self) -> NDArray[np.int64]:
         """The number of each pair's term."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.starts))
-
-    def changed(self, moves: Moves, added: "Counts") -> "Counts":
-        """The same with the documents moved, and those of `added` at the new places."""
-        place = moves.to[self.documents]
-        gone = (place < 0).nonzero()[0]
-        ids = dict(self.ids)
-        number = np.array([ids.setdefault(term, len(ids)) for term in added.ids], np.int64)
-        new = number[added.term]
-        order = new.argsort(kind="stable")  # Where terms are left without pairs, several ends are the same place.
-        ends = self.starts[1:] - np.searchsorted(gone, self.starts[1:])
-        ends = np.concatenate([ends, np.full(len(ids) - len(ends), len(place) - len(gone))])
-        source = np.insert((place >= 0).nonzero()[0], ends[new[order]], len(place) + order)
-        counts = np.diff(ends, prepend=0) + np.bincount(new, minlength=len(ids))
-        said = counts > 0
-        if not said.all():
-            left = list(compress(ids, said.tolist()))
-            ids = dict(zip(left, range(len(left)), strict=True))
-        return Counts(
-            ids=ids,
-            starts=np.concatenate([[0], np.cumsum(counts[said])]),
-            documents=np.concatenate([place, moves.new[added.documents]])[source],
-            frequency=np.concatenate([self.frequency, added.frequency])[source],
-            fields=np.concatenate([self.fields, added.fields])[source],
-            size=moves.size,
-        )
 
 
 def _starts(term: NDArray[np.int64], terms: int) -> NDArray[np.int64]:

@@ -79,7 +79,7 @@ class Indexes:
         if known.warning and time.monotonic() < known.retry_at:
             return known.index, known.warning
         asking = self._ask(tenant)
-        patience = asking.since + PATIENCE_S - time.monotonic() if len(known.index.whole) else None
+        patience = asking.since + PATIENCE_S - time.monotonic() if len(known.index.catalogue) else None
         try:
             async with asyncio.timeout(patience if patience is None else max(0.0, patience)):
                 return await asyncio.shield(asking.task)
@@ -130,10 +130,11 @@ class Indexes:
     def _from_store(self, store: Store, tenant: str, known: _Kept | None) -> _Kept:
         """What the store holds now; of an index that is known, all that has not changed is taken over."""
         if known is None or known.stored is None:
-            stored, earlier = store.load(tenant), None
+            stored = store.load(tenant)
         else:
-            stored, earlier = store.renewed(tenant, known.stored), known.index
+            stored = store.renewed(tenant, known.stored)
             if stored is known.stored:
                 return _Kept(known.index, stored)
+        earlier = known.index if known else None
         index = Index(stored.catalogue, self._capabilities, stored.vectors, note=stored.note, earlier=earlier)
         return _Kept(index, stored)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
-from orchestrator.routing.modes import DOES_WHAT_IS_ASKED_OF
 
 Probabilities = NDArray[np.float64]
 """Shape [candidates]."""
@@ -186,19 +185,3 @@ def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[n
     if not overlap[best]:
         supported = min(supported, 2 * cosine - 0.2)
     return min(1.0, max(0.0, min(supported, 0.3 - 3 * (idle - cosine))))
-
-
-def most_of_a_question(probabilities: Probabilities, fits: NDArray[np.float64]) -> float:
-    """The most that is believed of the best candidate where a question about a deed comes nearest to what does that.
-
-    That is its own chance where it is that itself, and ABOVE more where it would stand behind that.
-
-    fits [candidates]: what the odds of each were multiplied with, by its mode.
-    """
-    if not (fits <= DOES_WHAT_IS_ASKED_OF).any():
-        return 1.0
-    best, odds = int(np.argmax(probabilities)), probabilities / (1 - probabilities).clip(1e-9)
-    if fits[best] <= DOES_WHAT_IS_ASKED_OF:
-        return float(probabilities[best])
-    nearest = int(np.argmax(odds / fits))
-    return 1.0 if fits[nearest] > DOES_WHAT_IS_ASKED_OF else float(probabilities[best]) + ABOVE

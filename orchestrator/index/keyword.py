@@ -3,20 +3,17 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.catalogue import Catalogue, places_of_servers
-from orchestrator.index.bigrams import Pair, WordPairs
-from orchestrator.index.bm25 import Columns, Counts, Postings, each
-from orchestrator.index.difference import Difference
-from orchestrator.index.said import Said
-from orchestrator.index.text import field_terms, fields, terms
-from orchestrator.language.modes import done_by
-from orchestrator.records.tool import Tool
+from orchestrator.catalogue.catalogue import places_of_servers
+from orchestrator.index.bigrams import Bigrams, Pair
+from orchestrator.index.bm25 import Columns, Counts, Postings, Said, each
+from orchestrator.index.documents import Document
+from orchestrator.index.intent import known_actions
+from orchestrator.index.text import terms
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
 FIELDS = tuple(FIELD_WEIGHTS)
@@ -57,51 +54,29 @@ class Counted(NamedTuple):
 
     tools: Counts
     servers: Counts
-    pairs: WordPairs
+    pairs: Bigrams
 
 
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        places: Mapping[str, slice] | None = None,
-        counts: Counted | None = None,
-        names: "ServerNames | None" = None,
-    ) -> None:
-        """counts and names: those that are known already."""
-        self.tools = tools
-        places = places or places_of_servers(tools)
+    def __init__(self, documents: Sequence[Document], places: Mapping[str, slice] | None = None) -> None:
+        self.tools = [document.tool for document in documents]
+        places = places or places_of_servers(self.tools)
         self.servers, self.server_of = list(places), _server_of(places)
-        self._counts = counts or count(tools, places)
+        self._counts = count(documents, places)
         self.postings = Postings(self._counts.tools)
         self.server_postings = Postings(self._counts.servers) if len(places) > 1 else None
         self.name_weight = _name_weights(self.postings)
-        self.names = names or ServerNames(self.servers)
+        self.names = ServerNames(self.servers)
         self.server_terms = self.names.terms
-        self.does = np.array([done_by(tool) for tool in tools], np.int64)
-        """The mode of each tool [tools]."""
-
-    def changed(self, catalogue: Catalogue, difference: Difference) -> "KeywordIndex":
-        """The index of this catalogue, which differs so from the present one."""
-        come = count(difference.come, places_of_servers(difference.come))
-        counts = Counted(
-            tools=self._counts.tools.changed(difference.tools, come.tools),
-            servers=self._counts.servers.changed(difference.servers, come.servers),
-            pairs=self._counts.pairs.changed(difference.tools, come.pairs),
-        )
-        return KeywordIndex(catalogue.tools, catalogue.places, counts, self.names.changed(list(catalogue.places)))
+        self.actions = known_actions() | {document.action for document in documents}
+        """The words that begin an action."""
 
     @property
     def terms(self) -> Container[str]:
         """All terms of the catalogue, stemmed."""
         return self.postings.counts.ids
-
-    @property
-    def terms_of_names(self) -> Container[str]:
-        """Those of them that the name of a tool or a server holds."""
-        return _TermsOfNames(self)
 
     def named(self, term: str) -> list[int]:
         """The tools whose name or server holds the term."""
@@ -165,36 +140,29 @@ class KeywordIndex:
 class ServerNames:
     """What the names of servers say: the terms of each, and the servers that a term names."""
 
-    def __init__(self, servers: Sequence[str], known: Mapping[str, frozenset[str]] = MappingProxyType({})) -> None:
-        """known: terms of names that are known already."""
-        self.servers = servers
-        self.terms = [known.get(server) or frozenset(terms(server)) for server in servers]
+    def __init__(self, servers: Sequence[str]) -> None:
+        self.terms = [frozenset(terms(server)) for server in servers]
         self._named: dict[str, list[int]] = {}
         for place, words in enumerate(self.terms):
             for word in words:
                 self._named.setdefault(word, []).append(place)
         self._sizes = np.array([max(len(words), 1) for words in self.terms], np.float64)
 
-    def changed(self, servers: Sequence[str]) -> "ServerNames":
-        """The same of these servers; itself where they are the same."""
-        if servers == self.servers:
-            return self
-        return ServerNames(servers, dict(zip(self.servers, self.terms, strict=True)))
-
     def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
         """The share of each name that is among these words; [servers]."""
-        said = np.zeros(len(self.servers))
+        said = np.zeros(len(self._sizes))
         for word in words:
             if (servers := self._named.get(word)) is not None:
                 said[servers] += 1
         return said / self._sizes
 
 
-def count(tools: Sequence[Tool], places: Mapping[str, slice]) -> Counted:
-    """What the tools say, field by field, and what their servers do."""
-    said = Said.of([(field_terms(*field), FIELD_WEIGHTS[field[0]]) for field in fields(tool)] for tool in tools)
+def count(documents: Sequence[Document], places: Mapping[str, slice]) -> Counted:
+    """Return what the tools say, field by field, and what their servers do."""
+    weights = FIELD_WEIGHTS.values()
+    said = Said.of(list(zip(document.terms, weights, strict=True)) for document in documents)
     counts = Counts.of(said)
-    return Counted(tools=counts, servers=_by_server(counts, _server_of(places), len(places)), pairs=WordPairs.of(said))
+    return Counted(tools=counts, servers=_by_server(counts, _server_of(places), len(places)), pairs=Bigrams.of(said))
 
 
 def _server_of(places: Mapping[str, slice]) -> NDArray[np.int64]:
@@ -227,13 +195,3 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         fields=np.ones(len(first), np.uint8),
         size=servers,
     )
-
-
-class _TermsOfNames(Container[str]):
-    """Looked up one by one: few tasks ask."""
-
-    def __init__(self, index: KeywordIndex) -> None:
-        self._index = index
-
-    def __contains__(self, term: object) -> bool:
-        return bool(self._index.named(str(term)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import ToolrouteError
-from orchestrator.index.suspicion import VOUCHED
+from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections

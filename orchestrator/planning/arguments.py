@@ -1,250 +1,248 @@
-"""Arguments that stand literally in a task's text. Nothing is guessed: what is not clearly there stays missing.
+"""Arguments that stand literally in a part of a task. Nothing is guessed: what is not clearly there stays missing.
 
-A value is taken where the text names the parameter (`limit 5`, `title "Plan"`, `unit=celsius`, `charge ch_3`), where
-exactly one thing of the parameter's kind stands in the text (a date, time, URL, e-mail address, time zone or path),
-where the text states one of its listed values (`choices.py`), where one thing is known by its form ("#general" for a
-channel), or where the one required string or number left has exactly one candidate left.
+A value is the caller's, or it stands in the text: at its parameter's name (`limit=5`, `order 4711`, `title "Plan"`), as
+the one thing of the parameter's form (a URL, an address, a date, a path), as the one listed value, or as the one quoted
+text or number left for the one required parameter left that takes it.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
 from typing import Any
 
 from orchestrator.catalogue.schema import UnusableSchema, faults, usable
-from orchestrator.index.text import stemmed
-from orchestrator.language.quoted import QUOTE
-from orchestrator.language.words import MAX_CUT
-from orchestrator.planning.choices import Choice, choice_values
-from orchestrator.planning.parameters import CALLED, UNITS, Parameter, parameters_of, plain, words_of
-from orchestrator.planning.pieces import Piece, pieces
-from orchestrator.planning.pointing import is_acted_on, is_labelled, is_of_its_own, may_be, points_to, stands_beside
+from orchestrator.index.text import spaced, stemmed
 from orchestrator.records.tool import Tool
+from orchestrator.routing.clauses import MAX_CUT, QUOTE
 
-_HELD = re.compile(rf"{QUOTE.pattern}|https?://\S+")
-_LISTS = re.compile(r"\s*(?:,|&|,?\s+and|,?\s+or)\s*")
+_FORMS: dict[str, re.Pattern[str]] = {
+    "url": re.compile(r"\bhttps?://[^\s<>\"'`]+(?<![.,;:!?\])])"),
+    "email": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"),
+    "datetime": re.compile(
+        r"(?<![\w/.-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w/-])"
+    ),
+    "date": re.compile(r"(?<![\w/.-])\d{4}-\d\d-\d\d(?![\w/-]|\.\w)"),
+    "time": re.compile(r"(?<![\w:.+-])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\w:]|\s?[AaPp]\.?[Mm]\b)"),
+    "zone": re.compile(
+        r"\b(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)/[\w+/-]+|\bUTC\b"
+    ),
+    "path": re.compile(
+        r"(?<![\w/.~\\])(?:(?:~|\.{1,2})?/[\w.-]+(?:/[\w.-]+)*/?|(?:[\w-]+/)*[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,7})\b(?!@)"
+    ),
+    "identifier": re.compile(
+        r"(?<![\w./@:#&-])#[A-Za-z][\w-]*|(?<![\w./@:#-])#?(?=[\w-]*\d)(?=[\w-]*[A-Za-z_-])[A-Za-z\d]+(?:[_-][A-Za-z\d]+)*(?![\w/@:-]|\.\w)"
+    ),
+    "number": re.compile(r"(?<![\w.,/:–—-])[-−]?\d+(?:\.\d+)?(?![\w/–—%-]|:\S|[.,]\d)"),
+}
+"""In the order in which they claim their part of the text: a path inside a URL is no path."""
+_BY_FORMAT = {"uri": "url", "url": "url", "email": "email", "date-time": "datetime", "date": "date", "time": "time"}
+_BY_NAME = {
+    "url": {"url", "uri", "link"},
+    "email": {"email", "mail"},
+    "zone": {"timezone", "tz", "zone"},
+    "datetime": {"datetime", "timestamp"},
+    "date": {"date", "day"},
+    "time": {"time"},
+    "path": {"path", "file", "filename", "filepath", "folder", "directory", "dir"},
+}
+_IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
+"""Last words of a parameter's name that say no more than that it identifies a thing: `order_id` is an order."""
+_MOST = 50
+"""Pieces of a form that are looked at; a text with more is a table, and none of them is the one that is meant."""
+_BETWEEN = frozenset(": = # is to of number id named called titled".split())
+"""What may stand between a parameter's name and its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """The values found, the required parameters that nothing was found for, and where each value came from."""
+    """The values found, the required parameters without one, and where each value came from."""
 
     values: dict[str, Any]
     missing: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def extract(
-    schema: Mapping[str, Any] | None,
-    text: str,
-    given: Mapping[str, Any] | None = None,
-    nouns: frozenset[str] = frozenset(),
-) -> Extraction:
-    """The arguments for a tool's input schema out of a text; values that were given by name come first. `nouns`: the
-    terms of what the tool is about (`nouns_of`)."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a text that may be a value: its form, its value and where it stands."""
+
+    form: str
+    value: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its words in lower case, its type, the form of text that it takes ("" for any) and listed values."""
+
+    name: str
+    words: tuple[str, ...]
+    type: str
+    form: str
+    listed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, schema: Mapping[str, Any]) -> "Parameter":
+        schema = plain(schema)
+        words = tuple(spaced(name).lower().split()) or (name,)
+        kind = schema.get("type") if isinstance(schema.get("type"), str) else ""
+        listed = tuple(value for value in schema.get("enum") or () if isinstance(value, str))
+        form = _BY_FORMAT.get(str(schema.get("format")), "")
+        if not form and kind == "string" and not listed:
+            joined = " ".join(words).replace("date time", "datetime").replace("time zone", "timezone").split()
+            form = next((form for form, names in _BY_NAME.items() if joined[-1] in names), "")
+        return cls(name, words, str(kind), form, listed)
+
+    @property
+    def thing(self) -> tuple[str, ...]:
+        """The stems of what it is about: `order_id` is an order, `title` a title."""
+        kept = [word for word in self.words if word not in _IDENTIFYING] or list(self.words)
+        return tuple(map(stemmed, kept))
+
+    def takes(self, piece: Piece) -> bool:
+        """Return whether the piece's form is one that it may take."""
+        if self.listed:
+            return False
+        if self.type in ("integer", "number"):
+            return piece.form == "number"
+        return self.type == "string" and (piece.form == self.form if self.form else True)
+
+
+def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
+    """Return the arguments for a tool's input schema out of a text; what was given by name comes first."""
     mended = usable(schema or {})
-    reader = _Reader(text, mended, nouns)
-    for name, value in (given or {}).items():
-        reader.take(name, coerce(value, plain(mended.get("properties", {}).get(name))), "given")
-    for rule in (reader.by_name, reader.by_kind, reader.by_shape, reader.by_choice, reader.by_being_the_only_one):
-        for name, parameter in reader.parameters.items():
-            if name not in reader.values:
-                rule(parameter)
-    missing = tuple(name for name in mended.get("required", []) if name not in reader.values)
-    return Extraction(values=reader.values, missing=missing, notes=tuple(reader.notes))
+    properties, required = mended.get("properties", {}), mended.get("required", [])
+    parameters = [Parameter.of(name, properties[name]) for name in (*required, *properties) if name in properties]
+    parameters = list({parameter.name: parameter for parameter in parameters}.values())
+    values = {name: coerce(value, plain(properties.get(name))) for name, value in (given or {}).items()}
+    notes = dict.fromkeys(values, "given")
+    pieces = list(_pieces(text[:MAX_CUT]))
+
+    def take(parameter: Parameter, value: Any, note: str, piece: Piece | None = None) -> None:
+        if parameter.name not in values and _fits(mended, parameter.name, value):
+            values[parameter.name], notes[parameter.name] = value, note
+            if piece in pieces:
+                pieces.remove(piece)
+
+    for parameter in parameters:
+        if parameter.name not in values and (found := _named(parameter, text[:MAX_CUT], pieces)):
+            take(parameter, coerce(found.value, properties[parameter.name]), "named in the text", found)
+    for parameter in parameters:
+        if len(said := _stated(parameter, text[:MAX_CUT], required=parameter.name in required)) == 1:
+            take(parameter, said[0], "stated in the text")
+    for parameter in parameters:
+        left = [other for other in parameters if other.name in required and other.name not in values]
+        only = parameter in left and not any(_compete(parameter, other) for other in left if other is not parameter)
+        fitting = [piece for piece in pieces if parameter.takes(piece) and _unmistakable(parameter, piece)]
+        if only and len(fitting) == 1:
+            value = coerce(fitting[0].value, properties[parameter.name])
+            take(parameter, value, f"the only {fitting[0].form} in the text", fitting[0])
+    missing = tuple(name for name in required if name not in values)
+    return Extraction(values=values, missing=missing, notes=tuple(f"{name}: {note}" for name, note in notes.items()))
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
-    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
-    return {**given_for_any(tool, given), **own}
-
-
-def given_for_any(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user gave for any step whose tool has such a parameter."""
+    """Return what the caller gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
     known = (tool.input_schema or {}).get("properties") or {}
-    return {name: value for name, value in given.items() if name in known}
+    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
+    return {**{name: value for name, value in given.items() if name in known}, **own}
 
 
 def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A value given as text (from a command line) as the schema's type, where the text reads as one."""
+    """Return a value given as text, from a command line say, as the schema's type, where the text reads as one."""
+    schema = plain(schema)
     if not isinstance(value, str) or schema.get("type") in ("string", None):
         return value
     if schema.get("type") == "array" and not value.lstrip().startswith("["):
-        return [coerce(part.strip(), plain(schema.get("items"))) for part in value.split(",")]
+        return [coerce(part.strip(), schema.get("items") or {}) for part in value.split(",")]
     try:
-        return json.loads(value)
+        return json.loads(value.replace("−", "-"))
     except json.JSONDecodeError:
         return value
 
 
-class _Reader:
-    """One reading of one text for one schema; every piece is used at most once."""
-
-    def __init__(self, text: str, schema: Mapping[str, Any], nouns: frozenset[str]) -> None:
-        self._schema, self._nouns = schema, nouns
-        self.parameters = parameters_of(schema)
-        self.text = text = text[:MAX_CUT]
-        self.values: dict[str, Any] = {}
-        self.notes: list[str] = []
-        self._pieces = pieces(text)
-
-    def take(self, name: str, value: Any, note: str) -> bool:
-        """Keeps a value that fits the parameter's schema."""
-        if not self._fits(name, value):
-            if note == "given":
-                self.values[name] = value  # the check before the call says what is wrong with it
-            return False
-        self.values[name] = value
-        self.notes.append(f"{name}: {note}")
-        return True
-
-    def by_name(self, own: Parameter) -> None:
-        """`limit 5`, `limit=5`, `title "Plan"`, `titled "Plan"`, `5 days`."""
-        if self._by_equals(own):
-            return
-        numbers = [piece for piece in self._pieces if piece.kind == "number" and self._has_unit(own, piece)]
-        named = (*self._readable(own), *(numbers if own.identifies else ()))  # "order 1001"
-        found = [piece for piece in named if stands_beside(own, piece, self._others(own))]
-        found = [piece for piece in found if piece.before[-1:] not in CALLED] or found  # "titled" goes before "named"
-        if own.is_list and found:
-            self._take_all(own, self._run(found[0]), "named in the text")
-        elif len({piece.value for piece in found}) == 1 and not (
-            _is_one_thing(own, found[0]) and self._has_like(found[0])
-        ):
-            self._take(own, found[0], "named in the text")
-
-    def by_kind(self, own: Parameter) -> None:
-        """The one date, address, zone or path of the text, or the one that `from` or `to` points to."""
-        if not own.kind:
-            return
-        found = [piece for piece in self._pieces if piece.kind == own.kind]
-        rivals = [other for other in self._left(own) if other.required]
-        alone = not any(other.kind == own.kind for other in rivals)
-        if own.is_list:
-            if found and own.required:
-                self._take_all(own, found, "all of its kind in the text")
-            return
-        meant = found if len(found) == 1 and alone else [piece for piece in found if points_to(own, piece)]
-        if len(meant) == 1 and (own.required or alone) and may_be(own, meant[0], alone=len(found) == 1):
-            self._take(own, meant[0], f"the only {own.kind} in the text")
-
-    def by_shape(self, own: Parameter) -> None:
-        """The one piece whose shape says that it is such a thing: "#general" a channel, "acme/web" a repository."""
-        rivals = [other for other in self._left(own) if other.shape == own.shape]
-        apart = own.shape == "repository" and any("owner" in other.words for other in self._others(own))
-        found = [piece for piece in self._pieces if own.shape and piece.kind == own.shape and is_of_its_own(own, piece)]
-        if len(found) == 1 and not rivals and not apart:
-            self._take(own, found[0], f"the only {own.shape} in the text")
-
-    def by_choice(self, own: Parameter) -> None:
-        """The listed value that the text states; for a required parameter else the only one that is in it at all."""
-        values = choice_values(own.schema)
-        if not values:
-            return
-        choice = Choice(
-            name=own.words,
-            values=values,
-            text=self.text,
-            nouns=self._nouns,
-            others={other.name: other.schema for other in self._others(own)},
-            free=any(other.is_free for other in self._left(own)),
-        )
-        if value := choice.stated() or (choice.only() if own.required else None):
-            self.take(own.name, value, "stated in the text")
-
-    def by_being_the_only_one(self, own: Parameter) -> None:
-        """The one required number, or plain string, that is left, when the text has exactly one left."""
-        if not own.required or any(set(other.reads) & set(own.reads) for other in self._left(own) if other.required):
-            return
-        named = self._nouns | words_of(self._others(own))
-        found = [p for p in self._readable(own) if may_be(own, p) and not is_labelled(own, p, named)]
-        found = [piece for piece in found if piece.kind != "slug" or is_acted_on(piece)]
-        bare = (piece for piece in found if piece.kind in ("identifier", "slug") and not piece.quoted)
-        if any(not is_acted_on(piece) or self._has_like(piece) for piece in bare):
-            return
-        if own.is_list and found:
-            self._take_all(own, found, "all of its kind in the text")
-        elif len(found) == 1:
-            self._take(own, found[0], f"the only {found[0].kind} value left in the text")
-
-    def _has_like(self, piece: Piece) -> bool:
-        """Whether others of its kind are listed beside a piece: "charges ch_1 and ch_2" are not one charge."""
-        alike = [other for other in self._pieces if other.kind == piece.kind]
-        return any(
-            _LISTS.fullmatch(self.text, one.end, other.start) and piece in (one, other)
-            for one, other in pairwise(alike)
-        )
-
-    def _others(self, own: Parameter) -> list[Parameter]:
-        return [other for other in self.parameters.values() if other.name != own.name]
-
-    def _left(self, own: Parameter) -> list[Parameter]:
-        """The other parameters without a value."""
-        return [other for other in self._others(own) if other.name not in self.values]
-
-    def _readable(self, own: Parameter) -> list[Piece]:
-        """The pieces left that may be its value; a number with a unit only where the tool speaks of that unit."""
-        fits = (piece for piece in self._pieces if own.may_read(piece) and self._has_unit(own, piece))
-        return [piece for piece in fits if is_of_its_own(own, piece) and self._may_be_called(own, piece)]
-
-    def _may_be_called(self, own: Parameter, piece: Piece) -> bool:
-        """Whether a name is that of what the tool is about, and not of another thing ("for a customer called Acme")."""
-        if piece.quoted or piece.before[-1:] not in CALLED or not self._nouns or len(piece.before) < 2:
-            return True
-        return stemmed(piece.before[-2]) in self._nouns | {*own.stems}
-
-    def _has_unit(self, own: Parameter, piece: Piece) -> bool:
-        unit = UNITS.get(piece.behind[0]) if piece.kind == "number" and piece.behind else None
-        if unit is None or unit in own.units:
-            return unit in (None, "percent") or own.words[-1] != unit  # "6 months" are no `month`.
-        listed = (value for other in self._others(own) for value in choice_values(other.schema))
-        return any(UNITS.get(value.lower()) == unit for value in listed)
-
-    def _by_equals(self, own: Parameter) -> bool:
-        """Whether `name=value` is in the text, but not in what it quotes or in an address."""
-        names = re.escape(own.name) + "|" + r"[\s_-]?".join(map(re.escape, own.words))
-        said = _HELD.sub(lambda held: "\0" * len(held.group()), self.text)
-        # A comma goes on where no blank and no other name follows: "ids=1,2,limit=5".
-        value = r"(?:[^\s\0\"'`,;]|,(?=\S)(?!\w+\s*=))+"
-        match = re.search(rf"(?<![\w.-])(?:{names})\s*=\s*({value})", said, re.IGNORECASE)
-        return match is not None and self.take(own.name, _typed(match[1].rstrip(".)"), own.schema), "named in the text")
-
-    def _run(self, first: Piece) -> list[Piece]:
-        """The piece and those of its kind that are listed behind it."""
-        run = [first]
-        for piece in self._pieces:
-            if piece.start > run[-1].end and _LISTS.fullmatch(self.text, run[-1].end, piece.start):
-                if piece.kind != first.kind:
-                    break
-                run.append(piece)
-        return run
-
-    def _fits(self, name: str, value: Any) -> bool:
-        try:
-            return not faults(self._schema, value, parameter=name)
-        except UnusableSchema:
-            return False
-
-    def _take(self, own: Parameter, piece: Piece, note: str) -> None:
-        value = _digits(piece.value) if piece.kind == "phone" and "number" in own.reads else piece.value
-        if self.take(own.name, _typed(value, own.schema), note):
-            self._pieces.remove(piece)
-
-    def _take_all(self, own: Parameter, found: list[Piece], note: str) -> None:
-        if self.take(own.name, [_typed(piece.value, own.item) for piece in found], note):
-            self._pieces = [piece for piece in self._pieces if piece not in found]
+def plain(schema: Any) -> dict[str, Any]:
+    """Return a parameter's schema with an optional null taken out of `anyOf` or of a list of types."""
+    if not isinstance(schema, dict):
+        return {}
+    for key in ("anyOf", "oneOf"):
+        real = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
+        if len(real) == 1:
+            return {**schema, **real[0]}
+    types = schema.get("type")
+    if isinstance(types, list):
+        real_types = [item for item in types if item != "null"]
+        return {**schema, "type": real_types[0] if len(real_types) == 1 else None}
+    return schema
 
 
-def _is_one_thing(own: Parameter, piece: Piece) -> bool:
-    return own.identifies or piece.kind == own.shape
+def _pieces(text: str) -> Iterator[Piece]:
+    """Yield what may be a value, each place once; a quotation is one of the form it wholly has."""
+    rest = text
+    for found in islice(QUOTE.finditer(text), _MOST):
+        value = found.group().strip("`\"'“”„«»")
+        forms = (form for form, pattern in _FORMS.items() if form != "number" and pattern.fullmatch(value))
+        yield Piece(next(forms, "quoted text"), value, *found.span())
+        rest = _without(rest, found)
+    for form, pattern in _FORMS.items():
+        matches = list(islice(pattern.finditer(rest), _MOST))
+        for found in matches:
+            yield Piece(form, re.sub(r"\A#(?=\d)", "", found.group()), *found.span())
+            rest = _without(rest, found)
 
 
-def _digits(value: str) -> str:
-    return "".join(filter(str.isdigit, value))
+def _without(text: str, found: re.Match[str]) -> str:
+    return f"{text[: found.start()]}{' ' * len(found.group())}{text[found.end() :]}"
 
 
-def _typed(value: str, schema: Mapping[str, Any]) -> Any:
-    return value if schema.get("type") == "string" else coerce(value, schema)
+def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
+    """Return the one piece that stands right behind the parameter's name, or `name=value`."""
+    written = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
+    if written and not any(piece.start < written.start() < piece.end for piece in pieces):
+        inside = next((piece for piece in pieces if piece.start == written.start(1)), None)
+        return inside or Piece("text", written[1].rstrip(".)"), *written.span(1))
+    found = [piece for piece in pieces if parameter.takes(piece) and _stands_behind(parameter, text, piece)]
+    return found[0] if len({piece.value for piece in found}) == 1 else None
+
+
+def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
+    before = re.findall(r"\w+|[^\w\s]", text[max(0, piece.start - 60) : piece.start].lower())
+    while before and before[-1] in _BETWEEN and before[-1] not in parameter.words:
+        before.pop()
+    return tuple(map(stemmed, before[-len(parameter.thing) :])) == parameter.thing
+
+
+def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
+    """Return the listed values that stand in the text as words of their own; for an optional one only at its name."""
+    said = QUOTE.sub(lambda quote: " " * len(quote.group()), text)
+    found = []
+    for value in parameter.listed:
+        form = r"[\s_-]".join(map(re.escape, re.split(r"[\s_-]+", value)))
+        near = "|".join(map(re.escape, parameter.words))
+        at_name = rf"(?:\b(?:{near})\W{{1,3}}(?:(?:is|to)\W)?{form}|{form}\W{{1,3}}(?:{near}))\b"
+        if re.search(rf"(?i)(?<![\w-]){form}(?![\w-])" if required else rf"(?i)(?<![\w-]){at_name}", said):
+            found.append(value)
+    return found
+
+
+def _compete(one: Parameter, other: Parameter) -> bool:
+    """Return whether a piece may be either's."""
+    numbers = ("integer", "number")
+    if one.listed or other.listed or (one.type in numbers) != (other.type in numbers):
+        return False
+    return one.form == other.form or not (one.form and other.form)
+
+
+def _unmistakable(parameter: Parameter, piece: Piece) -> bool:
+    """Return whether a piece may be the parameter's for being the only one: of its form, quoted, or a number."""
+    return bool(parameter.form) or piece.form in ("quoted text", "number")
+
+
+def _fits(schema: Mapping[str, Any], name: str, value: Any) -> bool:
+    try:
+        return not faults(schema, value, parameter=name)
+    except UnusableSchema:
+        return False

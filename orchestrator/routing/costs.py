@@ -1,78 +1,67 @@
 """What definitions cost a model to read, and the matches within a token cap and within what a Decision may hold."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
-from orchestrator.index.index import Index, size_beside
-from orchestrator.options import Options
+from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
-from orchestrator.routing import select
+from orchestrator.routing.select import fit
 
 MAX_BYTES = 128 * 1024
-"""Most of a Decision, beside its query and that one's parts: it enters workflow histories, with every plan of it."""
+"""Most of a Decision, without its query and its parts: it enters workflow histories, with every plan of it."""
 MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
 """Of these, what a match's evidence and what all but the matches may take (measured: 390 and 5,000)."""
 
 
-class Costs:
-    """Counts one Decision's tokens. Where nothing had to shrink, and by estimate, all comes from the index's counts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """The matches within cap and size. `room` names the limit that they were last held to, `dropped` did not fit."""
 
-    `room` names the limit that the matches were last held to, `dropped` are those that did not fit, and `note` tells
-    that they shrank without having been asked.
-    """
+    kept: tuple[Match, ...]
+    dropped: tuple[Match, ...]
+    room: str
+    tokens: Tokens
+    warnings: tuple[str, ...] = ()
 
-    def __init__(self, index: Index, options: Options, cap: int | None) -> None:
-        self._index, self._cap, self._whole = index, cap, cap is None
-        self._counted_by = EXACT if options.exact_tokens else ESTIMATE
-        self.room = f"{cap} tokens"
-        self.note = ""
-        self.dropped: list[Match] = []
-        self._places: list[int] = []
 
-    def fit(self, matches: list[Match]) -> list[Match]:
-        """The matches within cap and size, their schemas shrunk as far as needed."""
-        kept = matches
-        if self._cap is not None:
-            kept, self.dropped = select.fit(matches, self._cap, self._cost)
-        room = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
-        self._places = [self._index.whole.positions[match.tool.key] for match in kept]
-        if sum(self._index.sizes[self._places].tolist()) <= room or sum(_size(match.tool) for match in kept) <= room:
-            return kept
-        self._whole, self.room = False, f"{MAX_BYTES // 1024} KiB"
-        self.note = f"the matches' definitions are shortened to {self.room}: a lower limit keeps more of each"
-        kept, further = select.fit(kept, room, _size)
-        self.dropped = [*further, *self.dropped]
-        return kept
+def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exact: bool) -> Fitted:
+    """Return the matches within a cap of tokens and the bytes of a Decision, their schemas shrunk as far as needed."""
+    counter = counter_named(EXACT if exact else ESTIMATE)
 
-    def tokens(self, kept: Sequence[Match]) -> Tokens:
-        """Tokens of the whole catalogue and of the matches."""
-        if self._counted_by == EXACT:
-            before = sum(self._cost(tool) for tool in self._index.whole)
-        else:
-            before = self._index.tokens_total
-        if self._whole and self._counted_by == ESTIMATE:
-            after = sum(self._index.tokens[self._places].tolist())
-        else:
-            after = sum(self._cost(match.tool) for match in kept)
-        return Tokens(before=before, after=after, counted_by=self._counted_by)
-
-    def _cost(self, tool: Tool) -> int:
+    def cost(tool: Tool) -> int:
         """Tokens of a definition; by estimate those of a whole one are known."""
-        place = self._index.whole.positions.get(tool.key)
-        if self._counted_by == ESTIMATE and place is not None and self._index.whole.tools[place] is tool:
-            return int(self._index.tokens[place])
-        return counter_named(self._counted_by)(_definition(tool))
+        place = index.catalogue.positions.get(tool.key)
+        if not exact and place is not None and index.catalogue.tools[place] is tool:
+            return int(index.sizes.tokens[place])
+        return counter(_definition(tool))
+
+    kept, dropped, room = list(matches), list[Match](), f"{cap} tokens"
+    warnings: tuple[str, ...] = ()
+    if cap is not None:
+        kept, dropped = fit(kept, cap, cost)
+    most = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
+    places = [index.catalogue.positions[match.tool.key] for match in kept]
+    if sum(index.sizes.plain[places].tolist()) > most and sum(_size(match.tool) for match in kept) > most:
+        room = f"{MAX_BYTES // 1024} KiB"
+        warnings = (f"the matches' definitions are shortened to {room}: a lower limit keeps more of each",)
+        kept, further = fit(kept, most, _size)
+        dropped = [*further, *dropped]
+    before = sum(map(cost, index.catalogue)) if exact else index.sizes.tokens_total
+    tokens = Tokens(
+        before=before, after=sum(cost(match.tool) for match in kept), counted_by=EXACT if exact else ESTIMATE
+    )
+    return Fitted(kept=tuple(kept), dropped=tuple(dropped), room=room, tokens=tokens, warnings=warnings)
 
 
 def definition_tokens(tool: Tool) -> int:
-    """Tokens of a definition as it is now, by estimate."""
+    """Return the tokens of a definition as it is now, by estimate."""
     return counter_named(ESTIMATE)(_definition(tool))
 
 
 def _size(tool: Tool) -> int:
-    """Bytes of a definition as it is now, perhaps shortened to the cap."""
-    return plain_size(_definition(tool)) + size_beside(tool)
+    return plain_size(_definition(tool)) + extra_size(tool)
 
 
 def _definition(tool: Tool) -> str:

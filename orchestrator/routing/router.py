@@ -1,16 +1,13 @@
-"""The Router: the order of the stages, written once."""
+"""The Router: tasks to tools, in process, by a pipeline."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import isawaitable
 from pathlib import Path
-from textwrap import shorten
 from types import TracebackType
 from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
@@ -22,36 +19,28 @@ from orchestrator.index.embed import (
     Embedder,
     OpenAIEmbedder,
     StaticEmbedder,
+    Vectors,
     embedder_for,
     embedder_id,
     named_embedder,
     no_tool_of,
     vectors_of,
 )
-from orchestrator.index.features import Positions
 from orchestrator.index.fit import Fit
 from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
-from orchestrator.index.vectors import leaning
-from orchestrator.language.corrections import corrected
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteHint, RouteRequest, Turn, turns_of
-from orchestrator.routing.conclusion import conclude
-from orchestrator.routing.conversation import Meant, meant
-from orchestrator.routing.found import Candidates
-from orchestrator.routing.outcome import Outcome
-from orchestrator.routing.search import Search
-from orchestrator.routing.understand import Understood, understand
+from orchestrator.records.request import RouteRequest, Turn, turns_of
+from orchestrator.routing.conversation import earlier_texts
+from orchestrator.routing.pipeline import DEFAULT, Leg, Pipeline
+from orchestrator.routing.task import Found, Task
+from orchestrator.routing.understand import understand
 from orchestrator.store.store import Store
 
-KEYWORD_ALONE = "keyword leg alone: "
-"""How a warning begins that says why the semantic leg did not run; the reason follows."""
-NO_KNOWN_WORD = "the embedder knows no word of the query"
-"""The one reason that is no failure."""
-MOST_SHOWN = 120
-"""Characters that a warning shows of a task that corrects itself."""
 _EMBEDDING_AT_A_TIME = 32
+LOCAL = "local"
+"""The tenant of a request in process that names none."""
 
 
 class Router:
@@ -59,8 +48,8 @@ class Router:
 
     Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
     or a Store; by default that of the options), which knows each tenant's own. `calibration` is a fit, or a file of one
-    (docs/calibration.md). Everything opens on first use and closes with the context. One Router serves many concurrent
-    calls of one event loop.
+    (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Everything opens on first use and closes with the
+    context. One Router serves many concurrent calls of one event loop.
     """
 
     def __init__(
@@ -72,6 +61,7 @@ class Router:
         options: Options | None = None,
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
         calibration: Calibration | Fit | str | Path | None = None,
+        pipeline: Pipeline | str = DEFAULT,
     ) -> None:
         _check_types(catalogue, store, embedder, options, calibration)
         options = options or Options()
@@ -79,13 +69,16 @@ class Router:
             store = options.store or None
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
+        self.pipeline = Pipeline.named(pipeline) if isinstance(pipeline, str) else pipeline
         self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
         elif self._owns_embedder:
-            _check_named(options, self._fit)
+            named_embedder(options)
+            if self._fit.embedder:
+                self._fit.check(embedder_id(options))
         self.options = self._fit.options(options)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(store, str | Path)
@@ -114,8 +107,7 @@ class Router:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Forgets all indexes and closes the store and the embedder, unless they were given: then they are their
-        owner's."""
+        """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
         self._indexes.clear()
         self._threads.close()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
@@ -124,119 +116,102 @@ class Router:
             await asyncio.to_thread(self.store.close)
 
     async def index(self, tenant: str) -> Index:
-        """The tenant's current Index; loads it once, however many ask."""
+        """Return the tenant's current Index; loads it once, however many ask."""
         return (await self._indexes.get(tenant))[0]
 
     def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
-        """The tenant's whole catalogue as it was last routed by; None where it was not, since nothing is loaded."""
+        """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""
         index = self._indexes.at_hand(tenant)
-        return None if index is None else index.whole
+        return None if index is None else index.catalogue
 
-    async def route(self, request: RouteRequest | str, *, conversation: Sequence[Turn] = ()) -> Decision:
-        """The Decision for a task, within a conversation if one is given.
+    async def route(
+        self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **settings: Any
+    ) -> Decision:
+        """Return the Decision for a task, within a conversation if one is given.
 
-        A bare text is routed for the tenant `local`; a RouteRequest has the other settings (limit, filters, ...).
+        A bare text takes the settings of a RouteRequest by name (`limit=3`); without a tenant it is `local`'s.
 
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
-        request = _checked(request, conversation)
+        request = _checked(request, conversation, settings)
         clock = _Clock()
         index, stale = await self._indexes.get(request.tenant)
-        warnings = [stale] if stale else []
         clock.book("load")
-
-        said = meant(request.query, request.conversation, index.keyword.terms)
-        understood = _understood(said, index, warnings)
+        task = self._task(request, index)
         clock.book("understand")
-        outcome = Outcome(
-            index,
-            request,
-            understood,
-            self.options,
-            asks=said.asks,
-            leans=bool(said.earlier) or said.text != request.query,
+        found = Found(warnings=(stale,) if stale else ())
+        for leg in self.pipeline.cheap:
+            found = await _run(leg, task, found, clock)
+        if not self.pipeline.gate(task, found):
+            for leg in self.pipeline.dear:
+                found = await _run(leg, task, found, clock)
+        ranking = self.pipeline.fusion(task, found)
+        for refine in self.pipeline.refiners:
+            ranking = refine(task, found, ranking)
+        decision = self.pipeline.select(task, found, ranking)
+        clock.book("select")
+        return replace(decision, timings_ms=clock.total())
+
+    def _task(self, request: RouteRequest, index: Index) -> Task:
+        words = index.keyword
+        earlier = earlier_texts(request.query, request.conversation, words.terms)
+        return Task(
+            request=request,
+            understood=understand(request.query, earlier, known=words.terms, actions=words.actions),
+            index=index,
+            options=self.options,
+            calibration=self._calibration,
             coverage=self._fit.coverage or shipped_coverage(),
-            warnings=warnings,
-            timings_ms=clock.timings_ms,
+            embed=lambda texts: self._vectors(index, texts),
+            no_tool=lambda: no_tool_of(self.embedder),
+            leans=bool(earlier),
         )
-        outcome.find_always()
-        clock.book("always")
-        outcome.find_explicit()
-        clock.book("explicit")
-        if outcome.settled and request.coverage is None:
-            return clock.stopped(conclude(outcome, None, None))
 
-        width, allowed, named = max(30, 3 * outcome.limit), outcome.allowed, outcome.named()
-        understood = outcome.understood  # Without what the query leaves out.
-        before = outcome.before()
-        search = Search(index, understood, self._calibration, width=width, allowed=allowed, named=named, before=before)
-        found = search.by_keyword()
-        outcome.gate_confidence = found.opening.chance
-        clock.book("keyword")
-        if len(index.catalogue) and self._wants_meaning(outcome, found, named):
-            vectors = await self._vectors(index, understood, warnings)
-            if vectors is not None:
-                found = search.by_both(index.semantic(self.embedder), vectors, no_tool_of(self.embedder))
-                outcome.semantic_ran, outcome.vector = True, vectors[0]
-                warnings += [index.note] if index.note else []
-            clock.book("semantic")
-        return clock.stopped(conclude(outcome, search, found))
-
-    def _wants_meaning(self, outcome: Outcome, found: Candidates, named: Positions | None) -> bool:
-        request = outcome.request
-        if request.route_hint is not RouteHint.AUTO:
-            return request.route_hint is RouteHint.SEMANTIC
-        # What the gate is sure of is the best tool alone; a set of all needed ones wants both legs' order.
-        if request.coverage is not None or outcome.gate_confidence < self.options.gate:
-            return True
-        # Sure of another server's tool, it has not seen what the named one has that says it in other words.
-        return named is not None and len(found.keyword) > 0 and found.chosen[np.argmax(found.keyword)] not in named
-
-    async def _vectors(self, index: Index, understood: Understood, warnings: list[str]) -> NDArray[np.float32] | None:
-        """Vectors of the query, its parts and what is told, [1 + parts + told, dimension]; None, with a warning."""
+    async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:
+        """Return a row a text, or None and the reason; the index then has its semantic side."""
         try:
-            vectors = await self._embed(index, understood.texts)
+            vectors = await self._embed(index, list(texts))
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
-            reason = str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
+            return None, str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
         except Exception as error:
             # Whatever a caller's own embedder raises, or answers in place of vectors, is that leg's failure alone.
             if isinstance(error, ToolrouteError) or isinstance(self.embedder, StaticEmbedder | OpenAIEmbedder):
                 raise
-            reason = f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
-        else:
-            vectors = leaning(vectors, [weight for _, weight in understood.earlier])
-            if vectors[0].any():
-                return vectors
-            reason = NO_KNOWN_WORD
-        warnings.append(f"{KEYWORD_ALONE}{reason}")
-        return None
+            return None, f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
+        return vectors, ""
 
-    async def _embed(self, index: Index, texts: list[str]) -> NDArray[np.float32]:
-        if not self.embedder.remote and index.has_vectors:
+    async def _embed(self, index: Index, texts: list[str]) -> Vectors:
+        if not self.embedder.remote and index.vectors is not None:
             return vectors_of(self.embedder, texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
 
 
-def _understood(said: Meant, index: Index, warnings: list[str]) -> Understood:
-    """What is meant, with corrections carried out and slips mended, as the warnings tell."""
-    task = corrected(said.text)
-    if task != said.text:
-        warnings.append(f'it corrects itself: read as "{shorten(task, MOST_SHOWN)}"')
-    understood = understand(task, said.earlier, index.keyword.terms, index.keyword.terms_of_names)
-    warnings += [f'no tool says "{slip}": read as "{word}"' for slip, word in understood.slips.items()]
-    return understood
+async def _run(leg: Leg, task: Task, found: Found, clock: "_Clock") -> Found:
+    done = leg(task, found)
+    now = await done if isawaitable(done) else done
+    if now is not found:
+        clock.book(getattr(leg, "__name__", type(leg).__name__))
+    return now
 
 
-def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> RouteRequest:
-    """The request, of the tenant `local` where only a text is given; InvalidInput for what cannot be routed."""
+def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
+    """Return the valid request, of the tenant `local` where none is named; InvalidInput for what cannot be routed."""
     if isinstance(request, str):
-        request = RouteRequest(query=request, tenant="local")
+        try:
+            request = RouteRequest(query=request, **settings)
+        except TypeError as error:
+            raise InvalidInput(f"{error}: give settings of a RouteRequest, e.g. limit=3") from None
     elif not isinstance(request, RouteRequest):
         raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
+    elif settings:
+        raise InvalidInput(
+            f"{', '.join(settings)}: a RouteRequest has its own settings; give a text, or set them there"
+        )
+    request = replace(request, tenant=request.tenant or LOCAL)
     if conversation:
         request = replace(request, conversation=turns_of(conversation))
     request.validate()
@@ -244,7 +219,7 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn]) -> Route
 
 
 def _check_types(catalogue: object, store: object, embedder: object, options: object, calibration: object) -> None:
-    """Raises InvalidInput for the first that is none of what a Router takes, with what would do."""
+    """Raise InvalidInput for the first that a Router does not take, with what would do."""
     wanted: tuple[tuple[str, object, Any, str], ...] = (
         ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
@@ -259,35 +234,26 @@ def _check_types(catalogue: object, store: object, embedder: object, options: ob
         raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
 
 
-def _check_named(options: Options, fit: Fit) -> None:
-    """Raises InvalidConfig where the options name no embedder, or another one than that of the fit; loads no model."""
-    named_embedder(options)
-    if fit.embedder:
-        fit.check(embedder_id(options))
-
-
 def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
-    """The fit given, or in the file named; the empty one, which changes nothing, where there is none."""
+    """Return the fit given, or in the file named; the empty one, which changes nothing, where there is no file."""
     if isinstance(given, Fit):
         return given
     return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
 
 
 class _Clock:
-    """One request's times; its Decision holds this very mapping, so the last ones count too."""
+    """One request's times by stage, in milliseconds."""
 
     def __init__(self) -> None:
         self._started = self._last = time.perf_counter()
-        self.timings_ms: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
 
     def book(self, stage: str) -> None:
-        """Books the time since the last call to this stage, in milliseconds."""
+        """Book the time since the last call to this stage."""
         now = time.perf_counter()
-        self.timings_ms[stage] = (now - self._last) * 1000
+        self._spent[stage] = (now - self._last) * 1000
         self._last = now
 
-    def stopped(self, decision: Decision) -> Decision:
-        """The Decision with the time of its selection and of all."""
-        self.book("select")
-        self.timings_ms["total"] = (time.perf_counter() - self._started) * 1000
-        return decision
+    def total(self) -> dict[str, float]:
+        """Return all times, with that of the whole."""
+        return {**self._spent, "total": (time.perf_counter() - self._started) * 1000}

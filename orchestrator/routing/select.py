@@ -1,4 +1,4 @@
-"""Select: near-duplicates give way, one or two tools are recommended, and the matches fit a token cap."""
+"""Select: near-duplicates, the one or two tools to recommend, and the matches within a cap."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,18 +22,14 @@ DESCRIBED = 400
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
-def spread(matches: Sequence[Match], window: int) -> list[Match]:
-    """The same matches, with near-duplicates from other servers moved behind the window's other matches.
-
-    Only reordering, and only within the window. Tools of one server are never duplicates of one another.
-    """
-    named: dict[str, list[Match]] = {}
-    for match in matches[:window]:
-        named.setdefault(_bare(match.tool.name), []).append(match)
-    if len(named) == len(matches[:window]):
-        return list(matches)
-    repeated = {match.tool.key for namesakes in named.values() for match in _repeated(namesakes)}
-    return [*sorted(matches[:window], key=lambda match: match.tool.key in repeated), *matches[window:]]
+def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
+    """Return which of these positions hold a near-duplicate of an earlier one of another server."""
+    named: dict[str, list[int]] = {}
+    for position in window:
+        named.setdefault(_bare(tools[position].name), []).append(position)
+    if len(named) == len(window):
+        return set()
+    return {position for same in named.values() for position in _repeated(tools, same)}
 
 
 def _bare(name: str) -> str:
@@ -41,17 +37,16 @@ def _bare(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
 
 
-def _repeated(namesakes: Sequence[Match]) -> list[Match]:
-    """Those that share most of their description's words with an earlier one of another server."""
-    if len(namesakes) < 2:
-        return []
-    said = [set(match.tool.description[:DESCRIBED].lower().split()) for match in namesakes]
+def _repeated(tools: Sequence[Tool], same: Sequence[int]) -> list[int]:
+    """Return those that share most of their description's words with an earlier one of another server."""
+    said = {position: set(tools[position].description[:DESCRIBED].lower().split()) for position in same}
     return [
-        match
-        for place, match in enumerate(namesakes)
+        position
+        for place, position in enumerate(same)
         if any(
-            earlier.tool.server != match.tool.server and len(own & said[place]) >= ALIKE * len(own | said[place])
-            for earlier, own in zip(namesakes[:place], said, strict=False)
+            tools[earlier].server != tools[position].server
+            and len(said[earlier] & said[position]) >= ALIKE * len(said[earlier] | said[position])
+            for earlier in same[:place]
         )
     ]
 

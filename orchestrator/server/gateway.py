@@ -126,7 +126,7 @@ class Gateway:
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         unlisted = (await self._listed(tenant)).reasons()
-        catalogue = (await self._router.index(tenant)).whole
+        catalogue = (await self._router.index(tenant)).catalogue
         # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
         request = RouteRequest(
@@ -186,7 +186,7 @@ class Gateway:
         server = key.partition(":")[0]
         unlisted = await self._listed(tenant, server)
         why = unlisted.reasons().get(server)
-        catalogue = (await self._router.index(tenant)).whole
+        catalogue = (await self._router.index(tenant)).catalogue
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
         if await self._is_anothers(tenant, server, catalogue.fingerprint):

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
-from orchestrator.index.suspicion import cleaned, suspects
+from orchestrator.index.safety import cleaned, suspects
 from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool

@@ -1,0 +1,93 @@
+"""Clauses: the parts of a task that ask for something of their own, what it quotes, and what it leaves out.
+
+Each sentence is a part, and so is what begins with an action or a question behind "and" or "then". What quotation
+marks hold is data: it is never cut, and nothing in it is an instruction.
+"""
+
+import re
+
+from orchestrator.index.intent import begins_action
+from orchestrator.index.text import says
+
+MAX_CUT = 4_000
+"""Characters of a task that is read for clauses; a longer text is a document."""
+MAX_CLAUSES = 8
+MIN_TERMS = 2
+
+QUOTE = re.compile(
+    r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
+)
+_CUT = re.compile(
+    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
+)
+_LEFT_OUT = re.compile(
+    r"(?i)(?:(?:\A|(?<=[,.;:!?(\n])|(?<=[,.;:!?(\n]\s)|\b(?:and|but|then|please)\s+)"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid|not?)\b"
+    r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
+    r"(?:(?!\s(?:but|then)\s)[^,.;:!?)\n])*"
+)
+
+
+def masked(text: str) -> str:
+    """Return the text with a letter in place of each quoted character, so that all else keeps its place.
+
+    A text that is one quotation is returned as it is: it quotes nothing, it is the task.
+    """
+    if not any(mark in text for mark in "\"'`“„«"):
+        return text
+    said = QUOTE.sub(lambda found: "Q" * len(found.group()), text)
+    return said if said.strip("Q \n\t.") else text
+
+
+def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return what a text asks for, and each part that says what is not wanted ("don't X", "without X", "nicht X").
+
+    Where nothing else is said, the whole text is returned as asked, with its parts.
+    """
+    if len(text) > MAX_CUT:
+        return text, ()
+    spans = left_out_spans(text)
+    if not spans:
+        return text, ()
+    kept, past = "", 0
+    for start, end in spans:
+        kept, past = kept + text[past:start] + " ", end
+    kept = (kept + text[past:]).strip(" ,.;:!?\n")
+    said = tuple(text[start:end].strip() for start, end in spans)
+    return (kept if says(kept, 1) else text), said
+
+
+def left_out_spans(text: str) -> list[tuple[int, int]]:
+    """Return where a text says what is not wanted, in characters."""
+    return [found.span() for found in _LEFT_OUT.finditer(masked(text))]
+
+
+def split_clauses(text: str, actions: frozenset[str]) -> list[str]:
+    """Return the parts of a task: its sentences, cut again where an action or a question begins behind "and", "then".
+
+    Fewer than two where nothing is worth a cut. actions: the words that begin one.
+    """
+    said = masked(text)
+    if len(text) > MAX_CUT:
+        return [text]
+    bounds = [0, *(cut.end() for cut in _CUT.finditer(said) if cut["end"] or begins_action(said[cut.end() :], actions))]
+    parts: list[str] = []
+    short = ""
+    for start, end in zip(bounds, [*bounds[1:], len(text)], strict=True):
+        part, short = short + text[start:end], ""
+        if says(part, MIN_TERMS):
+            parts.append(_trimmed(part))
+        elif end < len(text):
+            short = part
+        elif parts:
+            parts[-1] = f"{parts[-1]} {_trimmed(part)}"
+    if len(parts) > MAX_CLAUSES:
+        parts[MAX_CLAUSES - 1 :] = [" ".join(parts[MAX_CLAUSES - 1 :])]
+    return parts
+
+
+_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|then)|&|->|=>|→)+\Z")
+
+
+def _trimmed(part: str) -> str:
+    return _JOINT.sub("", part).strip(" ,.;!\n，。；")

@@ -1,0 +1,166 @@
+"""From a ranking to a Decision: stage, matches, recommendation, coverage set, token cap."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from orchestrator.index.coverage import CoverageSet, Legs
+from orchestrator.records.decision import Decision
+from orchestrator.records.tool import Kind, Match, Stage
+from orchestrator.routing import select
+from orchestrator.routing.conversation import in_order, keep_earlier, offered_before, used_lately
+from orchestrator.routing.costs import fit_matches
+from orchestrator.routing.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
+from orchestrator.routing.task import MOST_COVERED, Found, Ranking, Task
+
+
+def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
+    """Return the Decision for a ranking; `timings_ms` is left to the caller."""
+    if task.understood.asks_nothing:
+        ranking = replace(ranking, confidence=0.0)
+    stage = _stage(task, found, ranking)
+    if stage is Stage.NONE and not any(ranking.scores.values()):
+        ranking = _by_standing(task, found)
+    covering = _cover(task, found, ranking, MOST_COVERED)
+    limit = covering.count if covering else task.request.limit
+    overlap = _overlap(task, found, ranking.order[: limit + MAX_REJECTED])
+    candidates = _matches(task, ranking, overlap, len(overlap.positions) if task.request.conversation else limit)
+    offered: tuple[str, ...] = ()
+    if task.request.conversation:
+        nothing_fits = stage is Stage.NONE
+        earlier = _earlier(task, found, ranking)
+        kept = keep_earlier(
+            candidates, earlier, task.request.conversation, limit, leans=task.leans, nothing_fits=nothing_fits
+        )
+        candidates = kept.matches
+        offered = offered_before(task.request.conversation) if kept.same_topic else ()
+    exact, cap = task.options.exact_tokens, task.request.token_cap
+    fitted = fit_matches(task.index, candidates[:limit], cap=cap, exact=exact)
+    if fitted.dropped and covering is not None:
+        covering = _cover(task, found, ranking, len(fitted.kept))
+    stage = Stage.NONE if fitted.dropped and not fitted.kept else stage
+    matches = fitted.kept
+    if stage is Stage.NONE:
+        matches = tuple(replace(match, why=f"low: {match.why}") for match in matches)
+    by_key = {match.tool.key: match for match in matches}
+    unflagged = [match for match in matches if match.tool.key not in task.index.flags]
+    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts)
+    connect = [by_key[key].tool.server for key in recommended if by_key[key].tool.kind is Kind.MCP]
+    return Decision(
+        query=task.request.query,
+        tenant=task.request.tenant,
+        stage=stage,
+        confidence=ranking.confidence if matches else 0.0,
+        gate_confidence=found.gate_confidence,
+        semantic_ran=found.semantic_ran,
+        matches=matches,
+        recommended=recommended,
+        servers=tuple(dict.fromkeys(filter(None, connect))),
+        tokens=fitted.tokens,
+        catalogue=task.index.catalogue.version,
+        rejected=rejected(task, found, ranking, overlap, matches, fitted.dropped, fitted.room),
+        warnings=(
+            *found.warnings,
+            *fitted.warnings,
+            *warnings_of(task, found, ranking, stage, matches, fitted.room),
+            *_short_of_coverage(task, stage, covering),
+        ),
+        offered=in_order(tuple(by_key), offered),
+        coverage=covering.coverage if covering else None,
+        parts=ranking.parts,
+    )
+
+
+def _nothing_fits(task: Task, found: Found, ranking: Ranking) -> bool:
+    """Return whether no tool is claimed.
+
+    A task that clearly says by which server it is done has that server's, however little is sure.
+    """
+    if task.understood.asks_nothing:
+        return True
+    tools, clear = task.index.catalogue.tools, found.explicit.clearly_wanted
+    named = any(tools[position].server in clear for position in ranking.lifted)
+    return ranking.confidence < task.options.floor and not named
+
+
+def _stage(task: Task, found: Found, ranking: Ranking) -> Stage:
+    if found.settled:
+        return Stage.ALWAYS
+    if not ranking.order or _nothing_fits(task, found, ranking):
+        return Stage.NONE
+    first = ranking.order[0]
+    if ranking.evidence[first].get("always") and ranking.scores[first] == 1.0:
+        return Stage.ALWAYS
+    if first in ranking.lifted:
+        return Stage.EXPLICIT
+    return Stage.SEMANTIC if found.semantic_ran else Stage.KEYWORD
+
+
+def _overlap(task: Task, found: Found, positions: Sequence[int]) -> Overlap:
+    keyword = task.index.keyword
+    columns = found.search.words.columns if found.search else keyword.postings.columns(task.understood.terms)
+    return Overlap(columns, task.understood, positions)
+
+
+def _matches(task: Task, ranking: Ranking, overlap: Overlap, count: int) -> list[Match]:
+    """Return the first `count` matches, in order."""
+    tools, shown = task.index.catalogue.tools, overlap.positions[:count]
+    return [
+        Match(
+            tool=tools[position],
+            score=ranking.scores[position],
+            evidence=dict(ranking.evidence[position]),
+            why=why(ranking.evidence[position], words, _notes(ranking, position)),
+            words=words,
+            gives=ranking.gives.get(position),
+            for_parts=ranking.for_parts.get(position, ()),
+        )
+        for position, words in zip(shown, overlap.by_field(len(shown)), strict=True)
+    ]
+
+
+def _notes(ranking: Ranking, position: int) -> tuple[str, ...]:
+    gives = ranking.gives.get(position)
+    return (*ranking.notes.get(position, ()), *([str(gives)] if gives else []))
+
+
+def _earlier(task: Task, found: Found, ranking: Ranking) -> list[Match]:
+    """Return the tools that earlier turns used or offered and that are still allowed, as matches."""
+    turns, catalogue = task.request.conversation, task.index.catalogue
+    keys = dict.fromkeys((*used_lately(turns), *offered_before(turns)))
+    places = [catalogue.positions[key] for key in keys if key in catalogue.positions]
+    return [
+        Match(tool=catalogue.tools[place], score=ranking.scores.get(place, 0.0), why="no shared word")
+        for place in places
+        if found.allowed is None or found.allowed[place]
+    ]
+
+
+def _cover(task: Task, found: Found, ranking: Ranking, most: int) -> CoverageSet | None:
+    """Return how many of the ranked tools the wanted coverage takes; None where none is wanted."""
+    wanted = task.request.coverage
+    if wanted is None:
+        return None
+    scores = [ranking.scores[position] for position in ranking.order]
+    if not any(scores) or _nothing_fits(task, found, ranking):
+        return CoverageSet(count=min(most, task.request.limit), coverage=0.0)
+    there = len(task.index.catalogue) if found.allowed is None else int(found.allowed.sum())
+    legs: Legs = "both" if found.semantic_ran else "keyword"
+    return task.coverage.smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
+
+
+def _short_of_coverage(task: Task, stage: Stage, covering: CoverageSet | None) -> list[str]:
+    wanted = task.request.coverage
+    if wanted is None or covering is None:
+        return []
+    if stage is Stage.NONE:
+        return [f"coverage {wanted:g} is not reached: nothing fits"]
+    return [short] if (short := covering.warning(wanted)) else []
+
+
+def _by_standing(task: Task, found: Found) -> Ranking:
+    """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
+    allowed = found.allowed
+    positions = [p for p in select.by_standing(task.index.catalogue.tools) if allowed is None or allowed[p]]
+    order = tuple(positions[: task.request.limit])
+    evidence: Mapping[int, Mapping[str, float]] = {position: {} for position in order}
+    return Ranking(order=order, scores=dict.fromkeys(order, 0.0), evidence=evidence, confidence=0.0)

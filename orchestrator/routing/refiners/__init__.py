@@ -1,0 +1,1 @@
+"""Refiners: each takes a ranking and returns a ranking."""

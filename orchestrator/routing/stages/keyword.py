@@ -1,0 +1,48 @@
+"""The keyword leg and the gate: BM25 evidence, and whether it is sure enough to answer alone."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from orchestrator.records.request import RouteHint
+from orchestrator.routing.search import Search
+from orchestrator.routing.stages.explicit import positions_of
+from orchestrator.routing.task import Found, Task
+
+LEAST_WIDTH = 30
+"""Candidates of a leg, or three times the limit where that is more."""
+
+
+def keyword(task: Task, found: Found) -> Found:
+    """Return the keyword leg's candidates, and the chance that its best tool is right; nothing for a settled task."""
+    if found.settled and task.request.coverage is None:
+        return found
+    search = Search(
+        index=task.index,
+        understood=task.understood,
+        calibration=task.calibration,
+        width=max(LEAST_WIDTH, 3 * task.most),
+        allowed=found.allowed,
+        named=positions_of(task, found.explicit.wanted),
+    )
+    candidates = search.by_keyword()
+    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.opening.chance)
+
+
+def gate(task: Task, found: Found) -> bool:
+    """Return whether the keyword leg answers alone: its confidence reaches the gate, and its best tool may be meant.
+
+    A coverage set wants both legs' order. And sure of another server's tool, the keyword leg has not seen what the
+    named server has that says it in other words.
+    """
+    if found.search is None or found.candidates is None:
+        return True
+    hint = task.request.route_hint
+    if hint is not RouteHint.AUTO:
+        return hint is RouteHint.KEYWORD
+    if not len(task.index.catalogue):
+        return True
+    if task.request.coverage is not None or found.gate_confidence < task.options.gate:
+        return False
+    named, whole = found.search.named, found.candidates.whole
+    return named is None or not len(whole.chosen) or whole.chosen[np.argmax(whole.keyword)] in named

@@ -1,0 +1,38 @@
+"""The semantic leg: cosines by one exact matrix product over the tenant's vectors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.routing.task import Found, Task
+
+KEYWORD_ALONE = "keyword leg alone: "
+"""How a warning begins that says why the semantic leg did not run; the reason follows."""
+NO_KNOWN_WORD = "the embedder knows no word of the query"
+"""The one reason that is no failure."""
+
+
+async def semantic(task: Task, found: Found) -> Found:
+    """Return both legs' candidates, each scored by both; the keyword leg's, with a warning, where embedding fails."""
+    if found.search is None or not len(task.index.catalogue):
+        return found
+    vectors, reason = await task.embed(task.understood.texts)
+    if vectors is not None and not vectors[0].any():
+        vectors, reason = None, NO_KNOWN_WORD
+    if vectors is None or (side := task.index.vectors) is None:
+        return replace(found, warnings=(*found.warnings, f"{KEYWORD_ALONE}{reason}"))
+    own = leaning(vectors, [weight for _, weight in task.understood.earlier])
+    candidates = found.search.by_both(side, own, task.no_tool())
+    warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
+    return replace(found, candidates=candidates, semantic_ran=True, warnings=warnings)
+
+
+def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
+    """Return the query's row with the last rows, of the earlier texts that it leans on, added by weight."""
+    if not weights:
+        return vectors
+    whole = vectors[0] + np.asarray(weights, np.float32) @ vectors[-len(weights) :]
+    whole /= max(float(np.linalg.norm(whole)), 1e-9)
+    return np.vstack([whole, vectors[1 : -len(weights)]])

@@ -1,0 +1,107 @@
+"""What a pipeline's stages pass on: the Task, what the legs Found, and the Ranking made of it. All frozen."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.index.calibration import Calibration
+from orchestrator.index.coverage import Coverage
+from orchestrator.index.embed import Vectors
+from orchestrator.index.index import Index
+from orchestrator.options import Options
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Gives
+from orchestrator.routing.search import Candidates, Search
+from orchestrator.routing.stages.explicit import Explicit
+from orchestrator.routing.understand import Understood
+
+Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
+"""Returns a row a text, [texts, dimension], or None and the reason why there are none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A request, understood, and all that the stages read. `leans`: earlier turns tell what it means."""
+
+    request: RouteRequest
+    understood: Understood
+    index: Index
+    options: Options
+    calibration: Calibration
+    coverage: Coverage
+    embed: Embed
+    no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
+    leans: bool = False
+
+    @property
+    def most(self) -> int:
+        """How many matches the request wants; of a coverage set the most there can be."""
+        return self.request.limit if self.request.coverage is None else MOST_COVERED
+
+
+MOST_COVERED = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """An always-available capability that a task asks for: by which phrase, and the least that it scores."""
+
+    phrase: str
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the legs have found so far; each leg returns it with its own part added.
+
+    `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
+    the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword leg's,
+    and both legs' once the semantic one ran.
+    """
+
+    always: Mapping[int, Asked] = field(default_factory=dict)
+    settled: bool = False
+    explicit: Explicit = field(default_factory=Explicit)
+    allowed: NDArray[np.bool_] | None = None
+    search: Search | None = None
+    candidates: Candidates | None = None
+    gate_confidence: float = 0.0
+    semantic_ran: bool = False
+    votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """Candidates by position in the catalogue, best first in `order`.
+
+    `scores` are what they are shown with, `own` the same by evidence alone, before any floor, and `whole` what those
+    that score higher for a part score for the whole task. `leading` stay ahead of all others. `by_rank`: the order is
+    not that of the scores. `notes` say what a person should know of a candidate.
+    """
+
+    order: tuple[int, ...]
+    scores: Mapping[int, float]
+    evidence: Mapping[int, Mapping[str, float]]
+    confidence: float
+    own: Mapping[int, float] = field(default_factory=dict)
+    whole: Mapping[int, float] = field(default_factory=dict)
+    leading: tuple[int, ...] = ()
+    lifted: frozenset[int] = frozenset()
+    by_rank: bool = False
+    notes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    gives: Mapping[int, Gives] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    for_parts: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    best_of_parts: tuple[str, ...] = ()
+
+    def noted(self, notes: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+        """Return all notes with these added."""
+        return {**self.notes, **{place: (*self.notes.get(place, ()), note) for place, note in notes.items()}}
+
+
+def best_first(scores: Mapping[int, float]) -> tuple[int, ...]:
+    """Return the positions by score, equal ones in their order."""
+    return tuple(sorted(scores, key=scores.__getitem__, reverse=True))
