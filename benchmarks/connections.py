@@ -1,7 +1,7 @@
 """What lazy connections cost and save. Run: `python -m benchmarks.connections [--calls N]`; prints Markdown tables.
 
-1. Knowing 1,000 tools from the store, beside connecting and listing real servers.
-2. First and warm calls of each real server through the pool, beside the bare MCP client.
+1. Knowing 1,000 tools from the store, against connecting and listing real servers.
+2. First and warm calls of each real server through the pool, against the bare MCP client.
 3. Connections opened over 200 mixed tasks on 15 servers.
 """
 

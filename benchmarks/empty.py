@@ -1,4 +1,4 @@
-"""An empty activity and its workflow, what Temporal itself costs; apart, as the sandbox loads a module anew."""
+"""An empty activity and its workflow, the cost of Temporal itself; apart, as the sandbox loads each module again."""
 
 from datetime import timedelta
 

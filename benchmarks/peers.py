@@ -1,4 +1,4 @@
-"""The peers that routing is measured beside: rank-bm25, bm25s, FastMCP and Haystack, each as its authors show it."""
+"""The peers that routing is compared with: rank-bm25, bm25s, FastMCP and Haystack, each as its authors show it."""
 
 import logging
 import re

@@ -1,6 +1,6 @@
 """Routing quality on the development sets, each routed with maps fitted on the others: `make bench`.
 
-Prints, and writes between the marks of docs/quality.md: recall of each way of ranking beside the peers', what the
+Prints, and writes between the marks of docs/quality.md: recall of each way of ranking and of the peers, what the
 confidence is worth, the tasks of our own, and how often a query that needs no tool ends in `none`.
 """
 

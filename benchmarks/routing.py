@@ -1,4 +1,4 @@
-"""Routing's speed and ranking at 100 to 13,000 tools, beside its peers in the same process: `make bench`.
+"""Routing's speed and ranking at 100 to 13,000 tools, with its peers in the same process: `make bench`.
 
 The queries are toolalpaca's, whose 94 tools stand among distractors from a catalogue of real MCP servers. These have
 tools for the same jobs, so ranking figures are lower bounds: they compare, they do not quote.
@@ -92,8 +92,8 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
         orders = [(ranker(query.text), query.relevant) for query, asked in zip(queries, which, strict=True) if asked]
         mrr = metrics.mean([metrics.reciprocal_rank(*order) for order in orders])
         ndcg = metrics.mean([metrics.ndcg(*order, 5) for order in orders])
-        beside = ratio(own[which], times[BARE][which])
-        found.append(Measured(size=len(catalogue), name=name, times=own[which], ratio=beside, mrr=mrr, ndcg=ndcg))
+        compared = ratio(own[which], times[BARE][which])
+        found.append(Measured(size=len(catalogue), name=name, times=own[which], ratio=compared, mrr=mrr, ndcg=ndcg))
 
     everywhere, opened = np.ones(len(texts), np.bool_), np.array([opens(text) for text in texts])
     for name, own in times.items():
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--queries", type=int, default=100, help="how many of the queries")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", type=Path, help="the page whose tables to replace; the picture goes beside it")
+    parser.add_argument("--write", type=Path, help="the page whose tables to replace; the picture gets its name")
     parser.add_argument("--json", type=Path, help="write every figure to this file")
     given = parser.parse_args()
     shipped()

@@ -1,4 +1,4 @@
-"""What a route through Temporal costs beside an empty activity: `python -m benchmarks.temporal --data FOLDER`.
+"""The cost of a route through Temporal, and of an empty activity: `python -m benchmarks.temporal --data FOLDER`.
 
 One process holds worker and client; the server is a dev server with the settings of
 `orchestrator.temporal.devserver`. The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
@@ -69,8 +69,8 @@ async def _server(client: Client) -> str:
     """What the server says of itself."""
     from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 
-    told = await client.workflow_service.get_system_info(GetSystemInfoRequest())
-    return f"Temporal's dev server {told.server_version}"
+    info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    return f"Temporal's dev server {info.server_version}"
 
 
 def _worker(client: Client, queue: str) -> Any:
@@ -107,7 +107,7 @@ class Bench:
         return f"| {_figures(routes)} | {_figures(empties)} | {of_medians:.2f} | {of_pairs:.2f} |"
 
     async def load(self, number: int, at_once: int) -> str:
-        """So many requests, so many of them in flight."""
+        """Send `number` requests, `at_once` of them in flight."""
         slots = asyncio.Semaphore(at_once)
 
         async def one() -> float:

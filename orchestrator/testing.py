@@ -138,7 +138,7 @@ class CutOff:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A reply that comes after so many seconds."""
+    """A reply that comes after some seconds."""
 
     seconds: float
     reply: "Reply" = "late"

@@ -35,7 +35,7 @@ class Taught:
 
     texts: np.ndarray
     rows: np.ndarray
-    foreign: int  # the last so many of the texts are translations
+    foreign: int  # how many of the texts, the last ones, are translations
     full: np.ndarray
     projected: np.ndarray
 

@@ -17,7 +17,7 @@ from research.static import StaticEmbedder
 
 SERVER_WEIGHT = 0.6
 STATIC_WEIGHT = 1.5  # of the static leg in the sum when it reads fields and clauses; 0.5 to 2 were tried
-CLAUSE_WEIGHT = 0.6  # of a task's best clause beside the whole task
+CLAUSE_WEIGHT = 0.6  # of a task's best clause, added to the whole task
 FIELD_WEIGHTS = ((views.name, 1.0), (views.first, 1.0), (views.rest, 0.5), (views.parameters, 0.5))
 _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|,\s+|\s+(?:and|then|also)\s+")
 Figures = dict[str, tuple[float, float]]  # way of ranking -> recall@5, recall@10
@@ -51,7 +51,7 @@ def by_field(model: StaticEmbedder, tools: list[Tool]) -> np.ndarray:
 
 
 def clauses(text: str) -> list[str]:
-    """The text's clauses of three words or more; the text itself where there is none."""
+    """The text's clauses of three words or more; else the text itself."""
     return [part for part in _CLAUSE_END.split(text) if part and len(part.split()) >= 3] or [text]
 
 

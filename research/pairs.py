@@ -26,7 +26,7 @@ class Family:
     left: np.ndarray
     right: np.ndarray
     key: np.ndarray
-    share: float  # of the training steps, beside the others' shares
+    share: float  # of the training steps, relative to the others' shares
 
 
 def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:

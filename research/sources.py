@@ -104,7 +104,7 @@ def stories(data: Path) -> Iterator[Story]:
 
 
 NO_TOOL = "smalltalk, chitchat"
-"""The text beside which what needs no tool is set; it goes with the model (`no_tool` in its config.json)."""
+"""The text near which the model places what needs no tool; it goes with the model (`no_tool` in its config.json)."""
 
 
 def idle(part: str = "taught") -> list[str]:

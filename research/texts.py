@@ -27,7 +27,7 @@ def requests(data: Path) -> list[str]:
 
 
 def _latin(text: str) -> bool:
-    """Whether the teacher, which reads English, knows its letters."""
+    """Return whether the teacher, which reads English, knows its letters."""
     return sum(letter > "\u024f" for letter in text if letter.isalpha()) * 4 <= len(text)
 
 

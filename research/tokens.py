@@ -1,4 +1,4 @@
-"""The token estimate beside o200k_base on real tool definitions: `python -m research.tokens --data FOLDER`.
+"""The token estimate compared with o200k_base on real tool definitions: `python -m research.tokens --data FOLDER`.
 
 Needs the extra `tokens`. For each catalogue: the lowest, mean and highest ratio of estimate to exact count, and how
 many are below 1.

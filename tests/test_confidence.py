@@ -1,4 +1,4 @@
-"""The confidence: what its maps read, and how sure a tool beside its like may be."""
+"""The confidence: what its maps read, and how sure a tool among its like may be."""
 
 import math
 
@@ -34,9 +34,9 @@ def test_the_best_tool_is_as_sure_as_for_the_part_it_fits_best() -> None:
 
 def test_only_what_is_asked_beyond_a_sentence_makes_a_task_long() -> None:
     chances, rows, long = np.array([0.5]), np.zeros((1, len(KEYWORD) + len(SEMANTIC))), CONFIDENCE.index("long")
-    told = [top_features(chances, rows, [math.log1p(terms), 5.0, 0.0, 1.0])[long] for terms in (3, 16, 33)]
-    assert told[:2] == [0.0, 0.0]
-    assert math.isclose(told[2], math.log(2))
+    long_by = [top_features(chances, rows, [math.log1p(terms), 5.0, 0.0, 1.0])[long] for terms in (3, 16, 33)]
+    assert long_by[:2] == [0.0, 0.0]
+    assert math.isclose(long_by[2], math.log(2))
 
 
 async def test_a_long_task_is_surer_where_one_of_its_parts_fits_well() -> None:

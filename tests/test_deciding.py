@@ -68,9 +68,9 @@ async def test_a_model_answers_chooses_a_tool_or_asks_for_a_plan_among_the_match
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "named"),
     [
-        (chosen("tool", tool="files:format_disk"), "none of those given; they are time:get_current_time"),
+        (chosen("tool", tool="files:format_disk"), "not one of those given; they are time:get_current_time"),
         (chosen("tool", tool="files:read_file", arguments='{"path": 3}'), "3 is not of type 'string'"),
         (chosen("tool", tool="files:read_file", arguments="a.txt"), "not JSON"),
         (chosen("tool", tool="notes:add_note", arguments='{"title": "{{s1.result}}"}'), "placeholder"),
@@ -78,10 +78,10 @@ async def test_a_model_answers_chooses_a_tool_or_asks_for_a_plan_among_the_match
         (chosen("plan", confidence=7), "give 0 to 1"),
     ],
 )
-async def test_a_wrong_choice_is_mended_once(wrong: dict[str, Any], told: str) -> None:
+async def test_a_wrong_choice_is_mended_once(wrong: dict[str, Any], named: str) -> None:
     async with ScriptedModel([wrong, chosen("plan")]) as server, models(server) as client:
         assert (await choose(client, decision(TASK))).action is Action.PLAN
-    assert told in server.asked[1].text
+    assert named in server.asked[1].text
 
 
 # --- the plan
@@ -151,9 +151,9 @@ async def test_a_given_argument_of_any_length_keeps_within_the_tokens_and_goes_t
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "named"),
     [
-        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is none of those given"),
+        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of those given"),
         ([step(1, "files:read_file", '{"path": 3}')], "3 is not of type 'string'"),
         ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is no step's id"),
         ([{**READ_STEP, "depends_on": ["s2"]}, NOTE_STEP], "circle: s"),
@@ -164,14 +164,14 @@ async def test_a_given_argument_of_any_length_keeps_within_the_tokens_and_goes_t
         ([READ_STEP, {**NOTE_STEP, "from_results": ["colour"]}], "'colour' is no parameter of notes:add_note"),
     ],
 )
-async def test_a_wrong_plan_goes_back_once_with_what_is_wrong(steps: list[Any], told: str) -> None:
+async def test_a_wrong_plan_goes_back_once_with_what_is_wrong(steps: list[Any], named: str) -> None:
     made, server = await planned(chosen("plan"), {"steps": steps}, {"steps": [READ_STEP]})
-    assert told in server.asked[2].text
+    assert named in server.asked[2].text
     assert [s.tool for s in made.steps] == ["files:read_file"]
     refused, server = await planned(chosen("plan"), {"steps": steps}, {"steps": steps})
     assert refused.model == "none"
     assert refused.steps == plan(PlanRequest(decision=decision(TASK))).steps
-    assert told.replace("step s1: ", "") in refused.warnings[0]
+    assert named.replace("step s1: ", "") in refused.warnings[0]
     assert refused.usage.total > 0
     assert len(server.asked) == 3
 
@@ -203,8 +203,8 @@ async def test_what_a_follow_up_leans_on_is_read_before_it() -> None:
     long = (Turn(text="never read"), *[Turn(text="word " * 5_000)] * 6)
     made, server = await planned(chosen("plan"), {"steps": [READ_STEP]}, query="now b.txt", conversation=turns)
     assert made.task == "now b.txt"
-    told = "- user: read the file a.txt\n- assistant: It says hello.\n\nThe task now: now b.txt"
-    assert [told in asked.text for asked in server.asked] == [True, True]
+    named = "- user: read the file a.txt\n- assistant: It says hello.\n\nThe task now: now b.txt"
+    assert [named in asked.text for asked in server.asked] == [True, True]
     _, server = await planned(chosen("none"), query="now b.txt", conversation=long)
     assert "The task now: now b.txt" in server.asked[0].text
     assert "never read" not in server.asked[0].text

@@ -98,7 +98,7 @@ def test_it_records_what_it_was_asked_and_bills_as_scripted_or_by_an_estimate(mo
 
 
 @pytest.mark.parametrize(
-    ("fault", "error", "told"),
+    ("fault", "error", "named"),
     [
         (Fault(500), openai.InternalServerError, "scripted fault"),
         (Fault(400, "no such field"), openai.BadRequestError, "no such field"),
@@ -110,10 +110,10 @@ def test_it_records_what_it_was_asked_and_bills_as_scripted_or_by_an_estimate(mo
     ],
 )
 def test_faults_are_what_the_real_client_makes_of_the_real_thing(
-    fault: Any, error: type[Exception], told: str, model: ScriptedModel
+    fault: Any, error: type[Exception], named: str, model: ScriptedModel
 ) -> None:
     client = asking(model, fault).with_options(timeout=0.5)
-    with pytest.raises(error, match=told) as raised:
+    with pytest.raises(error, match=named) as raised:
         ask(client)
     if isinstance(raised.value, openai.RateLimitError):
         code, after = raised.value.code, raised.value.response.headers.get("retry-after")
@@ -132,7 +132,7 @@ def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: Scripted
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "named"),
     [
         ({"tools": [{"type": "function", "function": {**TOOL, "name": "time:now"}}]}, "pattern"),
         ({"tools": [{"type": "function", "function": {**TOOL, "parameters": {"type": "string"}}}]}, "type 'object'"),
@@ -144,8 +144,8 @@ def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: Scripted
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}, "a b"),
     ],
 )
-def test_it_refuses_what_openai_refuses(given: dict[str, Any], told: str, model: ScriptedModel) -> None:
-    with pytest.raises(openai.BadRequestError, match=told):
+def test_it_refuses_what_openai_refuses(given: dict[str, Any], named: str, model: ScriptedModel) -> None:
+    with pytest.raises(openai.BadRequestError, match=named):
         ask(asking(model, "never said"), **given)
     assert model.left == 1
     with pytest.raises(openai.BadRequestError, match="no reply left"):

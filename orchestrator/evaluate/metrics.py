@@ -26,7 +26,7 @@ def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Collection[str]) -> float:
-    """Return 1 / rank of the first relevant key; 0 if there is none."""
+    """Return 1 / rank of the first relevant key, else 0."""
     return next((1 / rank for rank, key in enumerate(ranked, start=1) if key in relevant), 0.0)
 
 

@@ -238,7 +238,7 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
 
 def _unknown(decision: Decision, tool: str) -> str:
     keys = ", ".join(match.tool.key for match in decision.matches)
-    return f"tool {tool!r} is none of those given; they are {keys or 'none'}"
+    return f"tool {tool!r} is not one of those given; they are {keys or 'none'}"
 
 
 def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
