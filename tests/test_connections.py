@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.mcp import owner
+from orchestrator.mcp import connection as mcp_connection
 from orchestrator.mcp.states import State
 from orchestrator.records.tool import Tool
 from tests.servers.start import alive, config, entry, free_port, owners, running, until
@@ -226,7 +226,7 @@ async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_fl
 
 
 async def test_servers_that_hang_delay_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "_TURN_S", 0.2)
+    monkeypatch.setattr(mcp_connection, "_TURN_S", 0.2)
     hanging = {f"h{number}": entry("faulty.py", "mute") for number in range(4)}
     async with Connections(config(**hanging, good=PLAIN), max_connecting=1) as servers:
         servers.warm(hanging)

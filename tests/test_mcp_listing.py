@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
-from orchestrator.mcp import owner
+from orchestrator.mcp import connection as mcp_connection
 from orchestrator.mcp.states import State
 from orchestrator.records.tool import Annotations, Tool
 from tests.loopback import served
@@ -147,7 +147,7 @@ async def test_a_changed_listing_is_passed_on_within_a_second(transport: str) ->
 
 
 async def test_a_listing_that_could_not_be_taken_over_is_passed_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "_TAKE_AGAIN_S", 0.01)
+    monkeypatch.setattr(mcp_connection, "_TAKE_AGAIN_S", 0.01)
     heard = Heard(failing=2)
     async with Connections(config(plain=entry("plain.py")), on_listed=heard) as servers:
         await servers.call("plain:grow")
@@ -163,7 +163,7 @@ async def test_a_server_that_reports_a_change_at_each_listing_is_listed_more_and
 
 
 async def test_a_notice_that_brings_news_is_never_waited_with_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "_SOON_S", 0.2)
+    monkeypatch.setattr(mcp_connection, "_SOON_S", 0.2)
     heard = Heard()
     async with Connections(config(growing=entry("faulty.py", "growing")), on_listed=heard) as servers:
         assert (await servers.call("growing:it")).text == "fine"

@@ -1,27 +1,50 @@
-"""One MCP session as its callers see it; `owner.py` opens and closes it in a task of its own."""
+"""One MCP session: what its callers see, and the task that alone opens, serves and closes it, as the library demands."""
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from importlib.metadata import version
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.faults import credentials_refused, in_words
-from orchestrator.mcp.listing import Listing
-from orchestrator.mcp.transport import Stderr
-from orchestrator.records.redact import Secrets
+from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.listing import Listing, tools_page
+from orchestrator.mcp.transport import Stderr, Watched, http, stdio
+from orchestrator.records.redact import LogFilter, Secrets
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client, MCPError
+    from mcp.client._transport import TransportStreams
     from mcp.types import CallToolResult
 
     from orchestrator.mcp.calls import Call
 
     Answer = CallToolResult | MCPError | RuntimeError
+
+OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
+"""Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
+
+_TURN_S = 3.0
+"""A server that takes longer to connect lets the next one begin, so that those that hang delay no other for long."""
+_PROBE_S = 2.0
+_GAP_S, _GAP_AT_MOST_S = 0.05, 30.0
+_SOON_S = 1.0
+"""A notice so soon after a listing may be about the listing itself."""
+_LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
+"""Pauses before a stream of notices is opened again, the last one over and over: proxies end such streams often."""
+_TAKE_AGAIN_S, _TAKE_AGAIN_AT_MOST_S = 1.0, 60.0
+
+logger = logging.getLogger(__name__)
 
 
 class CallLost(Exception):
@@ -41,22 +64,22 @@ class Connection:
 
     def __init__(self, spec: ServerSpec, on_settled: Callable[["Connection"], None], *, handshake: bool) -> None:
         self.spec, self.handshake = spec, handshake
-        self.settled = asyncio.Event()
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
         self.users = 0
         self.last_used = math.inf
         self.retired = self.suspect = False
-        self.wake, self.changed = asyncio.Event(), asyncio.Event()
-        self.listing, self.stderr = Listing(spec), Stderr()
-        self.cancel_opening: Callable[[], None] | None = None
+        self._on_settled, self._settled = on_settled, asyncio.Event()
+        self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._listing, self._stderr = Listing(spec), Stderr()
+        self._scope = anyio.CancelScope()
+        self._greeted = False
         self._client: Client | None = None
-        self._on_settled = on_settled
 
     @property
     def secrets(self) -> Secrets:
-        return self.listing.secrets
+        return self._listing.secrets
 
     @property
     def usable(self) -> bool:
@@ -73,65 +96,54 @@ class Connection:
             raise ServerUnavailable(f"server {self.spec.name!r} is not connected")
         return self._client
 
-    def leave(self) -> None:
-        self.users -= 1
-        self.last_used = asyncio.get_running_loop().time()
-        if self.retired:
-            self.wake.set()
-
-    def opened(self, client: "Client", tools: tuple[Tool, ...]) -> None:
-        """Let everyone who waits call. Too late when it has failed already."""
-        if not self.settled.is_set():
-            self.tools = {tool.name: tool for tool in tools}
-            self.last_used = asyncio.get_running_loop().time()
-            self._client = client
-            self._settle()
-
-    def failed(self, error: ToolrouteError) -> None:
-        """Give everyone who waits the error. Only the first outcome counts."""
-        if not self.settled.is_set():
-            self.error = error
-            self._settle()
-
-    def _settle(self) -> None:
-        self._on_settled(self)
-        self.settled.set()
-
     async def until_settled(self, deadline: float | None) -> None:
         """Wait until it is ready; raise why it failed, or that the deadline, in the loop's time, passed."""
         try:
             async with asyncio.timeout_at(deadline):
-                await self.settled.wait()
+                await self._settled.wait()
         except TimeoutError:
             name = self.spec.name
             raise ServerUnavailable(f"server {name!r} was not connected within the deadline") from None
         if self.error is not None:
             raise type(self.error)(*self.error.args)
 
+    def leave(self) -> None:
+        self.users -= 1
+        self.last_used = asyncio.get_running_loop().time()
+        if self.retired:
+            self._wake.set()
+
     def retire(self) -> None:
         """Take no new calls; close when the last one has ended."""
         self.retired = True
-        self.wake.set()
+        self._wake.set()
 
     def close(self) -> None:
         """Close now, whatever runs."""
-        self.die("it was closed")
-        self.failed(ServerUnavailable(f"server {self.spec.name!r}: these connections were closed"))
-        if not self.was_ready and self.cancel_opening is not None:
-            self.cancel_opening()
-
-    def die(self, reason: str) -> None:
-        self.death = self.death or reason
-        self.wake.set()
+        self._die("it was closed")
+        self._settle(error=ServerUnavailable(f"server {self.spec.name!r}: these connections were closed"))
+        if not self.was_ready:
+            self._scope.cancel()
 
     def doubt(self) -> None:
-        """Have the owner ask whether the server still answers."""
+        """Have it asked whether the server still answers."""
         self.suspect = True
-        self.wake.set()
+        self._wake.set()
 
-    def hint(self) -> str:
-        """Return what the server said on its standard error, for messages; without secrets."""
-        tail = self.stderr.tail(self.secrets)
+    def _die(self, reason: str) -> None:
+        self.death = self.death or reason
+        self._wake.set()
+
+    def _settle(self, client: "Client | None" = None, error: ToolrouteError | None = None) -> None:
+        """Let everyone who waits call, or give them the error. Only the first outcome counts."""
+        if not self._settled.is_set():
+            self._client, self.error = client, error
+            self.last_used = asyncio.get_running_loop().time()
+            self._on_settled(self)
+            self._settled.set()
+
+    def _hint(self) -> str:
+        tail = self._stderr.tail(self.secrets)
         return f"; last stderr output: {tail}" if tail else ""
 
     async def call(self, call: "Call") -> "Answer":
@@ -142,20 +154,15 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s = call.seconds_left(self.spec.call_timeout_s)
-        progress = call.progress(self.secrets)
+        limit_s, progress = call.seconds_left(self.spec.call_timeout_s), call.progress(self.secrets)
+        meta: Any = call.meta or None
         try:
             async with asyncio.timeout(limit_s):
-                return await self._client.call_tool(
-                    call.name,
-                    call.arguments,
-                    progress_callback=progress,
-                    meta=call.meta or None,  # type: ignore[arg-type]
-                )
+                return await self._client.call_tool(call.name, call.arguments, progress_callback=progress, meta=meta)
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
-            after = f"no answer within {round(limit_s, 2):g} s of being sent{self.hint()}"
+            after = f"no answer within {round(limit_s, 2):g} s of being sent{self._hint()}"
             raise CallLost(after, sent=True, timed_out=True) from None
         except ValidationError as error:
             return RuntimeError(f"cannot be read ({self.secrets.redact(first_problem(error))})")
@@ -163,34 +170,212 @@ class Connection:
             self._raise_if_lost(error)
             return error
         except Exception as error:
-            raise CallLost(f"its answer cannot be read ({in_words(error, self.secrets)})", sent=True) from None
+            raise CallLost(f"its answer cannot be read ({faults.in_words(error, self.secrets)})", sent=True) from None
 
     def _raise_if_lost(self, error: "MCPError") -> None:
         from mcp.types import CONNECTION_CLOSED
 
         message = self.secrets.redact(error.message)
         if error.code in faults.REMEDIES:
-            raise credentials_refused(self.spec.name, message, error.code)
+            raise faults.credentials_refused(self.spec.name, message, error.code)
         if error.code == faults.BUSY:
             raise ServerUnavailable(f"server {self.spec.name!r} is busy ({message}); it did not run the call")
         if error.code in (faults.UNSENT, faults.SESSION_GONE):
-            self.die(message)
+            self._die(message)
             raise CallLost(message, sent=False)
         # Over stdio a server may use this code itself; there the end of its output tells the two apart.
         closed = error.code == CONNECTION_CLOSED and (self.death or self.spec.transport == "http")
         if closed or error.code == faults.LOST:
             self.doubt()
-            raise CallLost(f"{self.death or message}{self.hint()}", sent=True)
+            raise CallLost(f"{self.death or message}{self._hint()}", sent=True)
 
     async def list_again(self) -> tuple[Tool, ...]:
         """Ask the server for its tools now; ServerUnavailable where it fails."""
         try:
             async with asyncio.timeout(self.spec.connect_timeout_s):
-                tools = await self.listing.tools(self.client)
+                tools = await self._listing.tools(self.client)
         except ToolrouteError:
             raise
         except Exception as error:
-            why = in_words(error, self.secrets)
+            why = faults.in_words(error, self.secrets)
             raise ServerUnavailable(f"server {self.spec.name!r} did not list its tools: {why}") from None
         self.tools = {tool.name: tool for tool in tools}
         return tools
+
+    async def run(
+        self, environ: Mapping[str, str] | None, turns: asyncio.Semaphore, on_listed: OnListed | None
+    ) -> None:
+        """Open, serve and close; `turns` bounds how many connect at a time. `error` and `death` say how it went."""
+        launch = Launch()
+        try:
+            launch = self.spec.launch(environ)
+            self._listing.secrets = launch.secrets
+            if not self.death:
+                with self._scope, LogFilter(launch.secrets):
+                    await self._open(launch, turns, on_listed)
+        except ToolrouteError as error:
+            self._settle(error=error)
+        except Exception as error:
+            self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
+            self._die(faults.in_words(error, self.secrets))
+        finally:
+            self._settle(
+                error=ServerUnavailable(f"server {self.spec.name!r} was not connected: its task was cancelled")
+            )
+
+    async def _open(self, launch: Launch, turns: asyncio.Semaphore, on_listed: OnListed | None) -> None:
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as opening:
+            await turns.acquire()
+            turn = [turns.release]  # Ends when it is ready or has failed, and in any case after a while.
+            opening.callback(lambda: turn and turn.pop()())
+            opening.callback(loop.call_later(_TURN_S, lambda: turn and turn.pop()()).cancel)
+            # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
+            import_module("mcp")
+            opening.callback(loop.call_later(self.spec.connect_timeout_s, self._too_late).cancel)
+            async with self._session(launch) as client, anyio.create_task_group() as tasks:
+                tools = await self._listing.tools(client)
+                self.tools = {tool.name: tool for tool in tools}
+                self._settle(client)
+                await opening.aclose()
+                tasks.start_soon(self._listen, client)
+                tasks.start_soon(self._follow_listing, tools, on_listed)
+                await self._until_done(client)
+                tasks.cancel_scope.cancel()
+
+    def _too_late(self) -> None:
+        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
+        within = f"not connected within {self.spec.connect_timeout_s:g} s{self._hint()}"
+        self._settle(error=ServerUnavailable(f"server {self.spec.name!r}: {within}"))
+        self._scope.cancel()
+
+    @asynccontextmanager
+    async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
+        """Some processes end over any first request but the older protocol's, and some leave it unanswered for 10 s:
+        the former are started once more for that one, and what a server took is remembered."""
+        async with AsyncExitStack() as session:
+            try:
+                client = await session.enter_async_context(self._new_client(launch))
+            except Exception as error:
+                if self.handshake or launch.url or not faults.is_end(error):
+                    raise
+                self.handshake, self._stderr = True, Stderr()
+                client = await session.enter_async_context(self._new_client(launch))
+            self._greeted = True
+            self.handshake = not launch.url and client.session.initialize_result is not None
+            yield client
+
+    def _new_client(self, launch: Launch) -> "Client":
+        from mcp import Client
+        from mcp.types import Implementation
+
+        for name in ("mcp", "client"):
+            # Without a handler Python would print these libraries' tracebacks on the user's terminal.
+            logging.getLogger(name).addHandler(_SILENT)
+        return Client(
+            self._watched(launch),
+            message_handler=self._on_message,
+            client_info=Implementation(name="toolroute", version=version("toolroute")),
+            cache=None,
+            mode="legacy" if self.handshake else "auto",
+        )
+
+    @asynccontextmanager
+    async def _watched(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
+        transport = http(launch, self._streaming.set) if launch.url else stdio(launch, self._stderr)
+        async with transport as (read, write):
+            yield Watched(read, self._listing.mend, self._ended), write
+
+    def _ended(self) -> None:
+        """Note a server's end. Before it has greeted, the request under way fails, and it may be started once more."""
+        if self._greeted:
+            self._die("the server ended the connection")
+
+    async def _on_message(self, message: Any) -> None:
+        from mcp.types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    async def _until_done(self, client: "Client") -> None:
+        """Return when the session is to close: dead, retired and unused, or idle for too long."""
+        while not self.death:
+            self._wake.clear()
+            if self.suspect:
+                self.suspect = False
+                await self._probe(client)
+            # Calls do not wake this task, so that they cost nothing here: it looks again when the time may be up.
+            idle_left = self.spec.idle_ttl_s
+            if not self.users:
+                idle_left += self.last_used - anyio.current_time()
+                if self.retired or idle_left <= 0:
+                    self.retired = True
+                    return
+            with anyio.move_on_after(idle_left):
+                await self._wake.wait()
+
+    async def _probe(self, client: "Client") -> None:
+        """Keep a server that still answers; one that does not takes no further calls."""
+        with anyio.move_on_after(_PROBE_S) as waiting:
+            try:
+                await tools_page(client)
+            except Exception as error:
+                self._die(faults.in_words(error, self.secrets))
+        self.retired = self.retired or waiting.cancelled_caught
+
+    async def _follow_listing(self, known: tuple[Tool, ...], on_listed: OnListed | None) -> None:
+        """Pass on what the server lists, now and whenever it says that this changed.
+
+        Where each listing is followed by the next notice at once, they become more and more seldom: some servers say so
+        whenever they are asked. What could not be passed on (the store was away) is tried again.
+        """
+        gap, pause = _GAP_S, _TAKE_AGAIN_S
+        while True:
+            try:
+                if on_listed is not None:
+                    await on_listed(self.spec.name, known)
+                listed, pause = anyio.current_time(), _TAKE_AGAIN_S
+                await self._changed.wait()
+                if anyio.current_time() - listed > max(gap, _SOON_S):
+                    gap = _GAP_S
+                await anyio.sleep(gap)
+                self._changed.clear()
+                tools = await self.list_again()
+                gap = min(2 * gap, _GAP_AT_MOST_S if tools == known else _SOON_S)
+                known = tools
+            except Exception as error:
+                # The listing known so far stays: half of a new one would be worse.
+                why = faults.in_words(error, self.secrets)
+                text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
+                logger.warning(text, self.spec.name, pause, why)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _TAKE_AGAIN_AT_MOST_S)
+                self._changed.set()
+
+    async def _listen(self, client: "Client") -> None:
+        """Subscribe to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
+        once their stream is open. What changed until then reached nobody, so it is listed again."""
+        from mcp.client.subscriptions import ListenNotSupportedError
+
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        for pause in chain(_LISTEN_AGAIN_S, repeat(_LISTEN_AGAIN_S[-1])):
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    self._changed.set()
+                    async for _ in events:
+                        self._changed.set()
+            except ListenNotSupportedError:
+                if self.spec.transport == "http":
+                    await self._streaming.wait()
+                    self._changed.set()
+                return
+            except Exception as error:
+                logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
+            await anyio.sleep(pause)
+            # A server that is gone is found out here.
+            self.doubt()
+
+
+_SILENT = logging.NullHandler()

@@ -14,8 +14,7 @@ from typing import Any, Self
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig, ServerSpec
-from orchestrator.mcp.connection import CallLost, Connection
-from orchestrator.mcp.owner import OnListed, Owner
+from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
@@ -242,10 +241,11 @@ class Connections:
     def _start(self, server: Server) -> Connection:
         settled = partial(self._on_settled, server)
         connection = server.connection = Connection(server.spec, settled, handshake=server.handshake)
-        owner = Owner(connection, self._turns, self._on_listed)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         task = asyncio.get_running_loop().create_task(
-            owner.run(self._environ), name=f"toolroute connection {server.spec.name}", context=contextvars.Context()
+            connection.run(self._environ, self._turns, self._on_listed),
+            name=f"toolroute connection {server.spec.name}",
+            context=contextvars.Context(),
         )
         self._owners[task] = connection
         task.add_done_callback(partial(self._on_ended, server))

@@ -12,9 +12,9 @@ from orchestrator.errors import ToolrouteError
 from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
-from orchestrator.mcp.owner import OnListed
 from orchestrator.records.digests import same_server
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
