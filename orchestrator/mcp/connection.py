@@ -1,4 +1,4 @@
-"""One MCP session: what its callers see, and the task that alone opens, serves and closes it, as the library demands."""
+"""One MCP session: what its callers see, and the task that alone opens, serves and closes it."""
 
 import asyncio
 import logging

@@ -9,10 +9,7 @@ from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.records.redact import Secrets
 
-LONGEST = 500
-
-# What became of a request over HTTP. Outside the range that JSON-RPC and MCP use, so no server's own code is mistaken
-# for one.
+# What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
 UNSENT = -31_001
 """The server was not reached."""
 LOST = -31_002
@@ -32,6 +29,7 @@ REMEDIES = {
     DENIED: "check its headers",
     OAUTH: "it wants OAuth, which is not supported: give it a token in its headers",
 }
+_LONGEST = 500
 
 
 def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
@@ -39,18 +37,16 @@ def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str)
     from mcp import MCPError
     from pydantic import ValidationError
 
-    cause = _leaf(error)
-    redact = launch.secrets.redact
+    cause, server, redact = _leaf(error), f"server {spec.name!r}", launch.secrets.redact
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
-        return InvalidCatalogue(redact(f"server {spec.name!r} breaks the protocol: {first_problem(cause)}{hint}"))
+        return InvalidCatalogue(redact(f"{server} breaks the protocol: {first_problem(cause)}{hint}"))
     if isinstance(cause, MCPError) and cause.code in REMEDIES:
         return credentials_refused(spec.name, redact(cause.message), cause.code)
     if isinstance(cause, OSError) and launch.command:
-        return ServerUnavailable(redact(f"server {spec.name!r}: {_spawn_problem(launch, cause)}"))
-    why = in_words(error, launch.secrets)
-    return ServerUnavailable(redact(f"server {spec.name!r} cannot be connected: {why}{hint}"))
+        return ServerUnavailable(redact(f"{server}: {_spawn_problem(launch, cause)}"))
+    return ServerUnavailable(redact(f"{server} cannot be connected: {in_words(error, launch.secrets)}{hint}"))
 
 
 def credentials_refused(server: str, message: str, code: int) -> Unauthorised:
@@ -72,7 +68,16 @@ def without_name(server: str, error: str) -> str:
 
 def in_words(error: BaseException, secrets: Secrets) -> str:
     """Return one line for any exception, groups included; without secrets, which go before it is shortened."""
-    return " ".join(secrets.redact(_words(_leaf(error))).split())[:LONGEST]
+    from mcp import MCPError
+
+    cause = _leaf(error)
+    if isinstance(cause, MCPError):
+        words = "it ended before it answered" if is_end(cause) else cause.message
+    elif isinstance(cause, TimeoutError):
+        words = "it did not answer in time"
+    else:
+        words = str(cause) if isinstance(cause, ToolrouteError) else f"{type(cause).__name__}: {cause}"
+    return " ".join(secrets.redact(words).split())[:_LONGEST]
 
 
 def is_end(error: BaseException) -> bool:
@@ -82,18 +87,6 @@ def is_end(error: BaseException) -> bool:
 
     cause = _leaf(error)
     return isinstance(cause, MCPError) and cause.code == CONNECTION_CLOSED
-
-
-def _words(cause: BaseException) -> str:
-    from mcp import MCPError
-
-    if isinstance(cause, MCPError):
-        return "it ended before it answered" if is_end(cause) else cause.message
-    if isinstance(cause, ToolrouteError):
-        return str(cause)
-    if isinstance(cause, TimeoutError):
-        return "it did not answer in time"
-    return f"{type(cause).__name__}: {cause}"
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -49,91 +49,67 @@ def environment() -> Mapping[str, str]:
 
 
 def expand(spec: "ServerSpec", environ: Mapping[str, str]) -> Launch:
-    """Return the entry with its variables replaced; InvalidConfig names those that are missing."""
-    return _Expansion(spec, environ).launch()
+    """Return the entry with its variables replaced; InvalidConfig names all that are missing."""
+    where, text = f"{spec.source}: server {spec.name!r}", _Expansion(environ)
+    command = text.of("command", spec.command)
+    args = tuple(text.of(f"args[{number}]", value) for number, value in enumerate(spec.args))
+    env_file = text.of("envFile", spec.env_file)
+    env = {name: text.of(f"env.{name}", value) for name, value in spec.env.items()}
+    cwd = text.of("cwd", spec.cwd) if spec.cwd else None
+    url = text.of("url", spec.url)
+    headers = {name: text.of(f"headers.{name}", value) for name, value in spec.headers.items()}
+    if text.unknown:
+        shown = ", ".join(text.unknown)
+        raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+    if text.missing:
+        shown = ", ".join(text.missing)
+        raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
+    if env_file:
+        env = {**_read_env_file(env_file, f"{where}: envFile {spec.env_file!r}"), **env}
+    given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
+    secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
+    return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
 
 
 class _Expansion:
-    """Replaces variables over one entry; collects what is missing, so one error names all, and what was looked up."""
+    """Replaces variables in texts; collects those used, and where one is missing or not understood."""
 
-    def __init__(self, spec: "ServerSpec", environ: Mapping[str, str]) -> None:
-        self._spec, self._environ = spec, environ
-        self._where = f"{spec.source}: server {spec.name!r}"
-        self._used: dict[str, str] = {}
-        self._missing: list[str] = []
-        self._unknown: list[str] = []
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        folder = Path.cwd()
+        # What VS Code and Cursor put in themselves; what a person opened there is the working folder here.
+        editors = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
+        self._environ = {**{name: str(value) for name, value in editors.items()}, **environ}
+        self.used: dict[str, str] = {}
+        self.missing: list[str] = []
+        self.unknown: list[str] = []
 
-    def launch(self) -> Launch:
-        spec = self._spec
-        command = self._expand("command", spec.command)
-        args = tuple(self._expand(f"args[{number}]", value) for number, value in enumerate(spec.args))
-        env_file = self._expand("envFile", spec.env_file)
-        env = {name: self._expand(f"env.{name}", value) for name, value in spec.env.items()}
-        cwd = self._expand("cwd", spec.cwd) if spec.cwd else None
-        url = self._expand("url", spec.url)
-        headers = {name: self._expand(f"headers.{name}", value) for name, value in spec.headers.items()}
-        self._refuse_gaps()
-        self._refuse_broken(headers)
-        given = {**self._read_env_file(env_file), **env}
-        secrets = Secrets(
-            (
-                *(setting_secrets(self._used) + setting_secrets(given) + setting_secrets(headers)),
-                *(url_secrets(url) + argument_secrets([command, *args])),
-            )
-        )
-        return Launch(command=command, args=args, env=given, cwd=cwd, url=url, headers=headers, secrets=secrets)
-
-    def _expand(self, where: str, text: str) -> str:
+    def of(self, where: str, text: str) -> str:
         def value(match: re.Match[str]) -> str:
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
             found = self._environ.get(name) or default if default is not None else self._environ.get(name)
             if found is None:
-                found = _editors(name)
-            if found is None:
-                self._missing.append(f"{name} (in {where})")
-                return ""
-            self._used[name] = found
-            return found
+                self.missing.append(f"{name} (in {where})")
+            self.used[name] = found or ""
+            return found or ""
 
-        self._unknown += [f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))]
+        self.unknown += [f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))]
         return VARIABLE.sub(value, text)
 
-    def _refuse_gaps(self) -> None:
-        if self._unknown:
-            shown = ", ".join(self._unknown)
-            raise InvalidConfig(f"{self._where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
-        if self._missing:
-            shown = ", ".join(self._missing)
-            raise InvalidConfig(
-                f"{self._where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}"
-            )
 
-    def _refuse_broken(self, headers: Mapping[str, str]) -> None:
-        for name, value in headers.items():
-            if not value.isascii() or any(ord(character) < 32 for character in value):
-                raise InvalidConfig(f"{self._where}: headers.{name} holds characters that a header may not hold")
+def _read_env_file(path: str, named: str) -> dict[str, str]:
+    """Read the variables of VS Code's `envFile` as they stand; no value stands in an error."""
+    from dotenv.parser import parse_stream
 
-    def _read_env_file(self, path: str) -> dict[str, str]:
-        """Read the variables of VS Code's `envFile` as they stand; no value stands in an error."""
-        if not path:
-            return {}
-        from dotenv.parser import parse_stream
-
-        named = f"{self._where}: envFile {self._spec.env_file!r}"
-        try:
-            with Path(path).open(encoding="utf-8-sig") as file:
-                lines = list(parse_stream(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f'{named} cannot be read ({why_unread(error)}): give its path, or "env"') from None
-        for line in lines:
-            if line.error or (line.key and line.value is None):
-                raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")
-        return {line.key: line.value for line in lines if line.key and line.value is not None}
-
-
-def _editors(name: str) -> str | None:
-    """Return what VS Code and Cursor put in themselves; what a person opened there is the working folder here."""
-    folder = Path.cwd()
-    known = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
-    return str(known[name]) if name in known else None
+    try:
+        with Path(path).open(encoding="utf-8-sig") as file:
+            lines = list(parse_stream(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f'{named} cannot be read ({why_unread(error)}): give its path, or "env"') from None
+    for line in lines:
+        if line.error or (line.key and line.value is None):
+            raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")
+    return {line.key: line.value for line in lines if line.key and line.value is not None}
