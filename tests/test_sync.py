@@ -99,6 +99,10 @@ async def test_a_server_that_fails_keeps_what_was_stored(store: Store) -> None:
     async with Connections(config(it=BROKEN)) as servers:
         assert (await sync(servers, store, "org:1")).exit_code == 1
     assert store.servers("org:1") == {"it": 8}
+    assert "not found" in store.failures("org:1")["it"]
+    async with Connections(config(it=QUICK)) as servers:
+        await sync(servers, store, "org:1")
+    assert store.failures("org:1") == {}
 
 
 async def test_a_key_that_the_store_refuses_is_reported_once_and_connects_no_server(tmp_path: Path) -> None:
@@ -228,6 +232,7 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Run, file: Path, tmp_
     listed = toolroute("servers", *where, "-o", "json")
     states = {state["server"]: state for state in json.loads(listed.stdout)}
     assert (states["git"]["state"], states["git"]["tools"]) == ("known", 12)
+    assert "'no-such-program' is not found" in states["broken"]["last_error"]
 
     called = toolroute("call", "quick:add", "--args", '{"a": 20, "b": 22}', *where)
     assert (called.exit_code, called.stdout) == (0, "42\n")

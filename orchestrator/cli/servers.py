@@ -67,7 +67,9 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
     from orchestrator.mcp.connections import Connections
 
     async with Connections(McpConfig.read(place.config_file())) as connections:
-        connections.know(await asyncio.to_thread(place.open_store().servers, place.tenant))
+        stored = place.open_store()
+        counts = await asyncio.to_thread(stored.servers, place.tenant)
+        connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))
         if check:
             await _connect_all(connections)
         return [state.to_json() for state in connections.states()]

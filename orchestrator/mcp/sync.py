@@ -78,9 +78,9 @@ async def sync(
 ) -> SyncReport:
     """Connect each server once, bounded in parallel and with a deadline each, and make the store's tools its own.
 
-    A server that fails keeps what is stored of it and takes no other one away. The keywords and labels of a catalogue
-    stay. What the store or the embedder raises is raised, once for all servers; the store is asked before any of them
-    is connected.
+    A server that fails keeps what is stored of it and takes no other one away; the store keeps why it failed. The
+    keywords and labels of a catalogue stay. What the store or the embedder raises is raised, once for all servers; the
+    store is asked before any of them is connected.
     """
     known = (await asyncio.to_thread(store.load, tenant)).catalogue
     writing = asyncio.Lock()
@@ -98,7 +98,9 @@ async def sync(
             tasks = [group.create_task(one(name)) for name in names]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    return SyncReport(tenant=tenant, servers=tuple(task.result() for task in tasks))
+    reports = tuple(task.result() for task in tasks)
+    await asyncio.to_thread(store.note_failures, tenant, {report.server: report.error for report in reports})
+    return SyncReport(tenant=tenant, servers=reports)
 
 
 async def _sync_one(

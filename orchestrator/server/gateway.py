@@ -230,7 +230,8 @@ class Gateway:
         """Return how the tenant's servers stand here: state, tools, idle time, last error."""
         await self._follow()
         pool = self._pool(tenant)
-        pool.know(await asyncio.to_thread(self._store.servers, tenant))
+        counts = await asyncio.to_thread(self._store.servers, tenant)
+        pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
         return [state.to_json() for state in pool.states()]
 
     async def _follow(self) -> None:

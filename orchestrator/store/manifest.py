@@ -119,6 +119,17 @@ def clear_draft(points: Points, tenant: str) -> None:
     points.delete(CATALOGUES, [_id("draft", tenant)])
 
 
+def failures(points: Points, tenant: str) -> dict[str, str]:
+    """Return why the last listing of each of the tenant's servers failed, where one did."""
+    found = points.get(CATALOGUES, [_id("failures", tenant)])
+    return {server: why for record in found.values() for server, why in json.loads(record.payload["content"]).items()}
+
+
+def note_failures(points: Points, tenant: str, errors: Mapping[str, str]) -> None:
+    content = json.dumps(errors, ensure_ascii=False)
+    points.put(CATALOGUES, {_id("failures", tenant): {"tenant": tenant, "content": content}})
+
+
 def tool_id(tenant: str, key: str, digest: str) -> str:
     """Name a definition's point; another definition is another point, so that adding one changes nothing read."""
     return _id("tool", tenant, key, digest)

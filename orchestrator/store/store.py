@@ -117,6 +117,12 @@ class Store:
         """Return what the tenant's own servers were listed by (`ServerSpec.identity`), where a listing said so."""
         return dict(self._visible(tenant)[0].entries)
 
+    def failures(self, tenant: str) -> dict[str, str]:
+        """Return why the last listing of each of the tenant's servers failed, where one did."""
+        check_tenant(tenant, shared=True)
+        with self._qdrant.opened() as points:
+            return manifest.failures(points, tenant)
+
     def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
         """Return one tool's definition, read without the rest; None where the tenant has no such tool, or what is
         stored of its server is not of the one that this entry means."""
@@ -188,6 +194,15 @@ class Store:
     ) -> dict[str, Changes]:
         """Do the same for several servers, all at once. Raises StoreUnavailable and EmbedderUnavailable."""
         return self._write(tenant, servers, entries or {}, on_progress)
+
+    def note_failures(self, tenant: str, errors: Mapping[str, str]) -> None:
+        """Keep why these servers could not be listed, "" for those that could; what is known of others stays."""
+        before = self.failures(tenant)
+        after = {server: error for server, error in {**before, **errors}.items() if error}
+        if after != before:
+            with self._qdrant.opened(make=True) as points:
+                manifest.prepare(points)
+                manifest.note_failures(points, tenant, after)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away."""
