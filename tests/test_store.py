@@ -125,6 +125,7 @@ def test_what_a_process_writes_itself_reaches_its_readers_without_opening_the_fo
     with Qdrant(str(tmp_path / "store"), 5).opened():
         renewed = store.renewed("org:1", earlier)
         assert store.renewed("org:1", renewed) is renewed
+        assert store.servers("org:1") == {"mail": 1}
     fresh = Store(tmp_path / "store", embedder=shipped()).load("org:1")
     assert (renewed.tools, renewed.version) == (fresh.tools, fresh.version)
     assert renewed.vectors is not None

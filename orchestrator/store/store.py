@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
@@ -37,6 +38,15 @@ _DRAFT_S = 3600
 """Points that nothing names may be another writer's, about to be named, until they are this old."""
 
 
+class _Known(NamedTuple):
+    """What was true when the store had this stamp: the tenants' versions, and the servers of one of them."""
+
+    stamp: str = ""
+    versions: Mapping[str, str] = {}
+    tenant: str = ""
+    owners: tuple[Manifest, ...] = ()
+
+
 class Store:
     """Tools by tenant. All methods block (call them in a thread from async code) and may be called from any thread."""
 
@@ -50,8 +60,7 @@ class Store:
         self.location = "" if location is None else str(location)
         self._qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self._qdrant, embedder)
-        self._known: tuple[str, dict[str, str]] = "", {}
-        """The tenants' versions, and the store's stamp with which they were true."""
+        self._known = _Known()
         self._loaded: WeakValueDictionary[str, Stored] = WeakValueDictionary()
         self._rewritten: dict[str, Stored] = {}
         """What this object has written since a tenant's tools were loaded: its readers need not open the folder."""
@@ -105,8 +114,11 @@ class Store:
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Tell whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
-        stamp, versions = self._known
-        return versions.get(tenant) == version and bool(stamp) and stamp == self._qdrant.stamp()
+        known = self._known
+        return known.versions.get(tenant) == version and self._holds(known)
+
+    def _holds(self, known: "_Known") -> bool:
+        return bool(known.stamp) and known.stamp == self._qdrant.stamp()
 
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
         """Return the tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
@@ -138,7 +150,10 @@ class Store:
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        with self._qdrant.opened() as points:
+        known = self._known
+        if known.tenant == tenant and self._holds(known):
+            return known.owners
+        with self._opened(tenant) as points:
             return manifest.visible(points, tenant)
 
     def _load(self, tenant: str, earlier: Stored | None) -> Stored:
@@ -161,12 +176,15 @@ class Store:
 
     @contextmanager
     def _opened(self, tenant: str, wait_s: float | None = None, *, make: bool = False) -> Iterator[Points]:
-        """Give the open points, and remember the versions of all tenants known: opening a folder is what takes time."""
+        """Give the open points, and remember what is cheap to read then: opening a folder is what takes time."""
         with self._qdrant.opened(wait_s, make=make) as points:
             yield points
-            known = self._known[1] if len(self._known[1]) < _REMEMBERED else {}
-            versions = {} if self.remote else manifest.versions(points, {tenant, *known})
-        self._known = points.stamp, versions
+            if self.remote:
+                return
+            known = self._known.versions if len(self._known.versions) < _REMEMBERED else {}
+            versions = manifest.versions(points, {tenant, *known})
+            owners = manifest.visible(points, tenant)
+        self._known = _Known(points.stamp, versions, tenant, owners)
 
     # --- writing
 
