@@ -46,9 +46,9 @@ class Options:
     explicit_floor: float = 0.95
     semantic_timeout_s: float = 1.0
     store_timeout_s: float = 10.0
-    """How long to wait for a locked folder or a Qdrant server."""
+    """Seconds to wait for a locked folder or a Qdrant server."""
     cached_tenants: int = 256
-    """How many tenants' indexes a process keeps; the least recently used one goes."""
+    """The number of tenants' indexes that a process keeps; the least recently used one goes."""
     exact_tokens: bool = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
     calibration: str = ""

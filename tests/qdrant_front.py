@@ -44,8 +44,8 @@ class QdrantFront:
                 with self.turn:
                     found = do(request.path_params.get("name", ""), TypeAdapter(kind).validate_json(sent or b"{}"))
             except ValueError as error:
-                told = {"status": {"error": str(error)}, "time": 0.0}
-                return Response(TypeAdapter(Any).dump_json(told), 404, media_type="application/json")
+                failure = {"status": {"error": str(error)}, "time": 0.0}
+                return Response(TypeAdapter(Any).dump_json(failure), 404, media_type="application/json")
             answer = TypeAdapter(Any).dump_json({"result": found, "status": "ok", "time": 0.0})
             return Response(answer, media_type="application/json")
 

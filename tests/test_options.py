@@ -1,4 +1,4 @@
-"""Options fail where they are made, with the setting, the value and what would do; misspelt variables are told."""
+"""Options fail where they are made, with the setting, the value and what would do; misspelt variables are named."""
 
 import math
 from pathlib import Path
@@ -73,7 +73,7 @@ async def test_the_store_that_the_options_name_is_a_routers_unless_it_is_given_a
         Router()
 
 
-def test_a_misspelt_variable_is_told_with_the_one_that_is_meant() -> None:
+def test_a_misspelt_variable_is_named_with_the_one_that_is_meant() -> None:
     given = {
         "TOOLROUTE_EMBEDER": "x",
         "TOOLROUTE_STORE": "y",

@@ -1,4 +1,4 @@
-"""Opening Qdrant in a folder and at a URL: what goes wrong there is told, and no request grows beyond what it takes."""
+"""Opening Qdrant in a folder and at a URL: each failure is named, and no request grows too large."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
         Store(tmp_path / "broken", embedder=shipped()).load("org:1")
 
 
-def test_a_point_that_is_no_tool_is_told_with_the_remedy() -> None:
+def test_a_point_that_is_no_tool_is_named_with_the_remedy() -> None:
     with pytest.raises(InvalidConfig, match=r"its fields: name, server\): .* another place with --store"):
         stored_tool({"server": "mail", "name": "send"})
 
@@ -33,10 +33,10 @@ def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() 
         Store("ftp://me:secret@there", embedder=shipped())
 
 
-def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_untold() -> None:
-    with pytest.raises(StoreUnavailable, match=r"//127\.0\.0\.1:9 does not answer") as told:
+def test_an_unreachable_server_is_unavailable_and_its_credentials_stay_hidden() -> None:
+    with pytest.raises(StoreUnavailable, match=r"//127\.0\.0\.1:9 does not answer") as failure:
         Store("http://me:secret@127.0.0.1:9", embedder=shipped(), timeout_s=1).load("org:1")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(failure.value)
 
 
 def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:

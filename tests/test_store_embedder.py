@@ -94,7 +94,7 @@ def _failing_after(embed: object, calls: int) -> object:
     return interrupted
 
 
-async def test_another_embedders_vectors_are_told_when_the_semantic_leg_runs(tmp_path: Path) -> None:
+async def test_another_embedders_vectors_are_named_when_the_semantic_leg_runs(tmp_path: Path) -> None:
     Store(tmp_path / "store", embedder=shipped()).replace_servers("local", {"mail": MAIL, "files": FILES})
     embedder = StaticEmbedder(smaller_model(tmp_path / "model"))
     async with Router(store=Store(tmp_path / "store", embedder=embedder), embedder=embedder) as router:

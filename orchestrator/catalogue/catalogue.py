@@ -64,12 +64,12 @@ class Catalogue:
 
     @cached_property
     def places(self) -> Mapping[str, slice]:
-        """Where each server's tools stand."""
+        """Each server's place among the tools."""
         return places_of_servers(self.tools)
 
     @property
     def sizes(self) -> list[int]:
-        """How many tools each server has, in the order of `places`."""
+        """Each server's number of tools, in the order of `places`."""
         return [place.stop - place.start for place in self.places.values()]
 
     def of_server(self, server: str) -> Sequence[Tool]:

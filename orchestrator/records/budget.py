@@ -9,7 +9,7 @@ _TOKENS = Form((int,), "a number of tokens above 0", lambda tokens: tokens > 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may use, in tokens. The warning comes at that share of what steps may use, before any refusal."""
+    """The tokens that a run may use. The warning comes at that share of what steps may use, before any refusal."""
 
     max_total_tokens: int = 100_000
     max_tokens_per_step: int = 16_000

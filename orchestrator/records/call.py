@@ -33,7 +33,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answered: its text, structured content where it gave some, and whether the text was cut."""
+    """A tool's answer: its text, structured content where it gave some, and whether the text was cut."""
 
     text: str
     structured: Any = None
@@ -45,7 +45,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """Which of a tenant's configured servers to list and store anew; all where none is named."""
+    """A request to list some of a tenant's configured servers and store their tools; all where none is named."""
 
     tenant: str
     servers: tuple[str, ...] = ()

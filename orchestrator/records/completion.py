@@ -9,7 +9,7 @@ from orchestrator.records.tool import Tool
 NO_MODEL = "none"
 """What stands as the model of whatever was made without one."""
 FILLING_TOKENS = 8_000
-"""What a step reserves, besides, for the model call that fills its late arguments."""
+"""Tokens that a step also reserves for the model call that fills its late arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Usage:
 
 
 class Action(StrEnum):
-    """What is to be done with a task."""
+    """The ways to deal with a task."""
 
     ANSWER = "answer"
     TOOL = "tool"
@@ -59,7 +59,7 @@ class Choice:
 
 
 class Purpose(StrEnum):
-    """What a completion is for."""
+    """The purposes of a completion."""
 
     ARGUMENTS = "arguments"
     ANSWER = "answer"
@@ -85,7 +85,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What the model gave: `text`, or `arguments` and those `missing`, and the tokens that it took."""
+    """The model's answer: `text`, or `arguments` and those `missing`, and the tokens that it took."""
 
     text: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)

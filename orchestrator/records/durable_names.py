@@ -22,7 +22,7 @@ PROGRESS: Final = "toolroute.progress"
 """Query of the run workflow: -> Progress."""
 
 TASK_QUEUE: Final = "toolroute"
-"""The task queue that `toolroute worker` polls unless told otherwise."""
+"""The task queue that `toolroute worker` polls by default."""
 
 COLLECTION: Final = "tool_capabilities"
 """The Qdrant alias under which the current embedder's collection is read."""

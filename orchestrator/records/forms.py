@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Form(NamedTuple):
-    """What a setting may be: its types, how to say so, and a condition on what is not None."""
+    """A setting's types, how to say so, and a condition on what is not None."""
 
     kinds: tuple[type, ...]
     wanted: str

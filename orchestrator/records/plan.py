@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What a plan is made from: the Decision, and arguments that the user gave by `name` or `step.name`.
+    """The input of a plan: the Decision, and arguments that the user gave by `name` or `step.name`.
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one,
     for that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing

@@ -15,7 +15,7 @@ MAX_CONVERSATION_CHARS = 500_000
 
 
 class RouteHint(StrEnum):
-    """Which legs to run: by the gate, keyword alone, or always both."""
+    """The legs to run: by the gate, keyword alone, or always both."""
 
     AUTO = "auto"
     KEYWORD = "keyword"
@@ -23,7 +23,7 @@ class RouteHint(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the legs' answers become one order."""
+    """The ways to merge the legs' answers."""
 
     LEARNT = "learnt"
     WEIGHTED = "weighted"

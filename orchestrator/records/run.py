@@ -16,7 +16,7 @@ from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Tur
 
 
 class Approve(StrEnum):
-    """Which steps wait for a person: those not known to only read, those that may destroy, all, or none."""
+    """The steps that wait for a person: those not known to only read, those that may destroy, all, or none."""
 
     CHANGES = "changes"
     DESTRUCTIVE = "destructive"
@@ -25,7 +25,7 @@ class Approve(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How a step stands: the first four on the way, then how it ended."""
+    """The states of a step: the first four on the way, then its ends."""
 
     PENDING = "pending"
     WAITING = "waiting"
@@ -42,7 +42,7 @@ class StepStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """How one step ended, with its result or the reason, and the tokens that were settled for it.
+    """The end of one step, with its result or the reason, and the tokens that were settled for it.
 
     `arguments` are those that it was called with, where a model filled some of them.
     """
@@ -58,7 +58,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a run hands on when it continues as new: nothing is routed, planned or called again."""
+    """The state that a run hands on when it continues as new: nothing is routed, planned or called again."""
 
     decision: Decision
     plan: Plan
@@ -159,7 +159,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgress:
-    """Where one step stands, for a progress query: no results, so it stays small.
+    """The state of one step, for a progress query: no results, so it stays small.
 
     While it waits for approval, `arguments` are those that its tool would be called with, and `digest` is theirs.
     """
@@ -175,7 +175,7 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
+    """The state of a run. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
 
     phase: str
     steps: tuple[StepProgress, ...]

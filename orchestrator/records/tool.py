@@ -13,7 +13,7 @@ from orchestrator.records.forms import Form, check_forms, member
 
 
 class Kind(StrEnum):
-    """What a tool is, and so which executor calls it."""
+    """The kinds of tools, by which executors are chosen."""
 
     MCP = "mcp"
     AGENT = "agent"
@@ -104,7 +104,7 @@ def _definition_hash(tool: Tool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gives:
-    """What one tool gives another: the parameter, and the key of the tool that requires it."""
+    """A gift of one tool to another: the parameter, and the key of the tool that requires it."""
 
     parameter: str
     tool: str

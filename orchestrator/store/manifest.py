@@ -27,7 +27,7 @@ Definitions = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a write did to a server's tools, by name."""
+    """The effect of a write on a server's tools, by name."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -152,7 +152,7 @@ class Points:
 
 
 class Qdrant:
-    """Where the points are: "" is memory, else a folder or a URL. Safe to use from several threads."""
+    """A place for points: "" is memory, else a folder or a URL. Safe to use from several threads."""
 
     def __init__(self, location: str, timeout_s: float) -> None:
         self.location = location = at_home(location)

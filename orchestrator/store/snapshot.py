@@ -40,11 +40,11 @@ def read_stored(points: Points, tool_points: ToolPoints, tenant: str, earlier: S
         earlier = None  # Its vectors are wanted, too.
     rows = {tool.hash: row for row, tool in enumerate(earlier.tools)} if earlier else {}
     wanted = {hash_: point for owner in manifest.visible(points, tenant) for point, hash_ in owner.points()}
-    lacking = {hash_: point for hash_, point in wanted.items() if hash_ not in rows}
-    records = points.get(collection, list(lacking.values()), vectors=own) if collection and lacking else {}
-    if len(records) < len(lacking) or manifest.versions(points, [tenant])[tenant] != version:
+    absent = {hash_: point for hash_, point in wanted.items() if hash_ not in rows}
+    records = points.get(collection, list(absent.values()), vectors=own) if collection and absent else {}
+    if len(records) < len(absent) or manifest.versions(points, [tenant])[tenant] != version:
         return None
-    read = {hash_: records[point] for hash_, point in lacking.items()}
+    read = {hash_: records[point] for hash_, point in absent.items()}
     catalogue = Catalogue(
         earlier.tools[rows[hash_]] if earlier and hash_ in rows else manifest.stored_tool(read[hash_].payload)
         for hash_ in wanted

@@ -39,7 +39,7 @@ _DRAFT_S = 3600
 
 
 class _Known(NamedTuple):
-    """What was true when the store had this stamp: the tenants' versions, and the servers of one of them."""
+    """Facts that hold while the store has this stamp: the tenants' versions, and the servers of one of them."""
 
     stamp: str = ""
     versions: Mapping[str, str] = {}
@@ -63,7 +63,7 @@ class Store:
         self._known = _Known()
         self._loaded: WeakValueDictionary[str, Stored] = WeakValueDictionary()
         self._rewritten: dict[str, Stored] = {}
-        """What this object has written since a tenant's tools were loaded: its readers need not open the folder."""
+        """Tenants' tools after a write of this object: its readers need not open the folder."""
 
     def __str__(self) -> str:
         """Return the location without credentials."""

@@ -54,7 +54,7 @@ class ToolPoints:
             points.point(COLLECTION, self.collection)
 
     def follow_embedder(self) -> None:
-        """Where the alias leads to another embedder's vectors, embed all tools again and lead it to the new ones.
+        """Embed all tools again where the alias leads to another embedder's vectors, and lead it to the new ones.
 
         Searches use the old vectors until then. What an earlier, broken attempt has embedded is kept.
         """
