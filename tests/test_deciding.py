@@ -135,9 +135,10 @@ async def test_what_the_user_gave_goes_before_what_the_model_wrote_and_is_shown_
         (Fault(500), Fault(500)),
     ],
 )
-async def test_a_given_argument_that_no_step_takes_is_told_whoever_planned(replies: tuple[Any, ...]) -> None:
+async def test_a_given_argument_that_no_step_takes_is_named_whoever_planned(replies: tuple[Any, ...]) -> None:
     made, _ = await planned(*replies, arguments={"path": "b.txt", "pth": "c.txt"})
-    assert made.warnings[-1] == "no step takes the given pth"
+    assert made.warnings[-1].startswith("no step takes the given ")
+    assert made.warnings[-1].endswith("pth")
 
 
 async def test_a_given_argument_of_any_length_keeps_within_the_tokens_and_goes_to_its_step_whole() -> None:
