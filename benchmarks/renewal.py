@@ -66,13 +66,14 @@ def _built(tools: Sequence[Tool], vectors: Vectors) -> Index:
 
 
 def _renewed(earlier: Index, now: Mapping[str, Sequence[Tool]], vectors: Vectors) -> Index:
-    return _index(earlier.whole.changed(now), vectors, earlier)
+    kept = [tool for tool in earlier.catalogue if tool.server not in now]
+    return _index(Catalogue([*kept, *(tool for tools in now.values() for tool in tools)]), vectors, earlier)
 
 
 def _index(catalogue: Catalogue, vectors: Vectors, earlier: Index | None) -> Index:
     """The index of these tools, with the counts of tokens that the first Decision would make."""
     index = Index(catalogue, DEFAULT_CAPABILITIES, vectors, earlier=earlier)
-    _ = index.tokens_total
+    _ = index.sizes
     return index
 
 

@@ -1,6 +1,6 @@
 """The Catalogue: the immutable set of tools that one tenant may use."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -53,24 +53,10 @@ class Catalogue:
         except KeyError:
             raise UnknownTool(f"no tool {key!r} in this catalogue; `toolroute tools list` shows the keys") from None
 
-    def without(self, keys: Collection[str]) -> "Catalogue":
-        """Return the catalogue of the tools that none of these keys names; itself where that leaves all."""
-        return self if self.positions.keys().isdisjoint(keys) else Catalogue(t for t in self if t.key not in keys)
-
-    def changed(self, servers: Mapping[str, Iterable[Tool]]) -> "Catalogue":
-        """Return the same with these as the tools of these servers (none: the server goes)."""
-        kept = [tool for tool in self if tool.server not in servers]
-        return Catalogue([*kept, *(tool for tools in servers.values() for tool in tools)])
-
     @cached_property
     def places(self) -> Mapping[str, slice]:
         """Each server's place among the tools."""
         return places_of_servers(self.tools)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Each server's number of tools, in the order of `places`."""
-        return [place.stop - place.start for place in self.places.values()]
 
     def of_server(self, server: str) -> Sequence[Tool]:
         """Return the tools of one server; none where there is no such server."""

@@ -7,7 +7,7 @@ codes (`python -m research.tokens`).
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from orchestrator.errors import MissingExtra
 
@@ -34,10 +34,6 @@ compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=st
 def count_tokens(text: str) -> int:
     """Return an estimate of the text's tokens, meant as an upper bound."""
     return len(_TOKEN.findall(text)) + (0 if text.isascii() else len(_ODD.findall(text)))
-
-
-def count_each(texts: Iterable[str]) -> list[int]:
-    return [count_tokens(text) for text in texts]
 
 
 def exact_counter() -> Counter:

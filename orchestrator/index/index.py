@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import export
-from orchestrator.catalogue.tokens import compact, count_each, plain_size
+from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.documents import Document
@@ -93,7 +93,7 @@ class Index:
         """What each definition costs, [tools]."""
         texts = [compact(shape) for shape in export(self.catalogue.tools, "openai")]
         plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, self.catalogue.tools, strict=True)]
-        return Sizes(tokens=np.array(count_each(texts), np.int64), plain=np.array(plain, np.int64))
+        return Sizes(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))
 
 
 @dataclass(frozen=True, slots=True)

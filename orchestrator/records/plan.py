@@ -56,12 +56,7 @@ class PlanRequest:
 
     def validate(self) -> None:
         """Raise InvalidInput for settings out of range."""
-        check_confidence(self)
-
-
-def check_confidence(request: Any) -> None:
-    """Raise InvalidInput where the request's `min_confidence` is no probability."""
-    check_forms(request, {"min_confidence": PROBABILITY})
+        check_forms(self, {"min_confidence": PROBABILITY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
