@@ -55,8 +55,8 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
         assert (servers.states()[0].state, servers.states()[0].tools) == (State.READY, 0)
 
 
-@pytest.mark.parametrize("fault", ["restart", "two_pages"])
-async def test_an_empty_cursor_leads_to_a_page_or_is_the_end(fault: str) -> None:
+@pytest.mark.parametrize("fault", ["restart", "twins"])
+async def test_an_empty_cursor_is_the_end_and_a_name_stands_for_one_tool(fault: str) -> None:
     async with Connections(config(bad=entry("faulty.py", fault))) as servers:
         assert [tool.name for tool in await servers.tools("bad")] == ["it", "other"]
 

@@ -11,7 +11,16 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 
 from orchestrator.catalogue.reading import first_problem, read_json, why_unread, without_comments
 from orchestrator.errors import InvalidConfig
@@ -162,17 +171,12 @@ class _Own(BaseModel):
     idle_ttl_s: Seconds = 0.0
 
 
-class _Switch(BaseModel):
-    """How clients switch an entry off."""
-
-    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
-    disabled: bool = False
-    enabled: bool = True
-
-
-class _Entry(_Switch):
+class _Entry(BaseModel):
     """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
 
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+    disabled: StrictBool = False
+    enabled: StrictBool = True
     command: str = ""
     args: tuple[_Text, ...] = ()
     env: dict[str, _Text] = Field(default_factory=dict)
@@ -200,12 +204,10 @@ class _Entry(_Switch):
             bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
             remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
             raise ValueError(f"type {self.type!r} is not supported: {remedy}")
-        if kind not in {"", "stdio", *_HTTP_TYPES}:
-            raise ValueError(f"type {self.type!r} is unknown: give stdio or http")
         if bool(self.command) == bool(self.url):
             raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
-        if (kind == "stdio" and self.url) or (kind in _HTTP_TYPES and self.command):
-            raise ValueError(f"type {self.type!r} needs {'command' if kind == 'stdio' else 'url'}")
+        if kind not in ({"", "stdio"} if self.command else {"", *_HTTP_TYPES}):
+            raise ValueError(f"type {self.type!r} does not fit: give stdio with a command, http with a url, or none")
         if self.url and self.env_file:
             raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
         if self.url and not self.url.startswith(("http://", "https://", "${")):
@@ -217,12 +219,7 @@ _FIELD_OF = spellings(_Entry)
 
 
 def _is_off(entry: Any) -> bool:
-    """Return whether the entry is switched off, whatever else stands in it."""
-    try:
-        switch = _Switch.model_validate(entry)
-    except ValidationError:
-        return False  # The whole entry's own reading tells.
-    return switch.disabled or not switch.enabled
+    return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
 def _spec(name: str, entry: Any, source: str) -> ServerSpec:

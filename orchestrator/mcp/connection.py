@@ -93,7 +93,7 @@ class Connection:
     @property
     def client(self) -> "Client":
         if self._client is None:
-            raise ServerUnavailable(f"server {self.spec.name!r} is not connected")
+            raise self._unavailable(" is not connected")
         return self._client
 
     async def until_settled(self, deadline: float | None) -> None:
@@ -102,8 +102,7 @@ class Connection:
             async with asyncio.timeout_at(deadline):
                 await self._settled.wait()
         except TimeoutError:
-            name = self.spec.name
-            raise ServerUnavailable(f"server {name!r} was not connected within the deadline") from None
+            raise self._unavailable(" was not connected within the deadline") from None
         if self.error is not None:
             raise type(self.error)(*self.error.args)
 
@@ -121,7 +120,7 @@ class Connection:
     def close(self) -> None:
         """Close now, whatever runs."""
         self._die("it was closed")
-        self._settle(error=ServerUnavailable(f"server {self.spec.name!r}: these connections were closed"))
+        self._settle(error=self._unavailable(": these connections were closed"))
         if not self.was_ready:
             self._scope.cancel()
 
@@ -141,6 +140,9 @@ class Connection:
             self.last_used = asyncio.get_running_loop().time()
             self._on_settled(self)
             self._settled.set()
+
+    def _unavailable(self, why: str) -> ServerUnavailable:
+        return ServerUnavailable(f"server {self.spec.name!r}{why}")
 
     def _hint(self) -> str:
         tail = self._stderr.tail(self.secrets)
@@ -176,10 +178,10 @@ class Connection:
         from mcp.types import CONNECTION_CLOSED
 
         message = self.secrets.redact(error.message)
-        if error.code in faults.REMEDIES:
-            raise faults.credentials_refused(self.spec.name, message, error.code)
+        if error.code == faults.DENIED:
+            raise faults.credentials_refused(self.spec.name, message)
         if error.code == faults.BUSY:
-            raise ServerUnavailable(f"server {self.spec.name!r} is busy ({message}); it did not run the call")
+            raise self._unavailable(f" is busy ({message}); it did not run the call")
         if error.code in (faults.UNSENT, faults.SESSION_GONE):
             self._die(message)
             raise CallLost(message, sent=False)
@@ -197,8 +199,7 @@ class Connection:
         except ToolrouteError:
             raise
         except Exception as error:
-            why = faults.in_words(error, self.secrets)
-            raise ServerUnavailable(f"server {self.spec.name!r} did not list its tools: {why}") from None
+            raise self._unavailable(f" did not list its tools: {faults.in_words(error, self.secrets)}") from None
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
@@ -219,9 +220,7 @@ class Connection:
             self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
             self._die(faults.in_words(error, self.secrets))
         finally:
-            self._settle(
-                error=ServerUnavailable(f"server {self.spec.name!r} was not connected: its task was cancelled")
-            )
+            self._settle(error=self._unavailable(": its task was cancelled"))
 
     async def _open(self, launch: Launch, turns: asyncio.Semaphore, on_listed: OnListed | None) -> None:
         loop = asyncio.get_running_loop()
@@ -245,8 +244,7 @@ class Connection:
 
     def _too_late(self) -> None:
         """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        within = f"not connected within {self.spec.connect_timeout_s:g} s{self._hint()}"
-        self._settle(error=ServerUnavailable(f"server {self.spec.name!r}: {within}"))
+        self._settle(error=self._unavailable(f": not connected within {self.spec.connect_timeout_s:g} s{self._hint()}"))
         self._scope.cancel()
 
     @asynccontextmanager
@@ -316,12 +314,12 @@ class Connection:
 
     async def _probe(self, client: "Client") -> None:
         """Keep a server that still answers; one that does not takes no further calls."""
-        with anyio.move_on_after(_PROBE_S) as waiting:
-            try:
-                await tools_page(client)
-            except Exception as error:
-                self._die(faults.in_words(error, self.secrets))
-        self.retired = self.retired or waiting.cancelled_caught
+        try:
+            await asyncio.wait_for(tools_page(client), _PROBE_S)
+        except TimeoutError:
+            self.retired = True
+        except Exception as error:
+            self._die(faults.in_words(error, self.secrets))
 
     async def _follow_listing(self, known: tuple[Tool, ...], on_listed: OnListed | None) -> None:
         """Pass on what the server lists, now and whenever it says that this changed.

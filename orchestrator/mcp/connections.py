@@ -3,11 +3,10 @@
 import asyncio
 import contextvars
 import difflib
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,32 +110,21 @@ class Connections:
             call.max_tokens = max_result_tokens
         return as_tool_result(await self.exchange(call))
 
-    async def exchange(self, call: Call) -> Answered:
-        """Do what `call` does, and return the answer as the server gave it."""
+    async def exchange(self, call: Call, *, again: bool = True) -> Answered:
+        """Do what `call` does, and return the answer as the server gave it. What certainly did not run, or may run
+        twice, is sent once more."""
         try:
-            return await self._attempt(call)
+            async with self.using(call.server, call.deadline) as connection:
+                warnings = call.compare(await self._live_tool(connection, call))
+                answer = await connection.call(call)
         except CallLost as lost:
-            return await self._after_loss(call, lost)
-
-    async def _after_loss(self, call: Call, lost: CallLost) -> Answered:
-        """Send again, once, what certainly did not run or may run twice."""
-        if lost.sent and not call.replayable:
-            if not lost.timed_out:
-                self.warm([call.server])
-            raise call.unknown_outcome(lost) from None
-        if lost.timed_out:
-            raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
-        try:
-            return await self._attempt(call)
-        except CallLost as again:
-            if again.sent and not call.replayable:
-                raise call.unknown_outcome(again) from None
-            raise ServerUnavailable(f"{call.key}: no answer, twice: {again}") from None
-
-    async def _attempt(self, call: Call) -> Answered:
-        async with self.using(call.server, call.deadline) as connection:
-            warnings = call.compare(await self._live_tool(connection, call))
-            answer = await connection.call(call)
+            if lost.sent and not call.replayable:
+                if not lost.timed_out:
+                    self.warm([call.server])
+                raise call.unknown_outcome(lost) from None
+            if lost.timed_out or not again:
+                raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
+            return await self.exchange(call, again=False)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
@@ -145,12 +133,13 @@ class Connections:
         """Return the server's own record; where it is missing, the listing may be old and is asked for once more."""
         if call.name not in connection.tools:
             await connection.list_again()
-        try:
-            return connection.tools[call.name]
-        except KeyError:
-            near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
-            hint = f"near: {', '.join(near)}" if near else f"it has: {_some(connection.tools)}"
-            raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}") from None
+        if (tool := connection.tools.get(call.name)) is not None:
+            return tool
+        near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
+        listed = list(connection.tools)
+        more = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
+        hint = f"near: {', '.join(near)}" if near else f"it has: {', '.join(listed[:10]) or 'none'}{more}"
+        raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
         """Return a server's tools, connecting it if need be; `fresh` asks it again even if connected."""
@@ -162,9 +151,9 @@ class Connections:
 
     def warm(self, servers: Iterable[str]) -> None:
         """Begin to connect servers ahead of a call and return at once; unknown, open and failing ones are left."""
-        for name in servers:
-            server = self._servers.get(name)
-            if server is not None and not (self._closed or server.usable or self._failing(server)):
+        now = asyncio.get_running_loop().time()
+        for server in filter(None, map(self._servers.get, servers)):
+            if not (self._closed or server.usable or server.is_failing(now)):
                 self._start(server)
 
     def let_go(self, servers: Iterable[str]) -> None:
@@ -225,18 +214,16 @@ class Connections:
 
     def _join(self, server: Server) -> Connection:
         """Count the caller in at once: nothing may close the connection between finding and using it."""
+        now = asyncio.get_running_loop().time()
         if self._closed:
             raise ServerUnavailable("these connections are closed")
-        if not server.usable and self._failing(server) and server.last_error is not None:
-            left = server.retry_at - asyncio.get_running_loop().time()
+        if not server.usable and server.is_failing(now) and server.last_error is not None:
             times = f"failed {server.failures} times" if server.failures > 1 else "failed"
-            raise type(server.last_error)(f"{server.last_error} ({times}; next try in {left:.1f} s)")
+            retry = f"{times}; next try in {server.retry_at - now:.1f} s"
+            raise type(server.last_error)(f"{server.last_error} ({retry})")
         connection = server.connection if server.connection and server.usable else self._start(server)
         connection.users += 1
         return connection
-
-    def _failing(self, server: Server) -> bool:
-        return server.failures > 0 and asyncio.get_running_loop().time() < server.retry_at
 
     def _start(self, server: Server) -> Connection:
         settled = partial(self._on_settled, server)
@@ -255,16 +242,16 @@ class Connections:
         """Note how connecting went, before the waiting callers go on."""
         server.handshake = connection.was_ready and connection.handshake
         if connection.was_ready:
-            server.failures, server.last_error = 0, None
-            server.tools = len(connection.tools)
+            server.failures, server.last_error, server.tools = 0, None, len(connection.tools)
             self._make_room()
         elif not self._closed:
             server.failures += 1
             server.last_error = connection.error
+            # A float holds no more, and this must not fail.
+            pause = min(self._backoff_s * 2.0 ** min(server.failures - 1, 1_000), self._max_backoff_s)
             # A broken entry costs nothing to look at again, and it may just have been mended.
-            doubled = 2.0 ** min(server.failures - 1, 1_000)  # A float holds no more, and this must not fail.
-            pause = 0.0 if isinstance(connection.error, InvalidConfig) else self._backoff_s * doubled
-            server.retry_at = asyncio.get_running_loop().time() + min(pause, self._max_backoff_s)
+            is_broken = isinstance(connection.error, InvalidConfig)
+            server.retry_at = asyncio.get_running_loop().time() + (0.0 if is_broken else pause)
 
     def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:
         connection = self._owners.pop(owner)
@@ -276,13 +263,6 @@ class Connections:
             server.connection = None
 
     def _server(self, name: str) -> Server:
-        try:
-            return self._servers[name]
-        except KeyError:
-            raise UnknownTool(self.config.lacks(name)) from None
-
-
-def _some(names: Collection[str]) -> str:
-    """Name the first ten, and how many more there are."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{', '.join(islice(names, 10))}{more}" or "none"
+        if name not in self._servers:
+            raise UnknownTool(self.config.lacks(name))
+        return self._servers[name]

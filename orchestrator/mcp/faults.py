@@ -10,25 +10,13 @@ from orchestrator.mcp.launch import Launch
 from orchestrator.records.redact import Secrets
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
-UNSENT = -31_001
-"""The server was not reached."""
-LOST = -31_002
-"""The request was sent; no usable answer came."""
-SESSION_GONE = -31_003
-"""The server does not know the session any more; it did not run the request."""
-DENIED = -31_004
-"""The server refused the credentials."""
-REFUSED = -31_005
-"""The server refused the request otherwise; it did not run it."""
-BUSY = -31_006
-"""The server takes no more requests for now (HTTP 429); it did not run this one."""
-OAUTH = -31_007
-"""The server was given no credentials, and names where OAuth would give some."""
+UNSENT = -31_001  # The server was not reached.
+LOST = -31_002  # The request was sent; no usable answer came.
+SESSION_GONE = -31_003  # The server does not know the session any more; it did not run the request.
+DENIED = -31_004  # The server refused the credentials.
+REFUSED = -31_005  # The server refused the request otherwise; it did not run it.
+BUSY = -31_006  # The server takes no more requests for now (HTTP 429); it did not run this one.
 
-REMEDIES = {
-    DENIED: "check its headers",
-    OAUTH: "it wants OAuth, which is not supported: give it a token in its headers",
-}
 _LONGEST = 500
 
 
@@ -42,15 +30,16 @@ def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str)
         return cause
     if isinstance(cause, ValidationError):
         return InvalidCatalogue(redact(f"{server} breaks the protocol: {first_problem(cause)}{hint}"))
-    if isinstance(cause, MCPError) and cause.code in REMEDIES:
-        return credentials_refused(spec.name, redact(cause.message), cause.code)
+    if isinstance(cause, MCPError) and cause.code == DENIED:
+        return credentials_refused(spec.name, redact(cause.message))
     if isinstance(cause, OSError) and launch.command:
         return ServerUnavailable(redact(f"{server}: {_spawn_problem(launch, cause)}"))
     return ServerUnavailable(redact(f"{server} cannot be connected: {in_words(error, launch.secrets)}{hint}"))
 
 
-def credentials_refused(server: str, message: str, code: int) -> Unauthorised:
-    return Unauthorised(f"server {server!r} refused the credentials ({message}): {REMEDIES[code]}")
+def credentials_refused(server: str, message: str) -> Unauthorised:
+    remedy = "check its headers (OAuth is not supported: give it a token there)"
+    return Unauthorised(f"server {server!r} refused the credentials ({message}): {remedy}")
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:

@@ -100,8 +100,7 @@ def _code(response: httpx2.Response) -> int | None:
     except (ValueError, TypeError, KeyError):
         said = None
     if status in (401, 403):
-        asks = "resource_metadata" in response.headers.get("www-authenticate", "")
-        return faults.OAUTH if asks and "authorization" not in sent else faults.DENIED
+        return faults.DENIED
     if status == 429:
         return faults.BUSY
     # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.

@@ -42,14 +42,12 @@ class Listing:
         result = getattr(getattr(item, "message", None), "result", None)
         if not isinstance(result, dict):
             return
-        if isinstance(tools := result.get("tools"), list):
-            self._mend_tools(result, [_trimmed(tool) for tool in tools])
-        elif isinstance(content := result.get("content"), list):
-            result["content"] = [_known(block) for block in content]
-        elif content is None and result.keys() & {"content", "structuredContent"}:
-            result["content"] = []
-
-    def _mend_tools(self, result: dict[str, Any], tools: list[Any]) -> None:
+        if result.keys() & {"content", "structuredContent"}:
+            blocks = result.get("content") or []
+            result["content"] = [_known(block) for block in blocks] if isinstance(blocks, list) else blocks
+        if not isinstance(listed := result.get("tools"), list):
+            return
+        tools = [_trimmed(tool) for tool in listed]
         problems = [_problem(tool) for tool in tools]
         if tools and all(problems):
             return  # What is wrong with all of them is the listing's own error.
@@ -67,8 +65,8 @@ class Listing:
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return all tools that the entry leaves in, in the server's order, without those that cannot be read, unless
-        none can; InvalidCatalogue for a listing that is broken, endless or repeats a name."""
-        server, found, problems = self._spec.name, dict[str, Tool](), dict[str, InvalidCatalogue]()
+        none can; InvalidCatalogue for a listing that is broken or endless."""
+        found, problems = dict[str, Tool](), dict[str, InvalidCatalogue]()
         for record in await self._records(client):
             if not self._spec.lists(record.name):
                 continue
@@ -78,49 +76,46 @@ class Listing:
                 problems[record.name] = error
                 continue
             if tool.name in found:
-                raise InvalidCatalogue(
-                    f"server {server!r} lists the tool {tool.name!r} twice, so a call of it would be ambiguous; "
-                    "none of its tools is used until the server is fixed"
-                )
+                self._leave_out(f"{tool.name!r} once more", "a name stands for one tool")
+                continue
             found[tool.name] = tool
         for name, problem in problems.items():
             if not found:
-                raise InvalidCatalogue(self.secrets.redact(f"server {server!r}: its tool {name!r}: {problem}"))
+                raise InvalidCatalogue(self.secrets.redact(f"server {self._spec.name!r}: its tool {name!r}: {problem}"))
             self._leave_out(repr(name), str(problem))
         return tuple(found.values())
 
     async def _records(self, client: "Client") -> list[Any]:
-        """Follow cursors to the end.
-
-        An empty cursor is one too (the protocol of 2026 says so), but some servers mean the end by it: they give the
-        first page for it again.
-        """
-        items, cursors, cursor, first = list[Any](), set[str](), None, None
-        refused = f"server {self._spec.name!r} lists"
-        for _ in range(MAX_PAGES):
-            page = await tools_page(client, cursor)
-            if cursor == "" and (page.tools, page.next_cursor) == first:
-                return items
-            first = first or (page.tools, page.next_cursor)
+        """Follow cursors to the end."""
+        items, cursors, refused = list[Any](), set[str](), f"server {self._spec.name!r} lists"
+        page = await tools_page(client)
+        while cursor := page.next_cursor:  # Some servers mean the end by an empty one, too.
             items += page.tools
-            cursor = page.next_cursor
-            if cursor is None:
-                return items
             if cursor in cursors:
                 raise InvalidCatalogue(f"{refused} a page of its tools without end (the same cursor twice)")
-            if len(items) > MAX_TOOLS:
-                raise InvalidCatalogue(f"{refused} more than {MAX_TOOLS:,} tools; that is refused")
             cursors.add(cursor)
-        raise InvalidCatalogue(f"{refused} its tools on more than {MAX_PAGES:,} pages; that is refused")
+            if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
+                raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")
+            page = await tools_page(client, cursor)
+        return [*items, *page.tools]
 
     def _tool(self, record: Any) -> Tool:
         fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_FIELDS)
-        hidden = {name: _redacted(value, self.secrets) for name, value in fields.items() if name != "name"}
+        hidden = {name: _redacted(value, self.secrets) for name, value in fields.items()}
         tool = tool_from({**hidden, "server": self._spec.name, "name": record.name})
-        return tool if self._spec.trust_annotations else replace(tool, annotations=_stricter(tool.annotations), hash="")
+        if self._spec.trust_annotations:
+            return tool
+        hints = tool.annotations
+        stricter = Annotations(
+            read_only=hints.read_only and None,
+            destructive=hints.destructive or None,
+            idempotent=hints.idempotent and None,
+            open_world=hints.open_world or None,
+        )
+        return replace(tool, annotations=stricter, hash="")
 
 
-_FIELDS = {"name", "description", "input_schema", "annotations"}
+_FIELDS = {"description", "input_schema", "annotations"}
 
 
 async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
@@ -165,16 +160,6 @@ def _known(block: Any) -> Any:
     """Return the block; a text that names its kind where that is not known."""
     kind = block.get("type") if isinstance(block, dict) else None
     return block if not isinstance(kind, str) or kind in _BLOCKS else {"type": "text", "text": f"[{kind}]"}
-
-
-def _stricter(hints: Annotations) -> Annotations:
-    """Keep the hints that make a tool seem more dangerous, of a server that is not trusted."""
-    return Annotations(
-        read_only=hints.read_only and None,
-        destructive=hints.destructive or None,
-        idempotent=hints.idempotent and None,
-        open_world=hints.open_world or None,
-    )
 
 
 def _redacted(value: Any, secrets: Secrets) -> Any:

@@ -62,15 +62,12 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     if isinstance(result, Exception):
         return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
     blocks: list[ContentBlock] = []
-    left_out = 0
     for given in result.content:
-        if left <= 0 and given.type in _TEXTS:
-            left_out += 1
-            continue
-        block, tokens = _passed_on(given, secrets, left)
-        left -= tokens
-        blocks.append(block)
-    if left_out:
+        if left > 0 or given.type not in _TEXTS:
+            block, tokens = _passed_on(given, secrets, left)
+            left -= tokens
+            blocks.append(block)
+    if left_out := len(result.content) - len(blocks):
         note = f"[cut: {left_out:,} more blocks left out to stay within {answered.max_tokens:,} tokens]"
         blocks.append(TextContent(text=note))
     structured = result.structured_content

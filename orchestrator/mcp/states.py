@@ -54,22 +54,26 @@ class Server:
         """True while a connection is open, or opening, that a call may join."""
         return self.connection is not None and self.connection.usable
 
+    def is_failing(self, now: float) -> bool:
+        """Return whether it failed and is not to be tried again yet."""
+        return self.failures > 0 and now < self.retry_at
+
     def state(self, now: float) -> ServerState:
         connection = self.connection
-        state = State.KNOWN if self.tools is not None else State.CONFIGURED
-        idle = None
-        if connection is not None and connection.usable:
-            state = State.READY if connection.was_ready else State.CONNECTING
-            idle = now - connection.last_used if connection.was_ready and not connection.users else None
+        is_open = connection is not None and connection.usable and connection.was_ready
+        if self.usable:
+            state = State.READY if is_open else State.CONNECTING
         elif self.failures or self.spec.problem:
             state = State.FAILED
+        else:
+            state = State.KNOWN if self.tools is not None else State.CONFIGURED
         return ServerState(
             server=self.spec.name,
             state=state,
             transport=self.spec.transport,
             tools=self.tools,
-            calls_in_flight=connection.users if connection is not None else 0,
-            idle_s=idle,
+            calls_in_flight=connection.users if connection else 0,
+            idle_s=now - connection.last_used if connection and is_open and not connection.users else None,
             last_error=str(self.last_error or ""),
             retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
         )

@@ -86,15 +86,25 @@ async def sync(
     writing = asyncio.Lock()
 
     async def one(server: str) -> ServerReport:
-        held = [tool for tool in known.of_server(server) if tool.kind is Kind.MCP]
-        report = await _sync_one(connections, store, tenant, server, held, writing)
+        begin = time.monotonic()
+        try:
+            listed = await connections.tools(server, fresh=True)
+        except ToolrouteError as error:
+            report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
+        else:
+            now = _as_held(listed, [tool for tool in known.of_server(server) if tool.kind is Kind.MCP])
+            entry = connections.config.servers[server].identity
+            async with writing:
+                changes = await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry)
+            seconds = time.monotonic() - begin
+            report = ServerReport(server=server, tools=len(listed), changes=changes, seconds=seconds)
         if on_progress is not None:
             on_progress(report)
         return report
 
-    names = list(connections.config.servers) if servers is None else list(servers)
     try:
         async with asyncio.TaskGroup() as group:
+            names = connections.config.servers if servers is None else servers
             tasks = [group.create_task(one(name)) for name in names]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
@@ -103,33 +113,9 @@ async def sync(
     return SyncReport(tenant=tenant, servers=reports)
 
 
-async def _sync_one(
-    connections: Connections, store: Store, tenant: str, server: str, held: Sequence[Tool], writing: asyncio.Lock
-) -> ServerReport:
-    begin = time.monotonic()
-    try:
-        listed = await connections.tools(server, fresh=True)
-    except ToolrouteError as error:
-        return ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
-    entry = connections.config.servers[server].identity
-    async with writing:
-        tools = _as_held(listed, held)
-        changes = await asyncio.to_thread(store.replace_server, tenant, server, tools, entry=entry)
-    return ServerReport(
-        server=server,
-        tools=len(listed),
-        changes=changes,
-        seconds=time.monotonic() - begin,
-    )
-
-
 def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
-    """Return the configuration's servers that are not stored as their entries have them, and whether anything of them
-    is.
-
-    Something is where the stored entry chose other tools of the server; nothing where it was another server of that
-    name. Servers that were stored without an entry (imported) are known by their name.
-    """
+    """Return the configuration's servers that are not stored as their entries have them, and whether some of their
+    tools are: those that another entry chose of the same server. Imported ones have no entry and count as stored."""
     known, entries = store.servers(tenant), store.entries(tenant)
     asked = {name: spec.identity for name, spec in config.servers.items()}
     stored = {name: entries.get(name, asked[name]) if name in known else "" for name in asked}
@@ -137,12 +123,7 @@ def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
 
 
 def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
-    """Return the tenant's own MCP servers that are stored but not in the configuration (any more), and their number of
-    tools.
-
-    They may have gone from the file, be disabled there, or have come from elsewhere (`toolroute tools import`). Agents,
-    integrations, workflows and built-ins stand in no such file.
-    """
+    """Return the tenant's own MCP servers that are stored but not in the configuration, with their number of tools."""
     others = {tool.server for tool in store.load(tenant).tools if tool.kind is not Kind.MCP}
     stored = store.servers(tenant, own=True)
     return {server: tools for server, tools in stored.items() if server not in {*config.servers, *others}}

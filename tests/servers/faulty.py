@@ -100,10 +100,6 @@ class Faulty:
         """Whatever the cursor is: one page, and none behind it."""
         return {"tools": [tool("it"), tool("other")], "nextCursor": ""}
 
-    def list_two_pages(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The second one's cursor is empty."""
-        return {"tools": [tool("other")]} if "cursor" in params else {"tools": [tool("it")], "nextCursor": ""}
-
     def list_restless(self, params: dict[str, Any]) -> dict[str, Any]:
         """Says that its tools changed whenever they are listed."""
         told = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
