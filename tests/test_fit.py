@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.errors import InvalidConfig
+from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.errors import EmbedderUnavailable, InvalidConfig
 from orchestrator.evaluate.findability import made_queries
 from orchestrator.evaluate.fit import (
     COVERAGE,
@@ -40,7 +41,7 @@ FIT = Fit(
 TASK = "the boardroom is ice cold, warm it up"
 
 
-def asked(count: int = 200) -> list[Query]:
+def asked(count: int = 100) -> list[Query]:
     """Return a query for each of the first tools of the sample catalogue, made of its own text."""
     tools = sample().tools[:count]
     return [Query(id=tool.key, text=made_queries(tool)[-1], relevant=frozenset([tool.key])) for tool in tools]
@@ -70,6 +71,13 @@ def test_with_its_tool_taken_away_a_query_is_answered_with_less_confidence(trial
     assert len(own) == len(trials) - 2
     assert np.mean([trial.away.both[0] for trial in own]) < np.mean([trial.there.both[0] for trial in own]) - 0.2
     assert not any(trial.away.both[1] for trial in trials)
+
+
+async def test_an_embedder_that_fails_is_an_error_and_no_fit_to_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    options = Options.from_env(embedder="openai:m")
+    with pytest.raises(EmbedderUnavailable, match="the connection failed"):
+        await try_all(sample(), asked(1), options)
 
 
 def test_a_correction_finds_the_slope_and_offset_that_were_there_and_few_queries_move_it_little() -> None:
@@ -239,10 +247,12 @@ def test_doctor_names_a_calibration_that_cannot_be_used_or_is_of_another_catalog
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder for `eval`: the sample catalogue, and a query for each of sixty of its tools."""
+    """Return a folder for `eval`: seventy tools of the sample catalogue, and a query for each of sixty of them."""
+    tools = [tool_to_json(tool) for tool in sample().tools[:70]]
     lines = [{"id": query.id, "query": query.text, "relevant": [*query.relevant]} for query in asked(60)]
-    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (tmp_path / "tools.jsonl").write_bytes((EXAMPLES / "tools.jsonl").read_bytes())
+    for name, records in (("tools", tools), ("queries", lines)):
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
     return tmp_path
 
 
@@ -268,7 +278,7 @@ def test_a_fit_that_is_worse_by_its_own_measure_is_named_with_the_figure(folder:
     lines = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines):  # One held-out fifth is unlike the others, which teach the wrong thing of it.
         if number % 5:
-            line["relevant"] = ["google_drive:shareFile"]
+            line["relevant"] = [sample().tools[65].key]
     (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     ran = toolroute("eval", folder, "--fit", "--write", folder / "fit.json", "-o", "json")
     found = json.loads(ran.stdout)
@@ -306,14 +316,15 @@ def test_twenty_queries_with_tools_of_the_catalogue_are_enough_to_fit_to_and_twe
     (folder / "queries.jsonl").write_text("".join(lines[:12]))
     ran = toolroute("eval", folder, "--fit")
     assert (ran.exit_code, "12 queries are too few" in ran.stderr) == (2, True)
-    (folder / "queries.jsonl").write_text("".join(lines).replace('"relevant": ["', '"relevant": ["no-'))
+    (folder / "queries.jsonl").write_text("".join(lines[:20]).replace('"relevant": ["', '"relevant": ["no-'))
     ran = toolroute("eval", folder, "--fit")
     assert (ran.exit_code, "no query's tool is in the catalogue" in ran.stderr) == (2, True)
 
 
 def test_what_was_measured_is_shown_though_the_file_cannot_be_written(folder: Path, toolroute: Run) -> None:
     nowhere, few = folder / "gone" / "fit.json", folder / "few.jsonl"
-    few.write_text("".join((EXAMPLES / "tools.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:9]))
+    for path, source, most in ((few, "tools.jsonl", 9), (folder / "queries.jsonl", "queries.jsonl", 20)):
+        path.write_text("".join((folder / source).read_text(encoding="utf-8").splitlines(keepends=True)[:most]))
     for shown, command in {
         "fitted": ("eval", folder, "--fit", "--write", nowhere),
         "made from their own text": ("doctor", "--catalogue", few, "--write", nowhere),

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.evaluate import metrics
-from orchestrator.evaluate.runner import Query
+from orchestrator.evaluate.runner import Answer, Query, failures
 from orchestrator.index import coverage as shipped_coverage
 from orchestrator.index.calibration import shipped
 from orchestrator.index.coverage import Coverage, Legs, conformity, fit_thresholds
@@ -126,7 +126,7 @@ async def try_all(
 ) -> list[Trial]:
     """Return a Trial of each query, in order, by the built-in maps and the embedder of the options.
 
-    Of the queries a fifth at a time is asked of a catalogue without all their tools.
+    Of the queries a fifth at a time is asked of a catalogue without all their tools. Raises EmbedderUnavailable.
     """
     there: list[tuple[Claims, dict[Legs, Decision]]] = []
     away: dict[str, Claims] = {}
@@ -136,13 +136,13 @@ async def try_all(
             deep = {legs: await _routed(router, query, hint, MAX_LIMIT) for legs, hint in _HINTS.items()}
             there.append((await _claims(router, query), deep))
             on_progress(next(done), 2 * len(queries))
-    for fold in (queries[number::FOLDS] for number in range(FOLDS)):
-        gone = frozenset().union(*(query.relevant for query in fold))
-        rest = Catalogue([tool for tool in catalogue.tools if tool.key not in gone])
-        async with Router(rest, options=options, calibration=shipped()) as router:
-            for query in fold:
-                away[query.id] = await _claims(router, query)
-                on_progress(next(done), 2 * len(queries))
+        for fold in (queries[number::FOLDS] for number in range(FOLDS)):
+            gone = frozenset().union(*(query.relevant for query in fold))
+            rest = Catalogue([tool for tool in catalogue.tools if tool.key not in gone])
+            async with Router(rest, embedder=router.embedder, options=options, calibration=shipped()) as without:
+                for query in fold:
+                    away[query.id] = await _claims(without, query)
+                    on_progress(next(done), 2 * len(queries))
     return [
         Trial(
             answerable=not query.relevant.isdisjoint(catalogue.positions),
@@ -156,7 +156,10 @@ async def try_all(
 
 
 async def _routed(router: Router, query: Query, hint: RouteHint, limit: int) -> Decision:
-    return await router.route(RouteRequest(query=query.text, tenant="local", route_hint=hint, limit=limit))
+    decision = await router.route(RouteRequest(query=query.text, tenant="local", route_hint=hint, limit=limit))
+    for reason in failures([Answer(query=query, decision=decision, ms=0.0)]):
+        raise EmbedderUnavailable(reason)
+    return decision
 
 
 async def _claims(router: Router, query: Query) -> Claims:
