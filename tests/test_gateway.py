@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.types import ToolListChangedNotification
 
 from orchestrator import Router
 from orchestrator.catalogue.tokens import count_tokens
@@ -21,12 +20,9 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server.gateway import Gateway
-from orchestrator.store.qdrant import Qdrant
-from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import config, entry, owners, text_of, until
-from tests.stores import shipped
 
 QUICK, LIBRARY = entry("quick.py"), entry("plain.py")
 
@@ -141,23 +137,6 @@ async def test_tools_that_this_server_cannot_call_are_not_offered(tmp_path: Path
             await served.call("org:1", "agents:adder", {})
 
 
-async def test_always_available_tools_are_offered_directly(tmp_path: Path) -> None:
-    from orchestrator.server.protocol import make_server
-
-    async with gateway(tmp_path) as served:
-        await served.search("org:1", "anything", 1, RouteHint.AUTO)
-        async with Client(make_server(served, "org:1", Approve.NEVER)) as client:
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert list(tools) == ["search", "call_tool", "quick__add"]
-            assert set(tools["quick__add"].input_schema["properties"]) == {"a", "b"}
-            result = await client.call_tool("quick__add", {"a": 1, "b": 2})
-            assert text_of(result) == "3"
-            for name, given in (("search", {"query": "x", "limit": 500}), ("search", {}), ("call_tool", {"tool": 1})):
-                refused = await client.call_tool(name, given)
-                assert refused.is_error
-                assert "InvalidArguments" in text_of(refused)
-
-
 async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
     from orchestrator.server.protocol import make_server
 
@@ -175,35 +154,6 @@ async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Pat
         assert (text_of(told), told.is_error) == ("None", False)
         [schema] = [tool.input_schema for tool in (await client.list_tools()).tools if tool.name == "call_tool"]
         assert schema["properties"]["arguments"]["type"] == "object"
-
-
-async def test_clients_are_told_of_a_change_also_after_their_store_did_not_answer(tmp_path: Path) -> None:
-    from orchestrator.server.protocol import make_server
-
-    tenants = ("org:1", "org:2")
-    told = {tenant: asyncio.Event() for tenant in tenants}
-
-    def telling(event: asyncio.Event) -> Callable[[object], Awaitable[None]]:
-        async def on_message(message: object) -> None:
-            if isinstance(message, ToolListChangedNotification):
-                event.set()
-
-        return on_message
-
-    # With room for one tenant's index, each look reads the store anew for one of the two.
-    options = Options(cached_tenants=1, store_timeout_s=0.5)
-    async with gateway(tmp_path, options=options) as served, AsyncExitStack() as stack:
-        for tenant in tenants:
-            connected = Client(make_server(served, tenant), mode="legacy", message_handler=telling(told[tenant]))
-            await (await stack.enter_async_context(connected)).list_tools()
-        with Qdrant(str(tmp_path / "store"), 5).opened():
-            await asyncio.sleep(2)
-        written = Store(tmp_path / "store", embedder=shipped())
-        for tenant in tenants:
-            await asyncio.to_thread(written.replace_server, tenant, "quick", [tool("quick:add", "Add two numbers")])
-        async with asyncio.timeout(10):
-            for tenant in tenants:
-                await told[tenant].wait()
 
 
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`toolroute serve`: any MCP client finds and calls the right tools, and each tenant only its own."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -16,15 +15,11 @@ import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import Implementation, ToolListChangedNotification
+from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
 from orchestrator.server.http import Tokens
 from orchestrator.server.protocol import SERVERS
-from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, text_of, until
 
@@ -81,7 +76,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
             assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
             assert (client.instructions or "").endswith("The servers: quick, time.")
             names = [tool.name for tool in (await client.list_tools()).tools]
-            assert names[:2] == ["search", "call_tool"]
+            assert names == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
             answer = found.structured_content
             assert answer == json.loads(found.content[0].text)  # type: ignore[union-attr]
@@ -182,78 +177,6 @@ async def toolroute(*args: str, token: str) -> tuple[int | None, str, str]:
     )
     out, error = await process.communicate()
     return process.returncode, out.decode(), error.decode()
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_over_stdio_is_told_when_its_direct_tools_change(tmp_path: Path, mode: str) -> None:
-    file, folder = tmp_path / "mcp.json", tmp_path / "store"
-    file.write_text(json.dumps(config(web=QUICK)))
-    arguments = [*COMMAND[1:], "--config", str(file), "--store", str(folder)]
-    told = asyncio.Event()
-
-    async def on_message(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            told.set()
-
-    with (tmp_path / "stderr").open("w") as errlog:
-        transport = stdio_client(StdioServerParameters(command=COMMAND[0], args=arguments), errlog=errlog)
-        async with Client(transport, mode=mode, message_handler=on_message) as client:  # type: ignore[arg-type]
-            assert client.server_capabilities.tools is not None
-            assert client.server_capabilities.tools.list_changed
-            assert len((await client.list_tools()).tools) == 2
-            await client.call_tool("search", {"query": "add two numbers"})
-            assert not told.is_set()
-            async with _listening(client, told) if mode == "auto" else contextlib.nullcontext():
-                _store_web_search(folder, "local")
-                async with asyncio.timeout(5):
-                    await told.wait()
-            names = [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
-            assert names == ["search", "call_tool", "web__web_search"]
-
-
-async def test_over_http_only_the_tenant_whose_tools_changed_is_told(tmp_path: Path) -> None:
-    file, tokens, folder = tmp_path / "mcp.json", tmp_path / "tokens.json", tmp_path / "store"
-    file.write_text(json.dumps(config(web=QUICK)))
-    tokens.write_text(json.dumps({"org:1": TOKEN_1, "org:2": TOKEN_2}))
-    one_told, two_told = asyncio.Event(), asyncio.Event()
-    async with (
-        over_http(file, tmp_path, "--tokens", str(tokens)) as (url, _, _),
-        client_of(url, TOKEN_1) as one,
-        client_of(url, TOKEN_2) as two,
-    ):
-        for client in (one, two):
-            await client.call_tool("search", {"query": "add two numbers"})
-        async with _listening(one, one_told), _listening(two, two_told):
-            _store_web_search(folder, "org:1")
-            async with asyncio.timeout(5):
-                await one_told.wait()
-            await asyncio.sleep(1)
-    assert not two_told.is_set()
-
-
-@asynccontextmanager
-async def _listening(client: Client, told: asyncio.Event) -> AsyncIterator[None]:
-    """A task that listens from here on, and sets `told` when the server says that its tools changed."""
-    listens = asyncio.Event()
-
-    async def listen() -> None:
-        async with client.listen(tools_list_changed=True) as events:
-            listens.set()
-            async for _ in events:
-                told.set()
-
-    task = asyncio.create_task(listen())
-    try:
-        await listens.wait()
-        yield
-    finally:
-        task.cancel()
-
-
-def _store_web_search(folder: Path, tenant: str) -> None:
-    """Another process would store it the same way: as a `sync` does."""
-    store = Store(folder, embedder=lambda: embedder_for(Options()))
-    store.replace_server(tenant, "web", [Tool(server="web", name="web_search", description="Search the web")])
 
 
 @pytest.mark.parametrize(

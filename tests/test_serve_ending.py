@@ -132,11 +132,3 @@ async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: P
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 20) == 143
     assert not alive(pid)
-
-
-async def test_a_client_that_listens_for_changes_is_let_go(file: Path, tmp_path: Path) -> None:
-    async with over_http(file, tmp_path) as (url, told, process), client_of(url, _token(told)) as client:
-        async with client.listen(tools_list_changed=True) as events, asyncio.timeout(30):
-            process.send_signal(signal.SIGTERM)
-            assert [event async for event in events] == []
-        await _ended_quietly(process)

@@ -26,7 +26,6 @@ from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.routing import select
 from orchestrator.routing.costs import definition_tokens
 from orchestrator.routing.router import Router
-from orchestrator.server.notices import Notices
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ class Gateway:
         self._unlisted: dict[str, Unlisted] = {}
         self._entries: dict[str, tuple[str, dict[str, str]]] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
-        self.notices = Notices(self.always)
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,8 +113,7 @@ class Gateway:
         await self._router.aclose()
 
     async def stop(self, after_s: float) -> None:
-        """End the streams of notices at once, and after these seconds the calls that are still under way."""
-        await self.notices.close()
+        """End, after these seconds, the calls that are still under way, and all connections."""
         await asyncio.sleep(after_s)
         await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
@@ -219,12 +216,6 @@ class Gateway:
         near = [tool.key for tool in own if tool.name == name][:3]
         near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)
         return f" (did you mean {' or '.join(near)}?)" if near else ""
-
-    async def always(self, tenant: str) -> tuple[Tool, ...]:
-        """Return the always-available tools that this tenant has and that can be called here."""
-        await self._follow()
-        index = await self._router.index(tenant)
-        return tuple(filter(self._callable, (index.catalogue.tools[position] for position in index.always.tools)))
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
         """Return how the tenant's servers stand here: state, tools, idle time, last error."""

@@ -8,17 +8,20 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import uvicorn
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
+from mcp.server.auth.provider import AccessToken
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.middleware.authentication import AuthenticationMiddleware
 
 from orchestrator.catalogue.reading import read_json, why_unread
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import environment
 from orchestrator.records.tenant import is_tenant
 from orchestrator.server.protocol import on_signals
-
-if TYPE_CHECKING:
-    from mcp.server.auth.provider import AccessToken
-    from mcp.server.lowlevel import Server
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -60,10 +63,8 @@ class Tokens:
                 tokens[token] = tenant
         return cls(tokens)
 
-    async def verify_token(self, token: str) -> "AccessToken | None":
+    async def verify_token(self, token: str) -> AccessToken | None:
         """Return the tenant of a token as its client."""
-        from mcp.server.auth.provider import AccessToken
-
         tenant = self._tenants.get(_digest(token))
         return AccessToken(token=token, client_id=tenant, scopes=[]) if tenant else None
 
@@ -87,13 +88,9 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
 
 
-def make_app(server: "Server[Any]", tokens: Tokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
+def make_app(server: Server[Any], tokens: Tokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
     """Return the ASGI app, streamable HTTP at /mcp. It answers 401 without a known token, 421 to a foreign host, and
     403 to a page of a foreign origin, such as one whose name was led to this machine."""
-    from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
-    from mcp.server.transport_security import TransportSecuritySettings
-    from starlette.middleware.authentication import AuthenticationMiddleware
-
     known = [*_LOOPBACK, *hosts]
     pages = [f"{scheme}://{host}" for scheme in ("http", "https") for host in _LOOPBACK]
     guard = TransportSecuritySettings(
@@ -112,11 +109,9 @@ async def serve_http(
     app: Any, host: str, port: int, started: Callable[[str], None], stop: Callable[[float], Coroutine[Any, Any, None]]
 ) -> None:
     """Serve until a signal; `started` gets the URL. `stop` then has what is under way answered within a time."""
-    import uvicorn
-
     listening = _listen(host, port)
 
-    class Server(uvicorn.Server):
+    class Stoppable(uvicorn.Server):
         def capture_signals(self) -> Any:
             # uvicorn's own handlers raise the signal again afterwards, before anything else is closed.
             on_signals(lambda: setattr(self, "should_exit", True))
@@ -135,7 +130,7 @@ async def serve_http(
 
     cut_off = round(2 * _GRACE_S)
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=cut_off)
-    await Server(config).serve([listening])
+    await Stoppable(config).serve([listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -6,11 +6,34 @@ import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListToolsResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
+from mcp.types import Tool as McpTool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.catalogue.export import exported_name, parameters, read_arguments
+from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.planning.approval import needs_approval
@@ -21,22 +44,7 @@ from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
 
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.lowlevel import Server
-    from mcp.types import (
-        CallToolRequestParams,
-        CallToolResult,
-        ElicitResult,
-        InputRequiredResult,
-        ListToolsResult,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
-        ReadResourceResult,
-        SubscriptionsListenRequestParams,
-        SubscriptionsListenResult,
-    )
-
+Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
 
 SERVERS = "toolroute://servers"
@@ -77,53 +85,61 @@ class CallArguments(BaseModel):
     )
 
 
-class _Unapproved(ToolrouteError):
-    """The call waits for a word that cannot be had here, or was refused."""
+_TOOLS = [
+    McpTool(
+        name="search",
+        description="Find the tools that fit a task, best first, each with its schema, score and why.",
+        input_schema=SearchArguments.model_json_schema(),
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    ),
+    McpTool(
+        name="call_tool",
+        description="Call a tool that `search` found.",
+        input_schema=CallArguments.model_json_schema(),
+    ),
+]
+_RESOURCE = Resource(
+    uri=SERVERS,
+    name="servers",
+    description="How each server stands: state, tools, calls in flight, idle time, last error.",
+    mime_type="application/json",
+)
+
+
+class NeedsApproval(ToolrouteError):
+    """A call was not made, as its approval was refused or cannot be asked for."""
 
 
 class _InputRequired(Exception):
-    """The client asks its user and then repeats the call."""
+    """The client is to ask its user, and then to repeat the call."""
 
-    def __init__(self, result: "InputRequiredResult") -> None:
+    def __init__(self, result: InputRequiredResult) -> None:
         self.result = result
 
 
-def make_server(gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES) -> "Server[Any]":
+def make_server(gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES) -> Server[Any]:
     """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own."""
-    from mcp.server.lowlevel import Server
-    from mcp.types import ListResourcesResult, ListToolsResult
 
-    async def list_tools(
-        context: "ServerRequestContext[Any, Any]", _: "PaginatedRequestParams | None"
-    ) -> "ListToolsResult":
-        # Without a tenant of its own this server is behind HTTP, where no session outlives its request.
-        always = await gateway.notices.tools(tenant or _tenant_of(context), context.session if tenant else None)
-        return ListToolsResult(tools=[*_own_tools(), *map(_direct_tool, always)])
+    async def list_tools(_: Any, __: Any) -> ListToolsResult:
+        return ListToolsResult(tools=_TOOLS)
 
-    async def call_tool(
-        context: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams"
-    ) -> "CallToolResult | InputRequiredResult":
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         try:
             return await _answer(gateway, tenant or _tenant_of(context), context, params, approve)
         except _InputRequired as asked:
             return asked.result
-        except _Unapproved as error:
-            return _text(f"NeedsApproval: {error}", is_error=True)
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    async def list_resources(_: Any, __: "PaginatedRequestParams | None") -> "ListResourcesResult":
-        return ListResourcesResult(resources=[_servers_resource()])
+    async def list_resources(_: Any, __: Any) -> ListResourcesResult:
+        return ListResourcesResult(resources=[_RESOURCE])
 
-    async def read_resource(
-        context: "ServerRequestContext[Any, Any]", params: "ReadResourceRequestParams"
-    ) -> "ReadResourceResult":
-        return await _read(gateway, tenant or _tenant_of(context), str(params.uri))
-
-    async def listen(
-        context: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
-    ) -> "SubscriptionsListenResult":
-        return await gateway.notices.listen(tenant or _tenant_of(context), context, params)
+    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        if str(params.uri) != SERVERS:
+            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
+        states = json.dumps(await gateway.states(tenant or _tenant_of(context)), ensure_ascii=False)
+        contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
+        return ReadResourceResult(contents=[contents])
 
     names = sorted(gateway.config.servers)
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -135,21 +151,18 @@ def make_server(gateway: Gateway, tenant: str | None = None, approve: Approve = 
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
-        on_subscriptions_listen=listen,
     )
 
 
-async def serve_stdio(gateway: Gateway, server: "Server[Any]") -> bool:
+async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
     """Serve one client over standard input and output, until it ends; return True where a signal came first.
 
     A thread then still reads the input, which only the client can end, and Python would wait for it.
     """
-    from mcp.server.lowlevel import NotificationOptions
-    from mcp.server.stdio import stdio_server
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
+            await server.run(read, write, server.create_initialization_options())
 
     stop = asyncio.Event()
     on_signals(stop.set)
@@ -173,23 +186,13 @@ def on_signals(stop: Callable[[], object]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
-async def _read(gateway: Gateway, tenant: str, uri: str) -> "ReadResourceResult":
-    from mcp import MCPError
-    from mcp.types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
-
-    if uri != SERVERS:
-        raise MCPError(INVALID_PARAMS, f"no resource {uri}: there is {SERVERS}")
-    states = json.dumps(await gateway.states(tenant), ensure_ascii=False)
-    return ReadResourceResult(contents=[TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)])
-
-
 async def _answer(
     gateway: Gateway,
     tenant: str,
-    context: "ServerRequestContext[Any, Any]",
-    params: "CallToolRequestParams",
+    context: Context,
+    params: CallToolRequestParams,
     approve: Approve,
-) -> "CallToolResult":
+) -> CallToolResult:
     name, arguments = params.name, params.arguments or {}
     if name == "search":
         asked = _parsed(SearchArguments, arguments)
@@ -206,21 +209,17 @@ async def _answer(
     if name == "call_tool":
         wanted = _parsed(CallArguments, arguments)
         return await call(wanted.tool, wanted.arguments)
-    keys = {exported_name(tool, "mcp"): tool.key for tool in await gateway.always(tenant)}
-    return await call(keys.get(name, name), arguments)  # Models also write a key where a name is wanted.
+    return await call(name, arguments)  # Models also write a key where a name is wanted.
 
 
 async def _allow(
-    context: "ServerRequestContext[Any, Any]",
-    params: "CallToolRequestParams",
+    context: Context,
+    params: CallToolRequestParams,
     approve: Approve,
     tool: Tool,
     arguments: Mapping[str, Any],
 ) -> None:
     """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
-    from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
     if not needs_approval(tool, approve):
         return
     shown = json.dumps(dict(arguments), ensure_ascii=False, sort_keys=True)
@@ -236,26 +235,17 @@ async def _allow(
             question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=nothing))
             raise _InputRequired(InputRequiredResult(input_requests={word: question}))
     else:
-        answer = await _asked(context, tool, message, nothing)
+        try:
+            answer = await context.session.elicit_form(message, nothing, context.request_id)
+        except NoBackChannelError:  # An older client over HTTP, whose session ends with its request.
+            raise _cannot_ask(tool) from None
     if getattr(answer, "action", "") != "accept":
-        raise _Unapproved(f"{tool.key} was not called: the user did not approve it")
+        raise NeedsApproval(f"{tool.key} was not called: the user did not approve it")
 
 
-async def _asked(
-    context: "ServerRequestContext[Any, Any]", tool: Tool, message: str, schema: dict[str, Any]
-) -> "ElicitResult":
-    """Ask a client of the protocol before 2026, which is possible where its session outlives a request."""
-    from mcp.shared.exceptions import NoBackChannelError
-
-    try:
-        return await context.session.elicit_form(message, schema, context.request_id)
-    except NoBackChannelError:
-        raise _cannot_ask(tool) from None
-
-
-def _cannot_ask(tool: Tool) -> _Unapproved:
+def _cannot_ask(tool: Tool) -> NeedsApproval:
     remedy = "call it with `toolroute call`, or start `toolroute serve` with --approve never or destructive"
-    return _Unapproved(f"{tool.key} was not called: it may change something, and this client cannot ask; {remedy}")
+    return NeedsApproval(f"{tool.key} was not called: it may change something, and this client cannot ask; {remedy}")
 
 
 def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
@@ -268,7 +258,7 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
         raise InvalidArguments(problem) from None
 
 
-def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:
+def _tenant_of(context: Context) -> str:
     user = context.request.scope.get("user") if context.request is not None else None
     if user is None:
         raise UnknownTenant("this request has no token: it names no tenant")
@@ -276,51 +266,5 @@ def _tenant_of(context: "ServerRequestContext[Any, Any]") -> str:
     return tenant
 
 
-def _servers_resource() -> Any:
-    from mcp.types import Resource
-
-    description = "How each server stands: state, tools, calls in flight, idle time, last error."
-    return Resource(uri=SERVERS, name="servers", description=description, mime_type="application/json")
-
-
-def _own_tools() -> list[Any]:
-    from mcp.types import Tool as McpTool
-    from mcp.types import ToolAnnotations
-
-    return [
-        McpTool(
-            name="search",
-            description="Find the tools that fit a task, best first, each with its schema, score and why.",
-            input_schema=SearchArguments.model_json_schema(),
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        ),
-        McpTool(
-            name="call_tool",
-            description="Call a tool that `search` found.",
-            input_schema=CallArguments.model_json_schema(),
-        ),
-    ]
-
-
-def _direct_tool(tool: Tool) -> Any:
-    from mcp.types import Tool as McpTool
-    from mcp.types import ToolAnnotations
-
-    hints = tool.annotations
-    return McpTool(
-        name=exported_name(tool, "mcp"),
-        description=tool.description,
-        input_schema=parameters(tool),
-        annotations=ToolAnnotations(
-            read_only_hint=hints.read_only,
-            destructive_hint=hints.destructive,
-            idempotent_hint=hints.idempotent,
-            open_world_hint=hints.open_world,
-        ),
-    )
-
-
-def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> "CallToolResult":
-    from mcp.types import CallToolResult, TextContent
-
+def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], structured_content=structured, is_error=is_error)
