@@ -26,7 +26,7 @@ from tests.qdrant_front import qdrant_front
 from tests.running import TENANT
 from tests.servers.start import config, entry, owners, text_of, until
 from tests.stores import shipped
-from tests.test_gateway import gateway
+from tests.test_serve import gateway
 
 QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
 GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}

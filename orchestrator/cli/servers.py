@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 async def servers(place: Place, check: bool, url: str | None, output: str) -> int:
     """Show server status.
 
-    State, tools, idle time and last error. Without --check and --of nothing is connected: what the file and the store
-    hold is shown. With --check it exits 1 when no server could be connected, 4 when some could not.
+    State, tools, idle time and last error, the last sync's included. Without --check and --of nothing is connected:
+    what the file and the store hold is shown. With --check it exits 1 when no server could be connected, 4 when some
+    could not.
     """
     from orchestrator.mcp.sync import exit_code
 

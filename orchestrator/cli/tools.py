@@ -178,7 +178,7 @@ def _show(tool: Tool) -> None:
         required = ", required" if name in (schema.get("required") or ()) else ""
         kind = parameter.get("type", "any") if isinstance(parameter, dict) else "any"
         text = parameter.get("description", "") if isinstance(parameter, dict) else ""
-        click.echo(one_line(f"  {name} ({kind if isinstance(kind, str) else json.dumps(kind)}{required}) {text}"))
+        click.echo("  " + one_line(f"{name} ({kind if isinstance(kind, str) else json.dumps(kind)}{required}) {text}"))
 
 
 @tools.command("sync")

@@ -1,0 +1,300 @@
+"""The gateway behind `serve`: a tenant finds and calls what it has now, asked before a change, whatever fails."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.types import ElicitRequestFormParams, ElicitResult
+
+from orchestrator import Router
+from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
+from orchestrator.mcp.config import McpConfig
+from orchestrator.records.request import RouteHint
+from orchestrator.records.run import Approve
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.server import gateway as module
+from orchestrator.server.gateway import Followed, Gateway
+from orchestrator.server.protocol import make_server
+from orchestrator.store.store import Store
+from tests.catalogues import taking, tool
+from tests.servers.real import python_entry
+from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
+from tests.stores import shipped
+
+QUICK, PLAIN = entry("quick.py"), entry("plain.py")
+SILENT = entry("faulty.py", "mute", own={"connect_timeout_s": 60})
+STILL_LISTED = ["the tools of server 'silent' are not among these: it is still being listed"]
+SUM = {"a": 1, "b": 2}
+
+
+@asynccontextmanager
+async def gateway(folder: Path, servers: dict[str, Any] | None = None, **limits: Any) -> AsyncIterator[Gateway]:
+    parsed = McpConfig.parse(servers or config(quick=QUICK, time=python_entry("mcp_server_time")))
+    async with Gateway(parsed, Router(store=str(folder / "store")), **limits) as made:
+        yield made
+
+
+async def search(served: Gateway, query: str = "add two numbers", limit: int = 20, tenant: str = "org:1") -> Any:
+    return await served.search(tenant, query, limit, RouteHint.SEMANTIC)
+
+
+def keys(found: dict[str, Any]) -> set[str]:
+    return {match["tool"] for match in found["matches"]}
+
+
+async def stored(served: Gateway, tenant: str, **servers: list[Tool]) -> None:
+    await asyncio.to_thread(served._store.replace_servers, tenant, servers)
+
+
+async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await search(served)
+        await stored(served, "org:1", quick=[])
+        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+            await served.call("org:1", "quick:add", SUM)
+        assert text_of(await served.call("org:2", "quick:add", SUM)) == "3"
+    assert owners() == []
+
+
+async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        for tenant in ("org:1", "user:1"):
+            await search(served, tenant=tenant)
+        await stored(served, "org:1", time=[tool("time:payroll", "Show the payroll of the company")])
+        assert (await search(served, "show the payroll"))["matches"][0]["tool"] == "time:payroll"
+        assert "time:payroll" not in keys(await search(served, "show the payroll", 50, "user:1"))
+        with pytest.raises(UnknownTool, match="no tool 'time:payroll'") as error:
+            await served.call("user:1", "time:payroll", {})
+        assert "did you mean" not in str(error.value)
+
+
+async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_none_that_can(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        agents = [tool(f"agent{n}:add_{n}", "add two numbers", kind=Kind.AGENT) for n in range(5)]
+        foreign = tool("elsewhere:add", "add two numbers")
+        await stored(served, "org:1", **{one.server: [one] for one in (*agents, foreign)})
+        assert "quick:add" in keys(await search(served, limit=2))
+        assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
+        with pytest.raises(UnknownTool, match="not called through MCP"):
+            await served.call("org:1", "agent1:add_1", {})
+
+
+async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_whole(tmp_path: Path) -> None:
+    words = "what stands in this field of the form " * 20
+    form = tool("quick:add", "Fill in the form", input_schema=taking("a", **{f"p{n}": words for n in range(100)}))
+    needed = {f"{'long_' * 10}{n}": "what stands in this field" for n in range(200)}
+    long = tool("time:form", "Fill in the long form", input_schema=taking(*needed, **needed))
+    async with gateway(tmp_path) as served:
+        await stored(served, "org:1", quick=[form], time=[long])
+        found = await search(served, "fill in the form", 3)
+        assert keys(found) == {"quick:add"}
+        assert any("time:form: left out" in warning for warning in found["warnings"])
+        assert count_tokens(json.dumps(found)) <= 8_500
+        with pytest.raises(InvalidArguments, match="p99: 5 is not of type 'string'"):
+            await served.call("org:1", "quick:add", {"a": "1", "p99": 5})
+
+
+@pytest.mark.parametrize("called", ["add", "quik:add", "quick:ad"])
+async def test_an_unknown_tool_is_answered_with_the_one_that_may_be_meant(tmp_path: Path, called: str) -> None:
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        await search(served)
+        with pytest.raises(UnknownTool, match=r"did you mean (?:.* or )?quick:add\b"):
+            await served.call("org:1", called, {})
+
+
+async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served, Client(make_server(served, "org:1", Approve.NEVER)) as client:
+        for given, answer in (
+            ('{"a": 1, "b": 2}', "3"),
+            ("[1, 2]", "InvalidArguments: call_tool: arguments are list, not an object"),
+            ("a=1, b=2", "InvalidArguments: call_tool: arguments are not JSON"),
+            ([1, 2], "InvalidArguments: arguments: "),
+        ):
+            result = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": given})
+            assert text_of(result).startswith(answer)
+            assert result.is_error is (answer != "3")
+        assert text_of(await client.call_tool("call_tool", {"tool": "quick:key", "arguments": None})) == "None"
+        assert text_of(await client.call_tool("quick:add", SUM)) == "3", "a key in the place of a name"
+        for name, wrong in (("search", {"query": "x", "limit": 500}), ("search", {}), ("call_tool", {"tool": 1})):
+            assert "InvalidArguments" in text_of(await client.call_tool(name, wrong))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path, mode: Any) -> None:
+    asked, answers = list[str](), ["decline", "accept"]
+
+    async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action=answers.pop(0), content={})  # type: ignore[arg-type]
+
+    call = {"tool": "quick:add", "arguments": SUM}
+    async with gateway(tmp_path) as served:
+        server = make_server(served, "org:1")
+        async with Client(server, mode=mode, elicitation_callback=ask) as client:  # type: ignore[arg-type]
+            refused = await client.call_tool("call_tool", call)
+            assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
+            assert text_of(await client.call_tool("call_tool", call)) == "3"
+            assert asked == ['May quick:add be called with {"a": 1, "b": 2}?'] * 2
+            now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
+            assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
+
+
+async def test_a_client_that_cannot_ask_hears_what_to_do_and_nothing_is_called(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
+        refused = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
+        assert refused.is_error
+        assert "this client cannot ask; call it with `toolroute call`, or start `toolroute serve`" in text_of(refused)
+        assert all(state["state"] != "ready" for state in await served.states("org:1"))
+
+
+async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(library=PLAIN)) as served:
+        await search(served)
+        for change in ("library:change", "library:grow"):
+            await served.call("org:1", change, {})
+        await until(lambda: "library:grown" in {tool.key for tool in served._store.load("org:1").tools})
+        with pytest.raises(InvalidArguments, match="has changed since it was chosen"):
+            await served.call("org:1", "library:add", SUM)
+        result = await served.call("org:1", "library:add", {"first": 1, "second": 2})
+        assert (text_of(result), text_of(result, -1)[:34]) == ("3", "Warning: library:add has changed s")
+        assert "library:grown" in keys(await search(served, "grown: a tool that was not there before"))
+
+
+async def test_warming_connects_the_recommended_server_alone(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await search(served)
+    async with gateway(tmp_path, warm=True) as served:
+        await search(served, "convert a time between time zones", 1)
+        pool = served._pools["org:1"]
+        await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])
+
+
+# --- servers that the store does not hold yet
+
+
+async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    port, notes = free_port(), list[str]()
+    web = {"url": f"http://127.0.0.1:{port}/mcp"}
+    async with gateway(tmp_path, config(quick=QUICK, web=web), note=notes.append, backoff_s=0.01) as served:
+        for _ in range(3):
+            found = await search(served)
+            assert "quick:add" in keys(found)
+            (warning,) = found["warnings"]
+            assert "server 'web'" in warning
+            assert "cannot be reached" in warning
+            with pytest.raises(ServerUnavailable, match=r"server 'web': it could not be listed .*cannot be reached"):
+                await served.call("org:1", "web:add", SUM)
+        assert len([note for note in notes if note.startswith("web")]) == 1
+        async with running("plain.py", port), asyncio.timeout(60):
+            while (found := await search(served))["warnings"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            assert "web:add" in keys(found)
+            assert text_of(await served.call("org:1", "web:add", SUM)) == "3"
+
+
+async def test_a_server_that_hangs_delays_one_search_and_no_call_of_a_known_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT_S", 3.0)
+    async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
+        await search(served)
+        monkeypatch.setattr(module, "_WAIT_S", 1_000.0)
+        async with asyncio.timeout(50):
+            assert (await search(served))["warnings"] == STILL_LISTED
+    async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served, asyncio.timeout(50):
+        assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
+        assert (await search(served))["warnings"] == STILL_LISTED
+
+
+async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 0.01)
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        await search(served)
+    async with gateway(tmp_path, config(quick=QUICK, more=QUICK)) as served:
+        assert text_of(await served.call("org:1", "more:add", SUM)) == "3"
+
+
+async def test_another_projects_server_of_the_same_name_is_listed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 20.0)
+    async with gateway(tmp_path, config(db=QUICK, quick=QUICK)) as served:
+        assert {"db:pid", "db:crash_once"} <= keys(await search(served))
+    async with gateway(tmp_path, config(db=entry("faulty.py", "restart"), quick=QUICK)) as served:
+        found = await search(served, "the other tool")
+        assert {key for key in keys(found) if key.startswith("db:")} == {"db:it", "db:other"}
+        with pytest.raises(UnknownTool):
+            await served.call("org:1", "db:pid", {})
+    async with gateway(tmp_path, config(db={"command": "false"}, quick=QUICK)) as served:
+        found = await search(served, "the other tool")
+        assert not any(key.startswith("db:") for key in keys(found))
+        assert any("server 'db'" in warning for warning in found["warnings"])
+
+
+async def test_a_call_is_never_held_to_what_another_project_stored_under_the_name(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    other = tool("quick:add", input_schema=taking("query"))
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        await search(served)
+        await asyncio.to_thread(store.replace_server, "org:1", "quick", [other], entry="anothers")
+        assert text_of(await served.call("org:1", "quick:pid", {})).isdigit()
+        with pytest.raises(InvalidArguments, match="'x' is not of type 'integer'"):
+            await served.call("org:1", "quick:add", {"a": "x"})
+
+
+# --- a configuration that changes
+
+
+def write(file: Path, **servers: Any) -> Path:
+    """Replace the file, as editors do."""
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(config(**servers)), encoding="utf-8")
+    return new.rename(file)
+
+
+async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 20.0)
+    file = write(tmp_path / "mcp.json", quick=QUICK)
+    async with gateway(tmp_path, config(quick=QUICK), changed=Followed(file).changed) as served:
+        await search(served)
+        pid = text_of(await served.call("org:1", "quick:pid", {}))
+        write(file, quick=QUICK, library=PLAIN)
+        assert {"library:add", "quick:add"} <= keys(await search(served))
+        assert text_of(await served.call("org:1", "quick:pid", {})) == pid
+        write(file, library=PLAIN)
+        with pytest.raises(UnknownTool, match="not among the servers' tools here"):
+            await served.call("org:1", "quick:add", SUM)
+        assert [state["server"] for state in await served.states("org:1")] == ["library"]
+        await until(lambda: not alive(pid))
+
+
+async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = write(tmp_path / "mcp.json", quick=QUICK)
+    async with gateway(tmp_path, config(quick=QUICK), changed=Followed(file).changed) as served:
+        file.write_text('{"mcpServers": {', encoding="utf-8")
+        for _ in range(2):
+            assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
+        assert [message.rpartition("; ")[2] for message in caplog.messages] == ["what it named before stays in use"]
+        write(file, quick=PLAIN)
+        assert not (await served.call("org:1", "quick:change", {})).is_error
+
+
+def test_a_pipe_is_read_once() -> None:
+    read, written = os.pipe()
+    with os.fdopen(written, "w", encoding="utf-8") as pipe:
+        json.dump(config(quick=QUICK), pipe)
+    followed = Followed(Path(f"/dev/fd/{read}"))
+    assert (list(followed.config.servers), followed.changed()) == (["quick"], None)
+    os.close(read)

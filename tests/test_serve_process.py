@@ -1,0 +1,313 @@
+"""`toolroute serve` as a program: over stdio and HTTP, by tokens, and told to end while it works."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import Implementation
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.server.http import Tokens
+from orchestrator.server.protocol import SERVERS
+from tests.servers.real import python_entry
+from tests.servers.start import HERE, alive, config, entry, free_port, running, text_of, until
+
+TOOLROUTE = (sys.executable, "-m", "orchestrator")
+SERVE = (*TOOLROUTE, "serve", "--approve", "never")
+QUICK, TIME = entry("quick.py"), python_entry("mcp_server_time")
+TOKENS = {"org:1": "token-of-organization-1", "org:2": "token-of-organization-2"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config(quick=QUICK, time=TIME, broken={"command": "no-such-program"})))
+    return path
+
+
+def _name(file: Path, **servers: Any) -> None:
+    file.write_text(json.dumps(config(**servers)))
+
+
+@asynccontextmanager
+async def over_http(file: Path, *options: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """The URL, with the token that is printed where no file gives one, and the process."""
+    store = str(file.parent / "store")
+    arguments = ("--config", str(file), "--store", store, "--transport", "http", "--port", "0", *options)
+    process = await asyncio.create_subprocess_exec(*SERVE, *arguments, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        said = (await process.stderr.readline()).decode()
+        url = re.search(r"http://\S+", said)
+        assert url, said + (await process.stderr.read()).decode()
+        if "--tokens" not in options:
+            TOKENS["local"] = (await process.stderr.readline()).decode().rpartition("Bearer ")[2].strip()
+        yield url.group(), process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.communicate()
+
+
+@asynccontextmanager
+async def client_of(url: str, tenant: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {TOKENS[tenant]}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as web,
+        Client(streamable_http_client(url, http_client=web)) as client,
+    ):
+        yield client
+
+
+async def toolroute(*arguments: str, token: str = "", cwd: Path | None = None) -> tuple[int | None, str, str]:
+    pipe, env = asyncio.subprocess.PIPE, {**os.environ, "TOOLROUTE_TOKEN": token}
+    process = await asyncio.create_subprocess_exec(*TOOLROUTE, *arguments, env=env, stdout=pipe, stderr=pipe, cwd=cwd)
+    out, error = await process.communicate()
+    return process.returncode, out.decode(), error.decode()
+
+
+async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp_path: Path) -> None:
+    arguments = [*SERVE[1:], "--config", str(file), "--store", str(tmp_path / "store")]
+    with (tmp_path / "stderr").open("w") as errlog:
+        transport = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments), errlog=errlog)
+        async with Client(transport) as client:
+            assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
+            assert (client.instructions or "").endswith("The servers: broken, quick, time.")
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
+            found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
+            answer = found.structured_content
+            assert answer == json.loads(text_of(found))
+            best = answer["matches"][0]
+            assert (best["tool"], answer["servers"]) == ("time:convert_time", ["time"])
+            assert "server 'broken' are not among these" in answer["warnings"][0]
+            given = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "12:00"}
+            assert set(given) == set(best["input_schema"]["properties"])
+            assert "21:00" in text_of(await client.call_tool("call_tool", {"tool": best["tool"], "arguments": given}))
+            wrong = await client.call_tool("call_tool", {"tool": best["tool"], "arguments": {}})
+            assert (wrong.is_error, "InvalidArguments" in text_of(wrong)) == (True, True)
+            pid = text_of(await client.call_tool("call_tool", {"tool": "quick:pid"}))
+    await until(lambda: not alive(pid))
+    assert "quick: 8 tools stored" in (tmp_path / "stderr").read_text()
+
+
+async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file: Path) -> None:
+    async with over_http(file, "--tokens", str(file.parent / "tokens.json")) as (url, process):
+        async with client_of(url, "org:1") as one, client_of(url, "org:2") as two:
+            await one.call_tool("search", {"query": "process id", "limit": 3})
+            pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
+            assert [str(found.uri) for found in (await one.list_resources()).resources] == [SERVERS]
+            with pytest.raises(MCPError, match=f"there is {SERVERS}"):
+                await one.read_resource("toolroute://else")
+            code, out, _ = await toolroute("servers", "--of", url, "-o", "json", token=TOKENS["org:1"])
+            states = {state["server"]: state for state in json.loads(out)}
+            assert (code, states["quick"]["state"], states["quick"]["tools"]) == (0, "ready", 8)
+            assert (states["time"]["state"], "no-such-program" in states["broken"]["last_error"]) == ("known", True)
+            _, table, _ = await toolroute("servers", "--of", url, token=TOKENS["org:2"])
+            assert re.search(r"quick +configured", table)
+            pids.append(text_of(await two.call_tool("call_tool", {"tool": "quick:pid"})))
+            assert len(set(pids)) == 2
+        code, _, error = await toolroute("servers", "--of", url, token="wrong-token-of-nobody")
+        told = "toolroute: serve refuses the token: set TOOLROUTE_TOKEN to one that it knows\n"
+        assert (code, error) == (1, told)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        await until(lambda: not any(map(alive, pids)))
+
+
+async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refused(file: Path) -> None:
+    async with over_http(file, "--allow-host", "tools.example", "--allow-origin", "https://app.example") as (url, _):
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        good = {"authorization": f"Bearer {TOKENS['local']}", "accept": "application/json, text/event-stream"}
+        async with httpx2.AsyncClient(trust_env=False) as web:
+            for headers, status in (
+                ({}, 401),
+                ({"authorization": "Bearer wrong"}, 401),
+                ({"authorization": f"Basic {TOKENS['local']}"}, 401),
+                ({**good, "host": "evil.example"}, 421),
+                ({**good, "host": "127.0.0.1.evil.example:80"}, 421),
+                ({**good, "origin": "https://evil.example"}, 403),
+                ({**good, "origin": "null"}, 403),
+                ({**good, "origin": "http://localhost.evil.example"}, 403),
+                ({**good, "origin": "http://localhost:3000"}, 200),
+                ({**good, "host": "tools.example", "origin": "https://app.example"}, 200),
+                (good, 200),
+            ):
+                answer = await web.post(url, json=ask, headers=headers)
+                assert answer.status_code == status, headers
+
+
+async def test_an_ipv6_address_is_printed_as_it_is_used_and_another_server_is_no_serve(file: Path) -> None:
+    port = free_port()
+    async with running("plain.py", port):
+        code, out, error = await toolroute("servers", "--of", f"http://127.0.0.1:{port}/mcp", token="x")
+    assert (code, out) == (2, "")
+    assert error.startswith("toolroute: --of: the server there has no toolroute://servers: give the URL")
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    async with over_http(file, "--host", "::1") as (url, _):
+        assert "serve refuses the token" in (await toolroute("servers", "--of", url, token="x"))[2]
+
+
+async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
+    notes, begun = file.parent / "notes", asyncio.Event()
+    _name(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        assert (progress, total, message) == (0, 60, "waiting with ***")
+        begun.set()
+
+    async with over_http(file) as (url, _), client_of(url, "local") as client, asyncio.timeout(60):
+        call = {"tool": "plain:wait", "arguments": {"seconds": 60}}
+        calling = asyncio.create_task(client.call_tool("call_tool", call, progress_callback=on_progress))
+        await begun.wait()
+        calling.cancel()
+        await until(lambda: notes.read_text() == "wait\nended early\n")
+
+
+# --- told to end
+
+_CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+_HELLO: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _CLIENT}
+
+
+def _call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+async def _under_way(client: Client) -> None:
+    while True:
+        read: Any = (await client.read_resource(SERVERS)).contents[0]
+        if any(state["calls_in_flight"] for state in json.loads(read.text)):
+            return
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds", "answer"), [(1.5, "waited"), (60.0, "OutcomeUnknown: quick:wait was sent")])
+async def test_calls_under_way_are_answered_before_it_ends(file: Path, seconds: float, answer: str) -> None:
+    async with over_http(file) as (url, process):
+        async with client_of(url, "local") as client, asyncio.timeout(60):
+            pid = text_of(await client.call_tool("call_tool", {"tool": "quick:pid"}))
+            call = {"tool": "quick:wait", "arguments": {"seconds": seconds}}
+            waiting = asyncio.create_task(client.call_tool("call_tool", call))
+            await _under_way(client)
+            process.send_signal(signal.SIGTERM)
+            assert text_of(await waiting).startswith(answer)
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert not alive(pid)
+
+
+@asynccontextmanager
+async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """The process, spoken to by hand, and the id of its server's."""
+    command, pipe = (*SERVE, "--config", str(file), "--store", str(file.parent / "store")), asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for line in _HELLO, _call(2, "search", query="process id"), _call(3, "call_tool", tool="quick:pid"):
+            process.stdin.write(f"{json.dumps(line)}\n".encode())
+            answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+        yield process, answer["result"]["content"][0]["text"]
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.slow
+async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Path) -> None:
+    _name(file, quick=entry("quick.py"))
+    async with over_stdio(file) as (process, pid):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert alive(pid)
+        process.stdin.write(
+            f"{json.dumps(_call(4, 'call_tool', tool='quick:wait', arguments={'seconds': 60}))}\n".encode()
+        )
+        await asyncio.sleep(1)  # Nothing says that the call has been sent.
+        process.send_signal(signal.SIGTERM)
+        answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
+        assert answer["result"]["content"][0]["text"].startswith("OutcomeUnknown: quick:wait was sent")
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert not alive(pid)
+
+
+@pytest.mark.slow
+async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_server_behind(file: Path) -> None:
+    told = file.parent / "pid"
+    slow = f"echo $$ > {told}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
+    _name(file, quick={"command": "sh", "args": ["-c", slow]})
+    async with over_stdio(file) as (process, _):
+        assert process.stdin is not None
+        pid = told.read_text().strip()
+        assert alive(pid)
+        process.stdin.close()
+        await asyncio.sleep(1)  # As MCP clients do, while the servers are given their time to end.
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert not alive(pid)
+
+
+@pytest.mark.slow
+async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {told}; exec sleep 60"]}
+    (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
+    process = await asyncio.create_subprocess_exec(*TOOLROUTE, "servers", "--check", cwd=tmp_path)
+    await until(lambda: told.exists() and bool(told.read_text().strip()), 30)
+    assert alive(pid := told.read_text().strip())
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 20) == 143
+    assert not alive(pid)
+
+
+# --- files of tokens
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[]", "give an object"),
+        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
+        ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
+        ('{"org:1": "short"}', "16 or more"),
+        ('{"org:1": "${NO_SUCH_TOKEN}"}', "NO_SUCH_TOKEN is not set"),
+        ('{"org:1": "0123456789abcdef", "org:2": "0123456789abcdef"}', "have the same token"),
+        ('{"org:1": 7}', "a token is a text"),
+    ],
+)
+def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    with pytest.raises(InvalidConfig, match=message) as caught:
+        Tokens.read(path, {})
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
+    tokens = Tokens.read(path, {"T": TOKENS["org:1"]})
+    known = await tokens.verify_token(TOKENS["org:1"])
+    assert known is not None
+    assert known.client_id == "org:1"
+    assert await tokens.verify_token("") is None
