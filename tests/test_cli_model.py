@@ -84,13 +84,5 @@ def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> Non
     assert "did not answer: the connection failed" in " ".join(gone.split())
 
 
-def test_a_model_for_workers_elsewhere_is_bad_usage() -> None:
-    with ScriptedModel(_said) as model:
-        code, _, err = toolroute(model, "run", TASK, "--model", "m", "--task-queue", "theirs")
-        assert (code, "its workers have their own" in err) == (2, True)
-        code, _, err = toolroute(model, "route", TASK, "--model", "m", "-o", "mcp")
-        assert (code, "table or json" in err) == (2, True)
-
-
 def _column(steps: Sequence[dict[str, Any]], name: str) -> list[Any]:
     return [step[name] for step in steps]

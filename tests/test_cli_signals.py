@@ -14,6 +14,7 @@ from tests.user import User, served
 ENDED = WorkflowExecutionStatus.TERMINATED
 
 
+@pytest.mark.slow
 async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queue: str) -> None:
     check = ("worker", "--check", "--address", user.address, "--task-queue", task_queue)
     code, _, err = await user.toolroute(*check)
@@ -29,6 +30,7 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
         assert await asyncio.wait_for(worker.wait(), 30) == 0
 
 
+@pytest.mark.slow
 async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(user: User, task_queue: str) -> None:
     process = await user.start(
         *("run", "What is the current time in UTC?", "--address", user.address, "--task-queue", task_queue)
@@ -47,6 +49,7 @@ async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.slow
 async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_run(user: User) -> None:
     process = await user.start(
         *("run", "--approve", "never", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
@@ -60,6 +63,7 @@ async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_ru
     assert b"s1 plain:wait: outcome unknown" in err
 
 
+@pytest.mark.slow
 async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> None:
     process = await user.start(
         *("run", "--approve", "never", "Wait 60 seconds", "--arg", "seconds=60", "--catalogue", "tools.jsonl"),
@@ -81,6 +85,7 @@ def _children(parent: int) -> list[str]:
     return [pid for thread in threads for pid in thread.read_text().split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(user: User, times: int) -> None:
     process = await user.start(
@@ -108,6 +113,7 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
     assert b"s2 time:get_current_time: cancelled" in err
 
 
+@pytest.mark.slow
 async def test_a_worker_told_to_stop_lets_the_call_under_way_end(user: User, task_queue: str) -> None:
     async with served(user, task_queue) as first:
         running = asyncio.create_task(user.run("Wait 2 seconds", "--arg", "seconds=2", "--task-queue", task_queue))

@@ -80,7 +80,7 @@ async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_no
         agents = [tool(f"agent{n}:add_{n}", "add two numbers", kind=Kind.AGENT) for n in range(5)]
         foreign = tool("elsewhere:add", "add two numbers")
         await stored(served, "org:1", **{one.server: [one] for one in (*agents, foreign)})
-        assert "quick:add" in keys(await search(served, limit=2))
+        assert "quick:add" in keys(await search(served, limit=3))
         assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
         with pytest.raises(UnknownTool, match="not called through MCP"):
             await served.call("org:1", "agent1:add_1", {})
@@ -92,10 +92,13 @@ async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_w
     needed = {f"{'long_' * 10}{n}": "what stands in this field" for n in range(200)}
     long = tool("time:form", "Fill in the long form", input_schema=taking(*needed, **needed))
     async with gateway(tmp_path) as served:
-        await stored(served, "org:1", quick=[form], time=[long])
+        agent = tool("agent:clerk", "Files letters", kind=Kind.AGENT)
+        await stored(served, "org:1", quick=[], time=[long], agent=[agent])
+        found = await search(served, "fill in the form", 1)
+        assert (keys(found), "time:form: left out" in str(found["warnings"])) == (set(), True)
+        await stored(served, "org:1", quick=[form], time=[])
         found = await search(served, "fill in the form", 3)
         assert keys(found) == {"quick:add"}
-        assert any("time:form: left out" in warning for warning in found["warnings"])
         assert count_tokens(json.dumps(found)) <= 8_500
         with pytest.raises(InvalidArguments, match="p99: 5 is not of type 'string'"):
             await served.call("org:1", "quick:add", {"a": "1", "p99": 5})

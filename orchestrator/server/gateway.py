@@ -45,6 +45,8 @@ _WAIT_S = 20.0
 """How long the first search waits for its servers to be listed."""
 _WAIT_BESIDE_S = 2.0
 """The same where other servers are known already."""
+_LOOKS = 40
+"""How often a catalogue is read again that does not hold yet what was listed."""
 _AGAIN_S, _AGAIN_AT_MOST_S = 60.0, 1800.0
 
 
@@ -122,8 +124,9 @@ class Gateway:
         """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is."""
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
-        unlisted = (await self._listed(tenant)).reasons()
-        catalogue = (await self._router.index(tenant)).catalogue
+        listed = await self._listed(tenant)
+        unlisted = listed.reasons()
+        catalogue = await self._catalogue(tenant, listed)
         # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
         request = RouteRequest(
@@ -181,9 +184,9 @@ class Gateway:
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
         server = key.partition(":")[0]
-        unlisted = await self._listed(tenant, server)
-        why = unlisted.reasons().get(server)
-        catalogue = (await self._router.index(tenant)).catalogue
+        listed = await self._listed(tenant, server)
+        why = listed.reasons().get(server)
+        catalogue = await self._catalogue(tenant, listed)
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
         if await self._is_anothers(tenant, server, catalogue.fingerprint):
@@ -197,6 +200,16 @@ class Gateway:
             reason = "it is not among the servers' tools here" if is_mcp else f"its kind is {tool.kind}"
             raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
         return tool
+
+    async def _catalogue(self, tenant: str, listed: "Unlisted") -> Catalogue:
+        """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one."""
+        for _ in range(_LOOKS):
+            catalogue = (await self._router.index(tenant)).catalogue
+            if listed.stored <= catalogue.places.keys():
+                break
+            await asyncio.sleep(0.05)
+        listed.stored.clear()
+        return catalogue
 
     async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
         """Return whether another project that shares the store has listed its own server of this name."""
@@ -289,6 +302,8 @@ class Unlisted:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
         self._why: dict[str, str] = {}
         self._missing: set[str] = set()
+        self.stored: set[str] = set()
+        """Servers that were listed since the catalogue was last read, and have tools."""
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
         self._wait_until = self._wait_beside_until = self._again_at = 0.0
@@ -347,6 +362,7 @@ class Unlisted:
 
     def _listed_one(self, report: ServerReport) -> None:
         if not report.error:
+            self.stored.update([report.server] if report.tools else [])
             self._missing.discard(report.server)
             self._why.pop(report.server, None)
         elif report.server in self._why:
