@@ -106,12 +106,12 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
 
 
 def keyword_leg(index: Index) -> peers.Ranker:
-    """The keyword leg alone, of a query that is understood already: what bm25s' bare retrieval is asked, too."""
+    """Return the keyword leg alone, for a query that is understood already, as bm25s' bare retrieval gets it."""
     known: dict[str, Understood] = {}
 
     def rank(query: str) -> list[str]:
         if query not in known:
-            known[query] = understand(query, (), index.keyword.terms, index.keyword.terms_of_names)
+            known[query] = understand(query, known=index.keyword.terms)
         scores = index.keyword.score(known[query].terms, pairs=[known[query].pairs]).parts[0]
         best = best_positions(scores, (), peers.TOP)
         return [index.catalogue.tools[position].key for position in best[np.argsort(-scores[best])].tolist()]

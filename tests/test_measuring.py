@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import peers, quality
+from benchmarks import peers, quality, renewal, routing
 from orchestrator.evaluate.runner import Query
 from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
+from orchestrator.index.index import Index
 from orchestrator.options import Options
 from tests.catalogues import sample
 
@@ -34,3 +35,9 @@ def test_what_peers_found_is_kept_for_the_next_time(tmp_path: Path, monkeypatch:
     assert first == {"rank-bm25": [(1, 1), (0, 0)]}
     again = quality.peer_recalls("sample", sample().tools, QUERIES, keep)
     assert quality.table(["rank-bm25"], {"sample": list(again.values())}).endswith("| sample | 0.500 / 0.500 |")
+
+
+def test_the_keyword_leg_alone_ranks_and_an_index_is_renewed() -> None:
+    assert routing.keyword_leg(Index(sample()))(QUERIES[0].text)[0] == "stripe:refund_charge"
+    table = renewal.renewal_table(sample().tools[:30])
+    assert [line.count("|") for line in table.splitlines()] == [3] * 6
