@@ -17,7 +17,7 @@ from orchestrator.errors import FAULTS
 from orchestrator.records.digests import digest
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
-"""Keywords that are looked at for one value, and more for each character of its JSON; 10,000 take a quarter of a second."""
+"""Keywords that are looked at for one value, and more for each character of its JSON; 10,000 take .25 s."""
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const"))
