@@ -37,7 +37,6 @@ def hits(index: Index, clause: str) -> dict[str, AlwaysHit]:
         ("find a good restaurant online", "web_search"),
         ("what do you remember about my preferences", "memory_recall"),
         ("ask me before you go on", "ask_user"),
-        ("search the web for 'refund a charge in Stripe'", "web_search"),
     ],
 )
 def test_a_phrase_settles_the_task_in_any_form_and_with_gaps(index: Index, clause: str, name: str) -> None:
@@ -84,7 +83,6 @@ def test_no_phrase_goes_on_behind_a_negation(index: Index) -> None:
         "book a desk for Monday",
         "look at the picture that hangs up there",
         "the web has a spider that I search for",
-        "send Ana 'please look it up and search my documents'",
         "",
     ],
 )
@@ -142,8 +140,15 @@ async def test_beside_something_else_its_score_says_how_clearly_it_is_asked_for(
     assert [match.score for match in (await router.route(query)).matches if match.tool.name == name] == [score]
 
 
+async def test_what_a_quotation_says_asks_for_no_capability_and_keeps_none_from_settling(router: Router) -> None:
+    quoted = await router.route("send Ana an email saying 'please look it up and search my documents'")
+    assert not any("always" in match.evidence for match in quoted.matches)
+    settled = await router.route("search the web for 'refund a charge in Stripe'")
+    assert (settled.stage, settled.recommended) == (Stage.ALWAYS, ("builtin:web_search",))
+
+
 async def test_what_is_settled_stays_ahead_of_tools_for_the_other_parts(router: Router) -> None:
-    decision = await router.route("Search my documents. Look it up. Refund charge ch_3PqX.")
+    decision = await router.route("Search my documents for the policy. Then refund charge ch_3PqX.")
     names = [match.tool.name for match in decision.matches]
-    assert names[:3] == ["workspace_rag_query", "web_search", "refund_charge"]
+    assert names[:2] == ["workspace_rag_query", "refund_charge"]
     assert (decision.stage, decision.confidence) == (Stage.ALWAYS, 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import InvalidInput, UnknownTenant
+from orchestrator.errors import InvalidInput
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from orchestrator.routing.router import Router
@@ -34,8 +34,10 @@ async def test_a_request_that_cannot_be_routed_is_refused_with_the_remedy(
 ) -> None:
     with pytest.raises(InvalidInput, match=error):
         await router.route(RouteRequest(**{"query": "q", "tenant": "local", **wrong}))
-    with pytest.raises(UnknownTenant, match="no tenant: give an organization"):
-        await router.route(RouteRequest(query="q"))
+
+
+async def test_a_request_without_a_tenant_is_local_in_process(router: Router) -> None:
+    assert (await router.route(RouteRequest(query="refund the charge"))).tenant == "local"
 
 
 async def test_a_query_of_100_000_characters_is_answered_in_time(router: Router) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.vectors import SemanticIndex
 from orchestrator.records.request import RouteHint, RouteRequest
 from tests.catalogues import sample, tool
@@ -50,45 +49,6 @@ async def test_a_filtered_route_answers_as_the_catalogue_of_what_passes(
         assert filtered.matches[0].tool.key == alone.matches[0].tool.key, query
         apart.append(abs(filtered.confidence - alone.confidence))
     assert np.mean(apart) < 0.03
-
-
-def test_a_server_counts_by_the_tools_that_pass() -> None:
-    tools = [
-        tool("docs:print_page", "Print a page"),
-        tool("docs:scan_page", "Scan a page"),
-        tool("mail:send_mail", "Send a mail, or print it"),
-    ]
-    whole = KeywordIndex(tools)
-    asked = {"print": 1.0, "page": 1.0}
-    assert whole.score(asked).servers.argmax() == 0
-    assert whole.score({"print": 1.0}, among=np.array([False, True, True])).servers.argmax() == 1
-    assert whole.score(asked, among=np.array([False, False, True])).servers.tolist() == [0, 0]  # As of a single server.
-    everything = whole.score(asked, among=np.ones(3, np.bool_))
-    assert everything.servers == pytest.approx(whole.score(asked).servers)
-    assert everything.parts == pytest.approx(whole.score(asked).parts)
-
-
-def test_a_word_of_left_out_tools_alone_is_an_unknown_one() -> None:
-    index = KeywordIndex([tool("a:one", "Compress a file"), tool("b:two", "Open a file")])
-    asked = {"compress": 1.0, "file": 1.0}
-    assert index.score(asked).says[0][0] == 2
-    assert index.score(asked, among=np.array([False, True])).says[0][0] == 1
-
-
-def test_word_pairs_are_as_rare_as_among_the_tools_that_pass() -> None:
-    tools = [
-        tool("a:merge", "Merge a pull request"),
-        tool("b:open", "Open a pull request"),
-        tool("c:send", "Send mail"),
-    ]
-    index, asked = KeywordIndex(tools), {"pull": 1.0, "request": 1.0}
-    whole, passing = (
-        index.score(asked, pairs=[{("pull", "request"): 1.0}], among=among).pairs[0]
-        for among in (None, np.array([True, False, True]))
-    )
-    assert (whole > 0).tolist() == [True, True, False]
-    assert (passing > 0).tolist() == [True, False, False]
-    assert passing[0] / whole[0] == pytest.approx(np.log1p(1.5 / 1.5) / np.log1p(1.5 / 2.5))
 
 
 def test_a_server_is_as_near_as_its_tools_that_pass() -> None:

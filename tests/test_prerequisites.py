@@ -94,21 +94,6 @@ async def test_what_an_earlier_turn_has_looked_up_is_not_looked_up_again() -> No
         assert ("required" in found.evidence) is raised
 
 
-@pytest.mark.parametrize(
-    ("task", "looked_up"),
-    [
-        ("deactivate Bob's account without looking up users", False),
-        ("deactivate Bob's account, don't list or find users", False),
-        ("deactivate Bob's account, don't delete the user", True),
-    ],
-)
-async def test_what_the_task_forbids_to_look_up_is_not(router: Router, task: str, looked_up: bool) -> None:
-    decision = await router.route(RouteRequest(query=task, tenant="local", limit=50))
-    assert decision.matches[0].tool.key == "okta:deactivate-user"
-    found = match_of(decision, "okta:find-user")
-    assert ("required" in (found.evidence if found else {})) is looked_up
-
-
 async def test_filters_and_reciprocal_ranks_go_without() -> None:
     listing = tool(CHANNELS.key, CHANNELS.description, labels={"maturity": "emerging"})
     posting = tool(POST.key, POST.description, input_schema=POST.input_schema, labels={"maturity": "stable"})

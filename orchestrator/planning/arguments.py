@@ -51,8 +51,8 @@ _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
 """Last words of a parameter's name that say no more than that it identifies a thing: `order_id` is an order."""
 _MOST = 50
 """Pieces of a form that are looked at; a text with more is a table, and none of them is the one that is meant."""
-_BETWEEN = frozenset(": = # is to of number id named called titled".split())
-"""What may stand between a parameter's name and its value."""
+_BETWEEN = frozenset(": = # is to number id named called titled".split())
+"""What may stand between a parameter's name and its value; "of", too, before a number ("the order of ann@x.org")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,8 @@ def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None
 
 def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
     before = re.findall(r"\w+|[^\w\s]", text[max(0, piece.start - 60) : piece.start].lower())
-    while before and before[-1] in _BETWEEN and before[-1] not in parameter.words:
+    between = _BETWEEN | {"of"} if piece.form == "number" else _BETWEEN
+    while before and before[-1] in between and before[-1] not in parameter.words:
         before.pop()
     return tuple(map(stemmed, before[-len(parameter.thing) :])) == parameter.thing
 

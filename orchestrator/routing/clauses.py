@@ -21,7 +21,7 @@ _CUT = re.compile(
     r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
 )
 _LEFT_OUT = re.compile(
-    r"(?i)(?:(?:\A|(?<=[,.;:!?(\n])|(?<=[,.;:!?(\n]\s)|\b(?:and|but|then|please)\s+)"
+    r"(?i)(?:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid|not?)\b"
     r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
     r"(?:(?!\s(?:but|then)\s)[^,.;:!?)\n])*"
@@ -70,20 +70,18 @@ def split_clauses(text: str, actions: frozenset[str]) -> list[str]:
     said = masked(text)
     if len(text) > MAX_CUT:
         return [text]
-    bounds = [0, *(cut.end() for cut in _CUT.finditer(said) if cut["end"] or begins_action(said[cut.end() :], actions))]
-    parts: list[str] = []
-    short = ""
-    for start, end in zip(bounds, [*bounds[1:], len(text)], strict=True):
-        part, short = short + text[start:end], ""
-        if says(part, MIN_TERMS):
-            parts.append(_trimmed(part))
-        elif end < len(text):
-            short = part
-        elif parts:
-            parts[-1] = f"{parts[-1]} {_trimmed(part)}"
-    if len(parts) > MAX_CLAUSES:
-        parts[MAX_CLAUSES - 1 :] = [" ".join(parts[MAX_CLAUSES - 1 :])]
-    return parts
+    cuts = [cut.end() for cut in _CUT.finditer(said) if cut["end"] or begins_action(said[cut.end() :], actions)]
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for end in (*cuts, len(text)):
+        if says(text[start:end], MIN_TERMS):
+            spans.append((start, end))
+            start = end
+        elif end == len(text) and spans:
+            spans[-1] = (spans[-1][0], end)
+    if len(spans) > MAX_CLAUSES:
+        spans[MAX_CLAUSES - 1 :] = [(spans[MAX_CLAUSES - 1][0], spans[-1][1])]
+    return [_trimmed(text[start:end]) for start, end in spans]
 
 
 _JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|then)|&|->|=>|→)+\Z")

@@ -129,7 +129,8 @@ class _Wording:
             return not ordinary or before in _VERBS
         if before in ("use", "using") and (after in ("to", "for") or (after == "and" and not ordinary)):
             return True
-        return before in ("use", "using", "via") and self.left_out[start] and after in ("", ",")
+        ends = end == len(self.words) or not self.left_out[end]
+        return before in ("use", "using", "via") and self.left_out[start] and ends
 
 
 def _names_at(wording: _Wording, servers: ServerIndex, place: int) -> list[_Name]:

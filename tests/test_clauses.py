@@ -1,0 +1,82 @@
+"""Clauses: where a task asks for something of its own, what it quotes, and what it leaves out."""
+
+import pytest
+
+from orchestrator.index.intent import known_actions
+from orchestrator.routing.clauses import MAX_CLAUSES, MAX_CUT, masked, split_clauses, split_left_out
+from tests.timing import seconds
+
+
+def parts(text: str) -> list[str]:
+    return split_clauses(text, known_actions() | {"book", "email"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Find flights to Rome. Book a hotel there.", ["Find flights to Rome", "Book a hotel there"]),
+        ("get the revenue by country, then post it to #sales", ["get the revenue by country", "post it to #sales"]),
+        ("search my notes for Ana and email them to Bo", ["search my notes for Ana", "email them to Bo"]),
+        ("how tall is the tower and who built the bridge", ["how tall is the tower", "who built the bridge"]),
+        ("list open bugs\nassign the bugs to Kim", ["list open bugs", "assign the bugs to Kim"]),
+        ("void invoice 12 -> search flights → email Ana", ["void invoice 12", "search flights", "email Ana"]),
+        ("查询北京的天气。发送邮件给王芳。", ["查询北京的天气", "发送邮件给王芳"]),
+        ("create a page with title, body and tags", ["create a page with title, body and tags"]),
+        ("list the employees and managers of the team", ["list the employees and managers of the team"]),
+        ("Hello! Please find flights to Rome. Thanks!", ["Hello! Please find flights to Rome. Thanks"]),
+        ("weather", []),
+        ("", []),
+    ],
+)
+def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(text: str, expected: list[str]) -> None:
+    assert parts(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'post "book a desk for Monday and find flights. Then call me" to #ops',
+        "run this\n```\nfind flights to Rome\nbook a hotel there\n```",
+        "name it „finde Flüge, dann buche ein Hotel. Danke“",
+        "post 'Ana's part and then Bo's part' to all",
+    ],
+)
+def test_what_is_quoted_is_never_cut(text: str) -> None:
+    said = masked(text)
+    quote = text[said.index("Q") : said.rindex("Q") + 1]
+    assert any(quote in part for part in parts(text))
+    assert len(said) == len(text)
+
+
+def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut() -> None:
+    many = parts(" ".join(f"Send letter number {number} to Ana." for number in range(20)))
+    assert len(many) == MAX_CLAUSES
+    assert "number 19" in many[-1]
+    document = "Send the letter to Ana. " * (MAX_CUT // 20)
+    assert parts(document) == [document]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "left_out"),
+    [
+        ("list the objects but don't delete any", "list the objects", ("but don't delete any",)),
+        ("Do not delete it. List the objects.", "List the objects", ("Do not delete it",)),
+        ("without the web, search my notes", "search my notes", ("without the web",)),
+        ("- don't call Bo\n- email Ana", "- email Ana", ("- don't call Bo",)),
+        ("sende es nicht an Bo, sende es an Ana", "sende es  , sende es an Ana", ("nicht an Bo",)),
+        ("list issues that are not in Jira", "list issues that are not in Jira", ()),
+        ("I do not know who called", "I do not know who called", ()),
+        ("post 'don't delete it' to the channel", "post 'don't delete it' to the channel", ()),
+        ("don't delete it", "don't delete it", ("don't delete it",)),
+        ('"don\'t delete it"', '"don\'t delete it"', ('"don\'t delete it"',)),
+    ],
+)
+def test_what_is_not_wanted_is_told_apart_and_never_what_is_quoted(
+    text: str, asked: str, left_out: tuple[str, ...]
+) -> None:
+    assert split_left_out(text) == (asked, left_out)
+
+
+def test_hostile_texts_take_no_time() -> None:
+    texts = (" \n" * 1_900, ". " * 1_900, "'" * 3_900, " '" * 1_900, "and then " * 430, "don't " * 650, "”" * 3_900)
+    assert seconds(lambda: [(parts(text), split_left_out(text), masked(text)) for text in texts]) < 2

@@ -1,0 +1,50 @@
+"""Intent: which tools are known to only read, and which words begin an action."""
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.index.intent import action_of, begins_action, known_actions, name_words, reads_only
+from orchestrator.records.tool import Annotations
+from tests.catalogues import tool
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("get_user", True),
+        ("listIssues", True),
+        ("notes-search-notes", True),  # The server's own name stands in front.
+        ("get_or_create_user", False),
+        ("forget_user", False),
+        ("create_issue", False),
+        ("run_query", False),
+        ("", False),
+    ],
+)
+def test_a_name_that_begins_with_a_reading_verb_reads_unless_hint_or_label_say_otherwise(
+    name: str, reads: bool
+) -> None:
+    own = tool(f"notes:{name}")
+    assert reads_only(own) is reads
+    assert reads_only(replace(own, annotations=Annotations(read_only=True)))
+    assert reads_only(replace(own, labels={"read_only": "yes"}))
+    for stricter in (
+        {"annotations": Annotations(read_only=False)},
+        {"annotations": Annotations(read_only=True, destructive=True)},
+        {"labels": {"read_only": "false"}, "annotations": Annotations(read_only=True)},
+    ):
+        assert not reads_only(replace(own, **stricter))  # type: ignore[arg-type]
+
+
+def test_a_word_is_an_action_where_a_tool_is_named_for_it_and_described_by_it() -> None:
+    assert action_of(tool("a:snooze_alarm", "Snooze the alarm")) == "snooze"
+    assert action_of(tool("a:alarm_off", "The alarm's switch")) == ""
+    assert name_words(tool("github:github_list_issues")) == ["list", "issues"]
+
+
+def test_a_text_begins_with_an_action_or_a_question_after_words_that_say_nothing() -> None:
+    for text in ("please create it", "and who was it", "could you find it"):
+        assert begins_action(text, known_actions()), text
+    for text in ("the bugs of Ana", "managers", ""):
+        assert not begins_action(text, known_actions()), text

@@ -1,0 +1,75 @@
+"""Understanding a task without a model: its clean text, its clauses and their weighted terms."""
+
+import pytest
+
+from orchestrator.index.intent import known_actions
+from orchestrator.index.text import terms
+from orchestrator.routing.understand import QUOTED, clean, understand
+
+
+def test_control_characters_and_lone_surrogates_separate_words() -> None:
+    assert clean("send\x00a\x1bletter\ud800now\x9b \t  please\r\nAna") == "send a letter now please\nAna"
+
+
+@pytest.mark.parametrize("query", ["", " \n ", "\x00\x07", "...", "\ud800", "🚀"])
+def test_a_text_without_words_has_no_terms_and_one_clause(query: str) -> None:
+    found = understand(query)
+    assert (dict(found.terms), len(found.clauses), found.parts) == ({}, 1, ())
+
+
+def test_a_repeated_term_weighs_its_root_and_a_quoted_one_half() -> None:
+    assert understand("invoice invoices invoicing letter").terms == {"invoic": pytest.approx(3**0.5), "letter": 1.0}
+    assert understand("post 'book a desk' here").terms == {"post": 1.0, "book": QUOTED, "desk": QUOTED}
+    assert understand("'book a desk'").terms == {"book": 1.0, "desk": 1.0}
+
+
+def test_terms_are_shown_in_the_words_of_the_task() -> None:
+    assert understand("Sending invoices, an invoice").words == {"send": "sending", "invoic": "invoices"}
+    assert understand("show my repos").words[terms("repository")[0]] == "repos"
+
+
+def test_stop_words_are_what_is_asked_where_there_is_nothing_else() -> None:
+    assert set(understand("Who am I?").terms) == {"who", "am", "i"}
+
+
+def test_each_clause_has_terms_of_its_own_and_says_whether_it_acts() -> None:
+    found = understand(
+        "The lease ends in May. Find flights to Rome and book a hotel.", actions=known_actions() | {"book"}
+    )
+    assert [part.text for part in found.parts] == ["The lease ends in May", "Find flights to Rome", "book a hotel"]
+    assert [part.acts for part in found.parts] == [False, True, True]
+    assert {term for part in found.parts for term in part.terms} == set(found.terms)
+    assert found.texts == ["The lease ends in May. Find flights to Rome and book a hotel.", *map(_text, found.parts)]
+
+
+def _text(part: object) -> str:
+    return str(getattr(part, "meant", ""))
+
+
+def test_a_misspelt_word_is_read_as_the_one_of_the_catalogue_and_the_text_stays() -> None:
+    found = understand("refund the custmer 'custmer'", known=terms("refund a customer"))
+    assert (found.corrected, found.text) == ({"custmer": "customer"}, "refund the custmer 'custmer'")
+    assert "custom" in found.terms
+    assert found.texts == ["refund the customer 'custmer'"]
+
+
+def test_what_is_left_out_has_no_terms_unless_it_is_all_there_is() -> None:
+    found = understand("list the objects, don't delete any")
+    assert (set(found.terms), found.left_out, found.asks_nothing) == ({"list", "object"}, ("don't delete any",), False)
+    assert understand("don't delete it").asks_nothing
+    assert not understand("don't delete it", [("list the files", 0.4)]).asks_nothing
+
+
+def test_earlier_texts_add_terms_by_weight_but_none_of_the_tasks_own() -> None:
+    found = understand("and the closed ones", [("list closed pull requests", 0.4)])
+    assert found.terms["close"] == 1.0
+    assert found.terms["pull"] == 0.4
+    assert found.pairs["pull", "request"] == 0.4
+    assert found.texts[-1] == "list closed pull requests"
+
+
+def test_an_acronym_is_spelt_out_for_the_embedder_alone() -> None:
+    task = "merge the PRs of acme/sms and mail ui@acme.io"
+    found = understand(task)
+    assert found.text == task
+    assert found.texts[0] == "merge the PRs pull request of acme/sms and mail ui@acme.io"
