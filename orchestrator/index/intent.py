@@ -5,13 +5,14 @@ catalogue, or in public ones and labelled tasks (`orchestrator/data/actions.txt`
 `python -m research.actions`). Only what reads is listed by hand, since approval rests on it.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
 from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem
 from orchestrator.records.tool import Tool
 
-READING_VERBS = frozenset("get list search find read show view describe count lookup fetch".split())
+READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
 """A name that begins with one of these reads, unless its annotations say otherwise. The only list of its kind."""
 QUESTIONS = frozenset("what who whose when where which why how".split())
 _SECOND_ACTIONS = frozenset({"and", "or"})
@@ -67,6 +68,38 @@ def known_actions() -> frozenset[str]:
 @cache
 def _known_stems() -> frozenset[str]:
     return frozenset(map(stem, known_actions()))
+
+
+READS, WRITES = 1, -1
+
+
+def intents_of(tools: Iterable[Tool]) -> list[int]:
+    """Return READS or WRITES for each tool that has a twin of the other kind, 0 for all others; [tools].
+
+    Twins are tools of one server with names alike but for the action (`secret_get`, `secret_create`): only between them
+    does the verb of a task decide.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], set[int]] = {}
+    own: list[tuple[tuple[str, tuple[str, ...]], int]] = []
+    for tool in tools:
+        words = name_words(tool)
+        place = next((p for p in (0, -1) if words[p] in known_actions()), None)
+        kind = READS if reads_only(tool) or (place is not None and words[place] in READING_VERBS) else WRITES
+        rest = tuple(words if place is None else words[1:] if place == 0 else words[:-1])
+        key = tool.server, rest
+        own.append((key, kind))
+        groups.setdefault(key, set()).add(kind)
+    return [kind if len(groups[key]) > 1 else 0 for key, kind in own]
+
+
+def intent_of_text(text: str, actions: frozenset[str]) -> int:
+    """Return READS or WRITES by the first word of a text that is an action or a question, 0 where it begins with none."""
+    for word in split_words(text[:100]):
+        if word in QUESTIONS or word in READING_VERBS:
+            return READS
+        if word not in STOP_WORDS:
+            return WRITES if word in actions else 0
+    return 0
 
 
 def begins_action(text: str, actions: frozenset[str]) -> bool:

@@ -12,7 +12,7 @@ from orchestrator.catalogue.catalogue import places_of_servers
 from orchestrator.index.bigrams import Bigrams, Pair
 from orchestrator.index.bm25 import Columns, Counts, Postings, Said, each
 from orchestrator.index.documents import Document
-from orchestrator.index.intent import known_actions
+from orchestrator.index.intent import intents_of, known_actions
 from orchestrator.index.text import terms
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -72,6 +72,8 @@ class KeywordIndex:
         self.server_terms = self.names.terms
         self.actions = known_actions() | {document.action for document in documents}
         """The words that begin an action."""
+        self.intents = np.array(intents_of(self.tools), np.int64)
+        """READS, WRITES or 0 for each tool [tools]."""
 
     @property
     def terms(self) -> Container[str]:

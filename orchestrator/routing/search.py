@@ -38,6 +38,8 @@ _CLAUSE_WIDTH = 10
 SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of so few terms asks one thing, which several servers may do equally well; of so many it has several steps.
 LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
+OTHER_INTENT = 0.3
+"""What is left of the odds of a tool that writes where a part reads and its twin reads, too, and the other way round."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
 fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
@@ -253,9 +255,12 @@ class Search:
             return self.calibration.confidence.chance(top_features(chances, rows, query))
         return self._gate(chances, rows, query)
 
-    def _standing(self, chosen: Chosen) -> Probabilities | float:
-        """Return what to multiply each candidate's odds with, as it may be deprecated [rows]."""
-        return 1.0 if self.index.standing is None else self.index.standing[chosen.positions]
+    def _standing(self, chosen: Chosen) -> Probabilities:
+        """Return what to multiply each candidate's odds with, by its intent and as it may be deprecated [rows]."""
+        said = self.understood
+        asked = chosen.own(np.array([said.intent, *(part.intent for part in said.parts)], np.int64))
+        left = np.where(asked * self.index.keyword.intents[chosen.positions] < 0, OTHER_INTENT, 1.0)
+        return left if self.index.standing is None else left * self.index.standing[chosen.positions]
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
