@@ -93,7 +93,7 @@ def intents_of(tools: Iterable[Tool]) -> list[int]:
 
 
 def intent_of_text(text: str, actions: frozenset[str]) -> int:
-    """Return READS or WRITES by the first word of a text that is an action or a question, 0 where it begins with none."""
+    """Return READS or WRITES by the first word of a text that is an action or a question; 0 for neither."""
     for word in split_words(text[:100]):
         if word in QUESTIONS or word in READING_VERBS:
             return READS

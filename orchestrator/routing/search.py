@@ -39,7 +39,7 @@ SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of so few terms asks one thing, which several servers may do equally well; of so many it has several steps.
 LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
 OTHER_INTENT = 0.3
-"""What is left of the odds of a tool that writes where a part reads and its twin reads, too, and the other way round."""
+"""What is left of the odds of a tool whose twin does what the part wants: read or write."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
 fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
