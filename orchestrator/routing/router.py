@@ -26,7 +26,7 @@ from orchestrator.index.embed import (
     no_tool_of,
     vectors_of,
 )
-from orchestrator.index.fit import Fit
+from orchestrator.index.calibration import Fit
 from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
 from orchestrator.options import Options
