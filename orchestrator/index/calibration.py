@@ -256,8 +256,8 @@ class Fit:
                 f"{shipped_maps()!r}; {REMEDY}"
             )
         return cls(
-            gate=record.gate and Correction(**record.gate.model_dump()),
-            confidence=record.confidence and Correction(**record.confidence.model_dump()),
+            gate=Correction(**record.gate.model_dump()) if record.gate else None,
+            confidence=Correction(**record.confidence.model_dump()) if record.confidence else None,
             floor=record.floor,
             coverage=coverage.from_json(record.coverage) if record.coverage else None,
             embedder=record.embedder,

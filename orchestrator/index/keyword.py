@@ -120,7 +120,7 @@ class KeywordIndex:
             return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
             columns = self.server_postings.columns(weighted)
-            return columns.scores(columns.asked([weighted]))[0]
+            return columns.scores(columns.asked([weighted])).ravel()
         shape = len(left.words), len(self.servers)
         place = left.word * shape[1] + self.server_of[left.documents]
         in_text, in_name = (

@@ -72,7 +72,7 @@ class SemanticIndex:
         return np.asarray((best * shares).sum(axis=1) - self._apart[self._ends - 1])
 
     def _nearest_of(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return where each server's nearest tools stand, sorted by cosine, and their shares in its score, [3, servers].
+        """Return where each server's nearest tools stand, sorted by cosine, and their shares in its score [3, servers].
 
         sizes: how many tools of each server count [servers].
         """
