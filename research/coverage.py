@@ -60,7 +60,7 @@ async def route_set(
     asked = [query for query in found.queries if query.relevant and query.relevant <= known.keys()]
     answers = []
     async with Router(found.catalogue, embedder=embedder, calibration=maps) as router:
-        tokens = (await router.index("local")).tokens
+        tokens = (await router.index("local")).sizes.tokens
         for query in asked[:: max(1, len(asked) // most)]:
             decision = await router.route(
                 RouteRequest(query=query.text, tenant="local", limit=MAX_LIMIT, route_hint=hint)

@@ -19,7 +19,7 @@ from orchestrator.cli.options import Place, output_option, place_options, write_
 from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
 from orchestrator.cli.temporal import reach, target
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
-from orchestrator.index.calibration import REMEDY, Fit
+from orchestrator.index.fit import REMEDY, Fit
 from orchestrator.options import Options, misspelt, model_key
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def doctor(place: Place, write: Path | None, output: str) -> int:
     """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
 
     With --config its servers are looked at, too. With --catalogue its tools are examined instead, by queries made from
-    their own text: which cannot be found, which collide, and the words that help; --write keeps the floor fitted to
-    them.
+    their own text: which cannot be found, and which collide; --write keeps the floor fitted to them.
     """
     if place.catalogue is not None:
         if place != Place(catalogue=place.catalogue):

@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate.fit import Progress, Trial, try_all
 from orchestrator.evaluate.runner import Query
+from orchestrator.index.calibration import Calibration
 from orchestrator.index.text import parameter_text, sentences, spaced, terms
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
@@ -78,7 +79,11 @@ def made_queries(tool: Tool) -> list[str]:
 
 
 async def examine(
-    catalogue: Catalogue, options: Options, on_progress: Progress = lambda done, total: None
+    catalogue: Catalogue,
+    options: Options,
+    on_progress: Progress = lambda done, total: None,
+    *,
+    maps: Calibration | None = None,
 ) -> tuple[Findability, list[Trial]]:
     """Return which tools of a catalogue can't be found or collide, and the trials of the queries made of them."""
     drawn = len(catalogue) > MOST_TOOLS
@@ -88,7 +93,7 @@ async def examine(
         for tool in tools
         for number, text in enumerate(made_queries(tool))
     ]
-    trials = await try_all(catalogue, queries, options, on_progress)
+    trials = await try_all(catalogue, queries, options, on_progress, maps=maps)
     ranked: dict[str, list[tuple[str, ...]]] = {}
     for query, trial in zip(queries, trials, strict=True):
         ranked.setdefault(min(query.relevant), []).append(trial.ranked)

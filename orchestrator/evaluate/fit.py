@@ -18,8 +18,9 @@ from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Answer, Query, failures
 from orchestrator.index import coverage as shipped_coverage
-from orchestrator.index.calibration import LEAST_SLOPE, Correction, Fit, log_odds, shipped
+from orchestrator.index.calibration import Calibration, shipped
 from orchestrator.index.coverage import Coverage, Legs, conformity, fit_thresholds
+from orchestrator.index.fit import LEAST_SLOPE, Correction, Fit, log_odds
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
@@ -121,16 +122,21 @@ class Worth:
 
 
 async def try_all(
-    catalogue: Catalogue, queries: Sequence[Query], options: Options, on_progress: Progress = lambda done, total: None
+    catalogue: Catalogue,
+    queries: Sequence[Query],
+    options: Options,
+    on_progress: Progress = lambda done, total: None,
+    *,
+    maps: Calibration | None = None,
 ) -> list[Trial]:
-    """Return a Trial of each query, in order, by the built-in maps and the embedder of the options.
+    """Return a Trial of each query, in order, by the embedder of the options and the built-in maps, or by these.
 
     Of the queries a fifth at a time is asked of a catalogue without all their tools. Raises EmbedderUnavailable.
     """
     there: list[tuple[Claims, dict[Legs, Decision]]] = []
     away: dict[str, Claims] = {}
-    done = count(1)
-    async with Router(catalogue, options=options, calibration=shipped()) as router:
+    done, maps = count(1), maps or shipped()
+    async with Router(catalogue, options=options, calibration=maps) as router:
         for query in queries:
             deep = {legs: await _routed(router, query, hint, MAX_LIMIT) for legs, hint in _HINTS.items()}
             there.append((await _claims(router, query), deep))
@@ -138,7 +144,7 @@ async def try_all(
         for fold in (queries[number::FOLDS] for number in range(FOLDS)):
             gone = frozenset().union(*(query.relevant for query in fold))
             rest = Catalogue([tool for tool in catalogue.tools if tool.key not in gone])
-            async with Router(rest, embedder=router.embedder, options=options, calibration=shipped()) as without:
+            async with Router(rest, embedder=router.embedder, options=options, calibration=maps) as without:
                 for query in fold:
                     away[query.id] = await _claims(without, query)
                     on_progress(next(done), 2 * len(queries))
