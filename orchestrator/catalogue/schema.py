@@ -10,26 +10,29 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import repeat
+from math import prod
 from typing import Any
 
 from orchestrator.errors import FAULTS
 from orchestrator.records.digests import digest
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
-"""Keywords that are looked at for one value, and more for each character of its JSON; 10,000 take .25 s."""
+"""Keywords looked at for one value, and more for each character of its JSON; 10,000 take a quarter of a second."""
+_MATCHED_A_STEP = 100
+"""Characters of a text times those of a pattern, its repetitions written out."""
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const"))
 """What providers refuse at the top of a schema; the arguments are checked against it all the same."""
 _PLAIN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_COUNTED = re.compile(r"\{(?:\d+,)?(\d+)")
 
 
 class UnusableSchema(ValueError):
     """Nothing can be checked against a schema here: it is broken, refers elsewhere, or leads to too many checks."""
 
 
-_left: ContextVar[Iterator[None]] = ContextVar("steps left")
+_left: ContextVar[list[int]] = ContextVar("steps left")
 
 
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> list[str]:
@@ -42,7 +45,7 @@ def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) 
     from jsonschema.exceptions import UnknownType
     from referencing.exceptions import Unresolvable
 
-    before = _left.set(repeat(None, STEPS + STEPS_A_CHARACTER * len(json.dumps(value, default=str))))
+    before = _left.set([STEPS + STEPS_A_CHARACTER * len(json.dumps(value, default=str))])
     try:
         validator = _validator(json.dumps(usable(schema)))
         if parameter is not None:  # References in it still mean the whole schema's parts.
@@ -78,33 +81,42 @@ def _validator(schema_text: str) -> Any:
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*given: Any) -> Any:
-        if next(_left.get(), True):
-            raise UnusableSchema("it leads to more checks than can be made")
+        _spend(1)
         return check(*given)
 
     return checked
 
 
+def _spend(steps: int) -> None:
+    left = _left.get()
+    left[0] -= steps
+    if left[0] < 0:
+        raise UnusableSchema("it leads to more checks than can be made")
+
+
 def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
     from jsonschema import ValidationError
 
-    matcher = _matcher(pattern)
-    if isinstance(value, str) and matcher is not None and not matcher.isinstance_python(value):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
+    matcher, size = _matcher(pattern)
+    if isinstance(value, str) and matcher is not None:
+        _spend(len(value) * size // _MATCHED_A_STEP)
+        if not matcher.isinstance_python(value):
+            yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 @lru_cache(maxsize=1_000)
-def _matcher(pattern: str) -> Any:
-    """Return what matches a pattern in linear time (`^(a+)+$` may take Python's for ever); None: the server's to check.
+def _matcher(pattern: str) -> tuple[Any, int]:
+    """Return what matches a pattern (None: the server has to) and the size that its time on a text grows with.
 
-    It is the engine that pydantic brings, Rust's, which refuses what it cannot match in such time.
+    It is the engine that pydantic brings, Rust's, which never goes back: `^(a+)+$` may take Python's for ever.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, strict=True))
+        matcher = SchemaValidator(core_schema.str_schema(pattern=pattern, strict=True))
     except SchemaError:
-        return None
+        return None, 0
+    return matcher, len(pattern) * prod(max(1, int(most)) for most in _COUNTED.findall(pattern))
 
 
 def _without_dialect(part: dict[str, Any]) -> dict[str, Any]:
