@@ -70,36 +70,36 @@ def _known_stems() -> frozenset[str]:
     return frozenset(map(stem, known_actions()))
 
 
-READS, WRITES = 1, -1
+def changing_twins(tools: Iterable[Tool]) -> list[bool]:
+    """Return for each tool whether it may change something and has a twin that only reads; [tools].
 
-
-def intents_of(tools: Iterable[Tool]) -> list[int]:
-    """Return READS or WRITES for each tool that has a twin of the other kind, 0 for all others; [tools].
-
-    Twins are tools of one server with names alike but for the action (`secret_get`, `secret_create`): only between them
-    does the verb of a task decide.
+    Twins are tools of one server whose names are alike but for the action (`secret_create`, `secret_get`). Where a task
+    reads, the one that changes is hardly meant.
     """
-    groups: dict[tuple[str, tuple[str, ...]], set[int]] = {}
-    own: list[tuple[tuple[str, tuple[str, ...]], int]] = []
-    for tool in tools:
-        words = name_words(tool)
-        place = next((p for p in (0, -1) if words[p] in known_actions()), None)
-        kind = READS if reads_only(tool) or (place is not None and words[place] in READING_VERBS) else WRITES
-        rest = tuple(words if place is None else words[1:] if place == 0 else words[:-1])
-        key = tool.server, rest
-        own.append((key, kind))
-        groups.setdefault(key, set()).add(kind)
-    return [kind if len(groups[key]) > 1 else 0 for key, kind in own]
+    own = [(_thing(tool), reads_only(tool) or _action_word(tool) in READING_VERBS) for tool in tools]
+    reading = {thing for thing, reads in own if reads}
+    return [not reads and thing in reading for thing, reads in own]
 
 
-def intent_of_text(text: str, actions: frozenset[str]) -> int:
-    """Return READS or WRITES by the first word of a text that is an action or a question; 0 for neither."""
+def _action_word(tool: Tool) -> str:
+    """Return the first or last word of the tool's name, where it is an action."""
+    words = name_words(tool)
+    return next((word for word in (words[0], words[-1]) if word in known_actions()), "")
+
+
+def _thing(tool: Tool) -> tuple[str, ...]:
+    action = _action_word(tool)
+    return tool.server, *(word for word in name_words(tool) if word != action)
+
+
+def reads(text: str) -> bool:
+    """Return whether a text begins with a reading verb or a question, after "please" and the like."""
     for word in split_words(text[:100]):
         if word in QUESTIONS or word in READING_VERBS:
-            return READS
+            return True
         if word not in STOP_WORDS:
-            return WRITES if word in actions else 0
-    return 0
+            return False
+    return False
 
 
 def begins_action(text: str, actions: frozenset[str]) -> bool:

@@ -12,7 +12,7 @@ from orchestrator.catalogue.catalogue import places_of_servers
 from orchestrator.index.bigrams import Bigrams, Pair
 from orchestrator.index.bm25 import Columns, Counts, Postings, Said, each
 from orchestrator.index.documents import Document
-from orchestrator.index.intent import intents_of, known_actions
+from orchestrator.index.intent import changing_twins, known_actions
 from orchestrator.index.text import terms
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -72,8 +72,7 @@ class KeywordIndex:
         self.server_terms = self.names.terms
         self.actions = known_actions() | {document.action for document in documents}
         """The words that begin an action."""
-        self.intents = np.array(intents_of(self.tools), np.int64)
-        """READS, WRITES or 0 for each tool [tools]."""
+        self.changing_twins = np.array(changing_twins(self.tools), np.bool_)
 
     @property
     def terms(self) -> Container[str]:

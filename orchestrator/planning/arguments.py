@@ -133,7 +133,7 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
     for parameter in parameters:
         if len(said := _stated(parameter, text[:MAX_CUT], required=parameter.name in required)) == 1:
             take(parameter, said[0], "stated in the text")
-    for parameter in parameters:
+    for parameter in sorted(parameters, key=lambda parameter: not parameter.form):
         left = [other for other in parameters if other.name in required and other.name not in values]
         only = parameter in left and not any(_compete(parameter, other) for other in left if other is not parameter)
         fitting = [piece for piece in pieces if parameter.takes(piece) and _unmistakable(parameter, piece)]
@@ -234,7 +234,7 @@ def _compete(one: Parameter, other: Parameter) -> bool:
     numbers = ("integer", "number")
     if one.listed or other.listed or (one.type in numbers) != (other.type in numbers):
         return False
-    return one.form == other.form or not (one.form and other.form)
+    return one.form == other.form
 
 
 def _unmistakable(parameter: Parameter, piece: Piece) -> bool:

@@ -38,8 +38,8 @@ _CLAUSE_WIDTH = 10
 SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of so few terms asks one thing, which several servers may do equally well; of so many it has several steps.
 LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
-OTHER_INTENT = 0.3
-"""What is left of the odds of a tool whose twin does what the part wants: read or write."""
+CHANGES_UNASKED = 0.2
+"""What is left of the odds of a tool that may change something, where its part reads and a twin only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
 fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
@@ -256,10 +256,11 @@ class Search:
         return self._gate(chances, rows, query)
 
     def _standing(self, chosen: Chosen) -> Probabilities:
-        """Return what to multiply each candidate's odds with, by its intent and as it may be deprecated [rows]."""
+        """Return what to multiply each candidate's odds with: less for one that may change something where its part
+        reads and a twin only reads, and for one that is deprecated [rows]."""
         said = self.understood
-        asked = chosen.own(np.array([said.intent, *(part.intent for part in said.parts)], np.int64))
-        left = np.where(asked * self.index.keyword.intents[chosen.positions] < 0, OTHER_INTENT, 1.0)
+        reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
+        left = np.where(reading & self.index.keyword.changing_twins[chosen.positions], CHANGES_UNASKED, 1.0)
         return left if self.index.standing is None else left * self.index.standing[chosen.positions]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from orchestrator.index.bigrams import Pair, side_by_side
-from orchestrator.index.intent import begins_action, intent_of_text
+from orchestrator.index.intent import begins_action, reads
 from orchestrator.index.spelling import corrections
 from orchestrator.index.text import split_words, terms, terms_and_words
 from orchestrator.index.variants import spelt_out
@@ -27,8 +27,8 @@ _NO_WORDS: frozenset[str] = frozenset()
 class Clause:
     """A part of a task that may be one of its own: its text, its weighted terms and pairs.
 
-    `meant`: the text spelt rightly; `acts`: it begins with an action or a question; `intent`: see
-    `index/intent.py`.
+    `meant`: the text spelt rightly; `acts`: it begins with an action or a question; `reads`: with
+    a reading verb or a question.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Clause:
     terms: Mapping[str, float]
     pairs: Mapping[Pair, float]
     acts: bool = True
-    intent: int = 0
+    reads: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,9 @@ class Understood:
         return self.clauses if len(self.clauses) > 1 else ()
 
     @property
-    def intent(self) -> int:
-        """The intent of all clauses, 0 where they differ."""
-        found = {clause.intent for clause in self.clauses}
-        return found.pop() if len(found) == 1 else 0
+    def reads(self) -> bool:
+        """Whether all clauses read."""
+        return all(clause.reads for clause in self.clauses)
 
     @property
     def asks_nothing(self) -> bool:
@@ -109,7 +108,7 @@ def understand(
         pairs = {**side_by_side((term for term, _ in before), own), **pairs}
     parts = split_clauses(asked, actions)
     clauses = tuple(_clause(part, wrong, actions) for part in parts) if len(parts) > 1 else ()
-    whole = Clause(text=asked, meant=meant, terms=weighted, pairs=pairs, intent=intent_of_text(meant, actions))
+    whole = Clause(text=asked, meant=meant, terms=weighted, pairs=pairs, reads=reads(meant))
     return Understood(
         text=text,
         asked=asked,
@@ -138,8 +137,7 @@ def _clause(text: str, wrong: Mapping[str, str], actions: frozenset[str]) -> Cla
     weighted = _weights(meant, words)
     pairs = side_by_side((term for term, _ in words), weighted)
     acts = begins_action(meant, actions)
-    intent = intent_of_text(meant, actions)
-    return Clause(text=text, meant=meant, terms=weighted, pairs=pairs, acts=acts, intent=intent)
+    return Clause(text=text, meant=meant, terms=weighted, pairs=pairs, acts=acts, reads=reads(meant))
 
 
 def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
