@@ -5,23 +5,19 @@ from dataclasses import replace
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.working import time_limit, working
+from orchestrator.activities.working import Activities, time_limit, working
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.errors import OutcomeUnknown, Unavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.temporal.payload import read_input
-from orchestrator.temporal.resources import Resources
 
 UNSENT = "nothing was sent by attempt"
 """Heartbeat of an attempt that failed before it sent anything, with its number."""
 
 
-class CallingActivities:
+class CallingActivities(Activities):
     """Over the worker's executors."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, call: RawValue) -> ToolResult:

@@ -3,20 +3,16 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.working import working
+from orchestrator.activities.working import Activities, working
 from orchestrator.errors import InvalidConfig
 from orchestrator.llm.complete import complete
 from orchestrator.records import durable_names as names
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.temporal.payload import read_input
-from orchestrator.temporal.resources import Resources
 
 
-class CompletingActivities:
+class CompletingActivities(Activities):
     """Over the worker's models."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
 
     @activity.defn(name=names.COMPLETE)
     async def complete(self, request: RawValue) -> Completion:

@@ -5,23 +5,19 @@ from dataclasses import replace
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.working import time_limit, working
+from orchestrator.activities.working import Activities, time_limit, working
 from orchestrator.errors import ToolrouteError
 from orchestrator.llm.plan import make_plan
 from orchestrator.records import durable_names as names
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read_input
-from orchestrator.temporal.resources import Resources
 
 MODEL_TRIES = 3
 """How often Temporal asks a model that does not answer before the plan is made without it."""
 
 
-class PlanningActivities:
+class PlanningActivities(Activities):
     """Over the worker's models, if it has any, and the deterministic planner."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
 
     @activity.defn(name=names.PLAN)
     async def plan(self, request: RawValue) -> Plan:

@@ -3,19 +3,15 @@
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.working import working
+from orchestrator.activities.working import Activities, working
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.temporal.payload import read_input
-from orchestrator.temporal.resources import Resources
 
 
-class RoutingActivities:
+class RoutingActivities(Activities):
     """Over the worker's router."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
 
     @activity.defn(name=names.ROUTE)
     async def route(self, request: RawValue) -> Decision:

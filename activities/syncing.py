@@ -5,18 +5,14 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.working import working
+from orchestrator.activities.working import Activities, working
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest
 from orchestrator.temporal.payload import read_input
-from orchestrator.temporal.resources import Resources
 
 
-class SyncingActivities:
+class SyncingActivities(Activities):
     """Over the worker's store and the tenant's servers."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, request: RawValue) -> dict[str, Any]:

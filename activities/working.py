@@ -9,9 +9,17 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from orchestrator.errors import FAULTS, ModelUnavailable, OutcomeUnknown, ToolrouteError
+from orchestrator.temporal.resources import Resources
 
 MAX_MESSAGE = 4_000
 """Characters of an error's message: a failure beyond the server's limit would reach nobody."""
+
+
+class Activities:
+    """A family of activities over what a worker opened."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import pytest
 from tests import temporal_server
 from tests.catalogues import router
 from tests.command_line import mcp_file, route, toolroute
-from tests.runner import runner
+from tests.runner import runner, serve
 from tests.scripted import model
 from tests.shared_data import bench
 from tests.stores import place, store
@@ -15,7 +15,7 @@ from tests.temporal import task_queue
 from tests.temporal_server import temporal_address
 from tests.user import user
 
-__all__ = ["bench", "mcp_file", "model", "place", "route", "router", "runner", "store"]
+__all__ = ["bench", "mcp_file", "model", "place", "route", "router", "runner", "serve", "store"]
 __all__ += ["task_queue", "temporal_address", "toolroute", "user"]
 
 

@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parent / "histories"
 QUEUE = "toolroute-recorded"
 RUNS: dict[str, dict[str, Any]] = {
     "steps": {"task": "Read the file a.txt and read the file b.txt, then delete the file c.txt", "approve": "never"},
-    "continued": {"task": "Read the file a.txt, then read the file b.txt", "steps_per_run": 1},
+    "continued": {"task": "Read the file a.txt, then delete the file b.txt", "approve": "never", "steps_per_run": 1},
     "cancelled": {"task": "Read the file a.txt and delete the file b.txt"},
 }
 

@@ -1,7 +1,8 @@
-"""Runs of the workflow `toolroute.run` in tests, each replayed once it has ended."""
+"""Workers of the tests, and what they are asked: runs of `toolroute.run` and users' workflows, each replayed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, RunResult
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, Desk, plugin_over
 from tests.temporal import replays, working
@@ -21,10 +23,14 @@ class Runner:
     def __init__(self, client: Client, task_queue: str, desk: Desk) -> None:
         self.client, self.task_queue, self.desk = client, task_queue, desk
 
-    async def start(self, task: str, **settings: Any) -> WorkflowHandle[Any, RunResult]:
+    async def start(self, task: str, *, name: str = "", **settings: Any) -> WorkflowHandle[Any, RunResult]:
         request = RunRequest(task=task, tenant=TENANT, **{"heartbeat_s": 1.0, "approve": "never", **settings})
         return await self.client.start_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
+            names.RUN,
+            request,
+            id=f"{name or 'run'}-{uuid4().hex[:8]}",
+            task_queue=self.task_queue,
+            result_type=RunResult,
         )
 
     async def run(self, task: str, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
@@ -33,13 +39,39 @@ class Runner:
         await replays(await handle.fetch_history(), [RunWorkflow])
         return result, handle
 
+    async def begin(self, workflow: Any, *given: Any, **settings: Any) -> WorkflowHandle[Any, Any]:
+        """A workflow of a user's own, or one by its name."""
+        run = workflow if isinstance(workflow, str) else workflow.run
+        return await self.client.start_workflow(run, args=given, id=uuid4().hex, task_queue=self.task_queue, **settings)
+
+    async def execute(self, workflow: Any, *given: Any) -> Any:
+        """Its result; it replays."""
+        handle = await self.begin(workflow, *given)
+        result = await asyncio.wait_for(handle.result(), 60)
+        await replays(await handle.fetch_history(), [workflow], [plugin_over()])
+        return result
+
+
+Serve = Callable[..., Awaitable[Runner]]
+
 
 @pytest.fixture
-async def runner(temporal_address: str, task_queue: str) -> AsyncIterator[Runner]:
-    desk = Desk()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
-    async with working(client, task_queue):
-        yield Runner(client, task_queue, desk)
+async def serve(temporal_address: str, task_queue: str) -> AsyncIterator[Serve]:
+    """Starts a worker with a plugin and the workflows of a user."""
+    async with AsyncExitStack() as stack:
+
+        async def served(plugin: OrchestratorPlugin | None = None, *workflows: type, **settings: Any) -> Runner:
+            desk, queue = Desk(), settings.pop("task_queue", task_queue)
+            client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(desk)])
+            await stack.enter_async_context(working(client, queue, workflows=workflows, **settings))
+            return Runner(client, queue, desk)
+
+        yield served
+
+
+@pytest.fixture
+async def runner(serve: Serve) -> Runner:
+    return await serve()
 
 
 def statuses(result: RunResult) -> list[str]:

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.worker import UnsandboxedWorkflowRunner
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -22,9 +21,9 @@ from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
-from tests.runner import Runner, statuses
-from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import replays, until, working
+from tests.runner import Runner, Serve, statuses
+from tests.running import TENANT
+from tests.temporal import replays, until
 
 ASKED = StepStatus.NEEDS_APPROVAL
 FLAG = st.sampled_from([None, True, False])
@@ -96,19 +95,16 @@ class Recording(Executor):
     ],
 )
 async def test_no_tool_that_is_not_known_to_read_is_reached_when_nobody_approves(
-    temporal_address: str, task_queue: str, name: str, hints: Annotations, label: str
+    serve: Serve, name: str, hints: Annotations, label: str
 ) -> None:
     labels = {"read_only": label} if label else {}
     tool = Tool(
         server="disks", name=name, description="Erase a disk", kind=Kind.BUILTIN, annotations=hints, labels=labels
     )
     recording = Recording()
-    plugin = OrchestratorPlugin(catalogue=Catalogue([tool]), executors={"builtin": recording})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):
-        result, _ = await Runner(client, task_queue, Desk()).run(
-            "Erase a disk", approve="changes", approval_timeout_s=0.1, min_confidence=0.0
-        )
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue([tool]), executors={"builtin": recording}))
+    waiting: Any = {"approve": "changes", "approval_timeout_s": 0.1}
+    result, _ = await runner.run("Erase a disk", min_confidence=0.0, **waiting)
     assert statuses(result) == ["needs_approval"]
     assert recording.calls == []
 
@@ -132,10 +128,8 @@ async def test_each_policy_lets_its_own_tools_pass(runner: Runner, approve: str,
 @pytest.fixture
 async def asking(runner: Runner) -> AsyncIterator[tuple[WorkflowHandle[Any, RunResult], StepProgress]]:
     """A run with the default policy, two of whose steps wait for a word; the first of them."""
-    request = RunRequest(task="Delete the file a.txt and delete the file b.txt", tenant=TENANT)
-    handle = await runner.client.start_workflow(
-        names.RUN, request, id=uuid4().hex, task_queue=runner.task_queue, result_type=RunResult
-    )
+    request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
+    handle = await runner.begin(names.RUN, request, result_type=RunResult)
     await until(handle, "s1", ASKED)
     yield handle, (await until(handle, "s2", ASKED)).steps[0]
     await replays(await handle.fetch_history(), [RunWorkflow])
@@ -184,23 +178,16 @@ async def test_a_word_is_final(runner: Runner, asking: tuple[WorkflowHandle[Any,
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["refused", "refused"]
 
 
-async def test_a_users_workflow_hears_the_word_of_its_own_run_only(temporal_address: str, task_queue: str) -> None:
-    desk = Desk()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
+async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve) -> None:
     kept = {"workflow_runner": UnsandboxedWorkflowRunner(), "max_cached_workflows": 10}
-    async with working(client, task_queue, workflows=[Waiting], **kept):
-        first, second = [
-            await client.start_workflow(
-                Waiting.run, f"Delete the file {name}.txt", id=uuid4().hex, task_queue=task_queue
-            )
-            for name in "ab"
-        ]
-        digest = (await until(first, "s1", ASKED)).steps[0].digest
-        other = (await until(second, "s1", ASKED)).steps[0].digest
-        for word in (["s1", other], ["s2", ""], ["s1", digest]):
-            await first.signal(Waiting.say, args=word)
-        assert await asyncio.wait_for(first.result(), 30) == ["done"]
-        assert await first.query(Waiting.words) == [False, False, True]
-        assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
-        await second.cancel()
-    assert desk.calls == [("delete_file", {"path": "a.txt"})]
+    runner = await serve(None, Waiting, **kept)
+    first, second = [await runner.begin(Waiting, f"Delete the file {name}.txt") for name in "ab"]
+    digest = (await until(first, "s1", ASKED)).steps[0].digest
+    other = (await until(second, "s1", ASKED)).steps[0].digest
+    for word in (["s1", other], ["s2", ""], ["s1", digest]):
+        await first.signal(Waiting.say, args=word)
+    assert await asyncio.wait_for(first.result(), 30) == ["done"]
+    assert await first.query(Waiting.words) == [False, False, True]
+    assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
+    await second.cancel()
+    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]

@@ -57,16 +57,6 @@ def test_an_overrun_is_settled_and_reported() -> None:
     assert budget.warnings == ("overrun: step s1 used 1,200 tokens of 1,000 reserved",)
 
 
-def test_the_warning_counts_what_is_reserved_and_what_no_step_took() -> None:
-    budget = Budget()
-    budget.charge(20_000)
-    for step in ("s1", "s2"):
-        budget.reserve(step, STEP)
-    assert budget.warnings == ()
-    budget.reserve("s3", STEP)
-    assert budget.warnings == ("budget: 68,000 of 80,000 tokens used, 1 steps left",)
-
-
 def test_a_step_reserves_once_and_settles_what_it_reserved() -> None:
     budget = Budget()
     budget.reserve("s1", 1_000)
@@ -101,26 +91,20 @@ def test_a_budget_handed_on_goes_on_where_it_stood() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(max_total_tokens=0), Limits(warning_threshold=0), Limits(max_tokens_per_step=-1)]
-)
-def test_meaningless_limits_are_refused(limits: Limits) -> None:
-    with pytest.raises(InvalidInput, match="give"):
-        limits.validate()
-
-
-@pytest.mark.parametrize(
     "limits",
     [
+        {"max_total_tokens": 0},
+        {"max_tokens_per_step": -1},
+        {"warning_threshold": 0},
         {"max_total_tokens": "5"},
         {"max_tokens_per_step": 1.5},
         {"reserve_for_synthesis": None},
-        {"warning_threshold": "1"},
     ],
 )
-def test_limits_that_are_no_numbers_are_refused_by_name_and_value(limits: dict[str, Any]) -> None:
+def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str, Any]) -> None:
     [(name, value)] = limits.items()
     with pytest.raises(InvalidInput, match=rf"^{name}={value!r}: give "):
-        Limits(**{name: value}).validate()
+        Limits(**limits).validate()
 
 
 @pytest.mark.parametrize(

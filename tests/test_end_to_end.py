@@ -14,8 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client
 
 from orchestrator import Connections
 from orchestrator.index.embed import embedder_for
@@ -88,18 +87,18 @@ class Model:
 
 
 @asynccontextmanager
-async def worker(env: Mapping[str, str], *arguments: str) -> AsyncIterator[None]:
+async def worker(env: Mapping[str, str], *options: str) -> AsyncIterator[None]:
     """A worker process; killed with SIGKILL at the end of the block."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.model_worker", *arguments),
-        stdout=asyncio.subprocess.PIPE,
+        *(sys.executable, "-m", "orchestrator", "worker", *options),
+        stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **env},
-        cwd=ROOT,
     )
     try:
-        assert process.stdout is not None
+        assert process.stderr is not None
         async with asyncio.timeout(60):
-            assert await process.stdout.readline() == b"ready\n"
+            while b"serves" not in (line := await process.stderr.readline()):
+                assert line, "the worker ended"
         yield
     finally:
         process.kill()
@@ -143,7 +142,8 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     script = Model(repository)
     client = await Client.connect(temporal_address)
     async with ScriptedModel(script, key=KEY) as model:
-        arguments = (environment(model, key=KEY), temporal_address, task_queue, store, str(file))
+        where = ("--address", temporal_address, "--task-queue", task_queue)
+        arguments = (environment(model, key=KEY), *where, "--store", store, "--config", str(file))
         async with worker(*arguments):
             request = RunRequest(task=task, tenant=TENANT, heartbeat_s=10.0, approve=Approve.NEVER)
             handle = await client.start_workflow(
@@ -164,29 +164,11 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     history = await handle.fetch_history()
     called = [names.CALL_TOOL, names.CALL_TOOL, names.COMPLETE, names.CALL_TOOL, names.COMPLETE]
     assert scheduled(history) == [names.ROUTE, names.PLAN, *called]
-    attempts = _attempts(history)
-    assert attempts.pop(4) > 1  # Twice, and once more where a slow machine's new worker is late.
-    assert attempts == [1] * 6
     await replays(history, [RunWorkflow])
-    _holds_no_key_prompt_or_catalogue(history, result)
-
-
-def _attempts(history: WorkflowHistory) -> list[int]:
-    """The attempt with which each activity, in the order of scheduling, was done."""
-    started = EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED
-    found = {
-        event.activity_task_started_event_attributes.scheduled_event_id: event.activity_task_started_event_attributes
-        for event in history.events
-        if event.event_type == started
-    }
-    return [found[scheduled_id].attempt for scheduled_id in sorted(found)]
-
-
-def _holds_no_key_prompt_or_catalogue(history: WorkflowHistory, result: RunResult) -> None:
     written = b"".join(event.SerializeToString() for event in history.events)
     assert b"git:git_log" in written
     assert KEY.encode() not in written
-    assert not [told for told in (CHOOSE, PLAN, FILL) if json.dumps(told[:60])[1:-1].encode() in written]
+    assert not [text for text in (CHOOSE, PLAN, FILL) if json.dumps(text[:60])[1:-1].encode() in written]
     matched = {match.tool.key for match in result.decision.matches}
     assert len(matched) < result.decision.catalogue.tools
     assert "git:git_diff_staged" in matched or b"Shows changes that are staged for commit" not in written

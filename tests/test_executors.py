@@ -1,13 +1,22 @@
+"""Executors: functions, Executors of the user's own, HTTP endpoints over real HTTP, and real MCP servers."""
+
 import asyncio
+import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from orchestrator.errors import (
     InvalidArguments,
@@ -15,11 +24,12 @@ from orchestrator.errors import (
     OutcomeUnknown,
     ServerUnavailable,
     ToolFailed,
+    Unauthorised,
 )
 from orchestrator.mcp.connections import Connections
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.executors import Executor, Executors, hold
+from orchestrator.temporal.executors import Executor, Executors, HttpExecutor, hold
 from orchestrator.temporal.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 
@@ -39,14 +49,6 @@ async def test_an_async_function_gets_the_arguments_by_name() -> None:
     assert result.tokens > 0
 
 
-async def test_a_plain_function_runs_in_a_thread_and_its_value_becomes_structured() -> None:
-    def read(path: str) -> dict[str, Any]:
-        return {"path": path, "main": threading.current_thread() is threading.main_thread()}
-
-    result = await Executors({"files:read_file": read}).execute(call(READ, path="a.txt"))
-    assert result.structured == {"path": "a.txt", "main": False}
-
-
 @dataclass
 class Employee:
     name: str
@@ -54,13 +56,14 @@ class Employee:
     photo: bytes = b"\x00\xff"
 
 
-async def test_a_functions_records_and_times_become_json() -> None:
-    def read(path: str) -> dict[str, Any]:
-        return {"staff": [Employee(path, date(2024, 1, 2))], "size": Decimal("1.5"), "kinds": {"one"}}
+async def test_a_plain_function_runs_in_a_thread_and_its_records_and_times_become_json() -> None:
+    def read(path: str) -> Iterator[Any]:
+        yield {"staff": [Employee(path, date(2024, 1, 2))], "size": Decimal("1.5"), "kinds": {"one"}}
+        yield threading.current_thread() is threading.main_thread()
 
     result = await Executors({"files:read_file": read}).execute(call(READ, path="Ana"))
     employee = {"name": "Ana", "since": "2024-01-02", "photo": "AP8="}
-    assert result.structured == {"staff": [employee], "size": "1.5", "kinds": ["one"]}
+    assert result.structured == [{"staff": [employee], "size": "1.5", "kinds": ["one"]}, False]
 
 
 async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:
@@ -81,7 +84,7 @@ async def test_functions_that_block_keep_neither_each_other_nor_the_process_wait
     assert {result.text for result in await calls} == {"done"}
 
 
-class Gate:
+class Gate(Executor):
     """A tool in each shape that there is; it answers when the gate opens."""
 
     def __init__(self) -> None:
@@ -96,10 +99,8 @@ class Gate:
         await asyncio.sleep(50)
         return path
 
-    class Own(Executor):
-        async def execute(self, call: ToolCall) -> ToolResult:
-            await asyncio.sleep(50)
-            return ToolResult(text="")
+    async def execute(self, call: ToolCall) -> ToolResult:
+        return ToolResult(text=await self.waiting(""))
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def gate() -> Iterator[Gate]:
     gate.opened.set()
 
 
-@pytest.mark.parametrize("shape", ["blocking", "waiting", "Own"])
+@pytest.mark.parametrize("shape", ["blocking", "waiting", ""])
 @pytest.mark.parametrize(
     ("tool", "error", "said"),
     [(DELETE, OutcomeUnknown, "not known whether it took effect"), (READ, ServerUnavailable, "may be called again")],
@@ -117,34 +118,24 @@ def gate() -> Iterator[Gate]:
 async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
     gate: Gate, shape: str, tool: Tool, error: type[Exception], said: str
 ) -> None:
-    function = Gate.Own() if shape == "Own" else getattr(gate, shape)
-    late = replace(call(tool, path="a.txt"), deadline_s=0.2)
+    executors = Executors({tool.key: getattr(gate, shape) if shape else gate})
     with pytest.raises(error, match=rf"no answer within .*: it had 0\.2 s; .*{said}"):
         async with asyncio.timeout(20):
-            await Executors({tool.key: function}).execute(late)
+            await executors.execute(replace(call(tool, path="a.txt"), deadline_s=0.2))
 
 
 async def test_a_call_that_found_no_thread_before_its_deadline_was_not_made(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.temporal.executors.MAX_THREADS", 1)
-    executors, others = Executors({DELETE.key: gate.blocking}), Executors({READ.key: lambda path: path})
+    executors = Executors({DELETE.key: gate.blocking})
     late = replace(call(DELETE, path="a.txt"), deadline_s=0.2)
     for error in (OutcomeUnknown, ServerUnavailable):
         with pytest.raises(error):
             await executors.execute(late)
-    assert (await others.execute(call(READ, path="b.txt"))).text == "b.txt"
     gate.opened.set()
     assert (await executors.execute(call(DELETE, path="c.txt"))).text == "c.txt"
     assert gate.calls == 2
-
-
-async def test_a_function_s_own_timeout_is_its_failure() -> None:
-    async def read(path: str) -> str:
-        raise TimeoutError(f"{path} is slow")
-
-    with pytest.raises(ToolFailed, match=r"TimeoutError: a\.txt is slow"):
-        await Executors({READ.key: read}).execute(replace(call(READ, path="a.txt"), deadline_s=20))
 
 
 async def test_the_most_particular_executor_is_chosen() -> None:
@@ -159,49 +150,51 @@ async def test_the_most_particular_executor_is_chosen() -> None:
     assert (await executors.execute(call(other))).text == "kind x:y w:p:s1"
 
 
-async def test_arguments_are_checked_before_anything_is_called() -> None:
-    called: list[str] = []
-    with pytest.raises(InvalidArguments, match="path"):
-        await Executors({"files:read_file": called.append}).execute(call(READ, path=7))
-    assert called == []
-
-
 @pytest.mark.parametrize(
     ("tool", "remedy"),
     [(NOW, "mcpServers"), (AGENT, "executors="), (Tool(server="w", name="f", kind=Kind.WORKFLOW), "child workflow")],
 )
 async def test_a_tool_without_an_executor_names_the_remedy(tool: Tool, remedy: str) -> None:
-    arguments = {"timezone": "UTC"} if tool is NOW else {"question": "why"}
     with pytest.raises(InvalidConfig, match=remedy):
-        await Executors().execute(call(tool, **arguments))
+        await Executors().execute(call(tool, **dict.fromkeys((tool.input_schema or {}).get("required", ()), "UTC")))
 
 
-@pytest.mark.parametrize("name", ["reader", "files:", ":read", ""])
-def test_an_executor_under_a_name_that_means_nothing_is_refused(name: str) -> None:
-    with pytest.raises(InvalidConfig, match="server:name"):
-        Executors({name: print})
+@pytest.mark.parametrize(
+    ("registered", "said"),
+    [*(({name: print}, "server:name") for name in ("reader", "files:", ":read", "")), ({READ.key: "no"}, "Executor")],
+)
+def test_a_wrong_registration_is_refused(registered: Any, said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        Executors(registered)
 
 
-def test_what_cannot_be_called_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="function or an Executor"):
-        Executors({"files:read_file": "not a function"})  # type: ignore[dict-item]
+def _gone(path: str) -> str:
+    raise OSError(f"{path} is gone")
 
 
-async def test_an_exception_of_a_function_is_the_tools_failure() -> None:
-    def read(path: str) -> str:
-        raise OSError(f"{path} is gone")
-
-    with pytest.raises(ToolFailed, match=r"OSError: a\.txt is gone"):
-        await Executors({"files:read_file": read}).execute(call(READ, path="a.txt"))
+async def _slow(path: str) -> str:
+    raise TimeoutError(f"{path} is slow")
 
 
-async def test_an_executor_of_ones_own_decides_what_may_be_tried_again() -> None:
-    class Busy(Executor):
-        async def execute(self, call: ToolCall) -> ToolResult:
-            raise ServerUnavailable("come back later")
+def _away(path: str) -> str:
+    raise ServerUnavailable("come back later")
 
-    with pytest.raises(ServerUnavailable):
-        await Executors({"builtin": Busy()}).execute(call(READ, path="a"))
+
+@pytest.mark.parametrize(
+    ("function", "path", "error", "said"),
+    [
+        (_gone, "a.txt", ToolFailed, r"OSError: a\.txt is gone"),
+        (_slow, "a.txt", ToolFailed, r"TimeoutError: a\.txt is slow"),
+        (lambda path: next(iter(())), "a.txt", ToolFailed, "StopIteration"),
+        (_away, "a.txt", ServerUnavailable, "come back later"),
+        (print, 7, InvalidArguments, "path"),
+    ],
+)
+async def test_a_function_that_fails_is_its_tools_failure(
+    function: Any, path: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        await Executors({READ.key: function}).execute(replace(call(READ, path=path), deadline_s=20))
 
 
 async def test_mcp_tools_go_to_their_real_server() -> None:
@@ -215,12 +208,118 @@ async def test_mcp_tools_go_to_their_real_server() -> None:
 
 def test_a_result_is_held_to_tokens_and_bytes() -> None:
     many = hold(ToolResult(text="word " * 10_000, structured={"all": "word " * 10_000}), 500)
-    assert many.truncated
-    assert many.structured is None
+    assert (many.truncated, many.structured) == (True, None)
     assert many.tokens <= 500
     assert "left out" in many.text
     blanks = hold(ToolResult(text=" " * 5_000_000), 500)  # one token, five megabytes
     assert len(blanks.text) < MAX_RESULT_BYTES + 100
-    assert blanks.truncated
     small = ToolResult(text="fine", tokens=1)
     assert hold(small, 500) == small
+
+
+class Endpoint:
+    """A loopback HTTP server that answers as the test says and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.reply: Response = PlainTextResponse("")
+        self.bodies: list[Any] = []
+        self.keys: list[str] = []
+        self.url = ""
+
+    async def answer(self, request: Request) -> Response:
+        self.bodies.append(await request.json())
+        self.keys.append(request.headers["idempotency-key"])
+        return self.reply
+
+    async def ask(self, asked: ToolCall, path: str = "", **headers: str) -> ToolResult:
+        """What an HttpExecutor of this endpoint gives."""
+        http = HttpExecutor(f"{self.url}{path}", headers=headers)
+        try:
+            return await Executors({"agent": http}).execute(asked)
+        finally:
+            await http.aclose()
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    found = Endpoint()
+    app = Starlette(routes=[Route("/", found.answer, methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110  (uvicorn has no event to wait for)
+        await asyncio.sleep(0.01)
+    found.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    yield found
+    server.should_exit = True
+    await serving
+
+
+@pytest.mark.parametrize("workflow", ["w", "Auftrag-ü-1", "two\nlines", "50%"])
+async def test_an_http_endpoint_gets_the_call_and_its_key(endpoint: Endpoint, workflow: str) -> None:
+    endpoint.reply = JSONResponse({"answer": 42})
+    asked = replace(call(AGENT, question="why"), idempotency_key=f"{workflow}:p:s1")
+    assert (await endpoint.ask(asked, Authorization="Bearer secret")).structured == {"answer": 42}
+    assert endpoint.bodies == [{"tool": "agents:analyst", "arguments": {"question": "why"}, "tenant": "org:1"}]
+    assert unquote(endpoint.keys[0]) == f"{workflow}:p:s1"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error"),
+    [
+        (401, {}, Unauthorised),
+        (503, {}, OutcomeUnknown),
+        (503, {"Retry-After": "1"}, ServerUnavailable),
+        (429, {}, ServerUnavailable),
+        (500, {}, ToolFailed),
+        (502, {}, OutcomeUnknown),
+        (307, {}, ToolFailed),
+    ],
+)
+async def test_http_errors_say_whether_trying_again_helps(
+    endpoint: Endpoint, status: int, headers: dict[str, str], error: type[Exception]
+) -> None:
+    endpoint.reply = PlainTextResponse("no", status_code=status, headers=headers)
+    with pytest.raises(error):
+        await endpoint.ask(call(AGENT, question="why"))
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_endpoint_that_repeats_its_credentials_shows_them_to_nobody(
+    endpoint: Endpoint, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    endpoint.reply = PlainTextResponse("you sent Bearer abc123 with key=4711x", status_code=status)
+    try:
+        said = (await endpoint.ask(call(AGENT, question="why"), "?key=4711x", Authorization="Bearer abc123")).text
+    except ToolFailed as error:
+        said = str(error)
+    assert "you sent" in said
+    assert "HTTP Request" in caplog.text
+    assert not [secret for secret in ("abc123", "4711x") if secret in said + caplog.text]
+
+
+@pytest.mark.parametrize("value", ["Bearer abc\n", "Bearer abc ", "Bearer äbc"])
+def test_a_header_that_http_cannot_carry_is_refused_without_being_shown(value: str) -> None:
+    with pytest.raises(InvalidConfig, match="Authorization") as failure:
+        HttpExecutor("https://agents.example/call", headers={"Authorization": value})
+    assert "bc" not in str(failure.value)
+
+
+async def test_an_endpoint_that_is_not_there_was_sent_nothing() -> None:
+    http = HttpExecutor("http://me:secret@127.0.0.1:1/hooks/aB3dE5gH7jK9mN1pQ3sT/call?key=secret")
+    with pytest.raises(ServerUnavailable, match=r"http://127\.0\.0\.1:1/hooks/\*\*\*/call cannot") as failure:
+        await http.execute(call(AGENT, question="why"))
+    await http.aclose()
+    assert not [secret for secret in ("secret", "aB3dE5") if secret in str(failure.value)]
+
+
+async def test_an_answer_that_never_comes_leaves_the_outcome_unknown() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10_000)
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        http = HttpExecutor(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout_s=2)
+        with pytest.raises(OutcomeUnknown):
+            await http.execute(call(AGENT, question="why"))
+        await http.aclose()

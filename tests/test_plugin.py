@@ -130,19 +130,6 @@ async def test_nothing_is_opened_before_an_activity_asks_and_all_is_closed_after
     assert not _children()
 
 
-async def test_connections_belong_to_one_tenant_each() -> None:
-    asked: list[str] = []
-
-    def servers_of(tenant: str) -> None:
-        asked.append(tenant)
-
-    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of)
-    for tenant in ("org:1", "org:2", "org:1"):
-        with pytest.raises(InvalidConfig, match="no executor"):
-            await plugin.resources.execute(ToolCall(tenant=tenant, tool=NOW, arguments={"timezone": "UTC"}))
-    assert asked == ["org:1", "org:2", "org:1"]
-
-
 async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_connections_unless_it_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -161,20 +148,6 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
         kept = [resources.connections(f"org:{number}") is not None for number in (1, 2, 3, 4)]
         assert kept == [True, False, True, True]
         assert (await busy).text == "waited"
-    assert not _children()
-
-
-async def test_many_tenants_that_call_at_once_again_and_again_are_all_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.temporal.resources.MAX_TENANTS", 2)
-    resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py"))).resources
-    pid = Tool(server="quick", name="pid")
-    calls = [ToolCall(tenant=f"org:{number}", tool=pid) for number in range(10)]
-    async with resources.held():
-        for _ in range(3):
-            results = await asyncio.gather(*map(resources.execute, calls), return_exceptions=True)
-            assert [result for result in results if isinstance(result, BaseException)] == []
-        await resources.execute(calls[0])
-        assert sum(resources.connections(call.tenant) is not None for call in calls) == 2
     assert not _children()
 
 

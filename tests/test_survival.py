@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.routing.router"])
-"""Workers are forked from a process that has imported all they need: twenty starts cost what one did."""
+"""Workers are forked from a process that has imported all they need: a dozen starts cost what one did."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ def begins(calls: list[tuple[str, str, float]]) -> Counter[str]:
 
 async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site: Site) -> None:
     site.seconds = 1.0
-    task = "Read the file a.txt, then read the file b.txt, then read the file c.txt"
+    task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
     handle, result = await site.broken_off(task, "s2")
     assert [step.status for step in result.steps] == [StepStatus.DONE] * 3
     assert begins(site.calls(handle)) == {"s1": 1, "s2": 2, "s3": 1}
@@ -135,8 +135,8 @@ async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site:
     assert "took effect" in result.steps[1].reason
 
 
-@pytest.mark.timeout(400)
-async def test_twenty_kills_at_random_points_repeat_no_finished_step(site: Site) -> None:
+@pytest.mark.timeout(300)
+async def test_twelve_kills_at_random_points_repeat_no_finished_step(site: Site) -> None:
     client = await Client.connect(site.address)
     chance = random.Random(7)
     task = (
@@ -144,7 +144,7 @@ async def test_twenty_kills_at_random_points_repeat_no_finished_step(site: Site)
         "then read the file c.txt"
     )
     handles = [await site.start(client, task) for _ in range(4)]
-    for number in range(20):
+    for number in range(12):
         handles.append(await site.start(client, task))
         async with site.worker():
             if number % 4:  # else anywhere, also while it routes and plans
@@ -178,7 +178,7 @@ async def test_a_server_that_restarts_on_its_database_goes_on(tmp_path: Path, ta
         site = Site(address, task_queue, tmp_path / "calls.txt", seconds=1.0)
         client = await Client.connect(address)
         async with site.worker():
-            handle = await site.start(client, "Read the file a.txt, then read the file b.txt")
+            handle = await site.start(client, "Delete the file a.txt, then read the file b.txt")
             await site.begun(handle, "s2")
     async with dev_server(database=database, port=int(address.rpartition(":")[2])), site.worker():
         client = await Client.connect(address)

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
@@ -27,9 +26,9 @@ from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
-from tests.runner import Runner, statuses
+from tests.runner import Runner, Serve, statuses
 from tests.running import Desk, plugin_over
-from tests.temporal import activities_of, replays, until, working
+from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
 KEY = "sk-test-never-in-a-history"
@@ -70,26 +69,23 @@ class Assisted:
 
 
 @asynccontextmanager
-async def assisted(address: str, task_queue: str, replies: Any) -> AsyncIterator[Assisted]:
+async def assisted(serve: Serve, replies: Any) -> AsyncIterator[Assisted]:
     desk = Desk()
     async with ScriptedModel(replies, key=KEY) as model:
         settings = Options(model="m", model_url=model.url)
-        plugin = plugin_over(desk, models=lambda: Models(settings, api_key=KEY))
-        client = await Client.connect(address, plugins=[plugin])
-        async with working(client, task_queue, workflows=[Apart, FollowUp]):
-            yield Assisted(Runner(client, task_queue, desk), model)
+        runner = await serve(plugin_over(desk, models=lambda: Models(settings, api_key=KEY)), Apart, FollowUp)
+        runner.desk = desk
+        yield Assisted(runner, model)
 
 
-async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(
-    temporal_address: str, task_queue: str
-) -> None:
+async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(serve: Serve) -> None:
     script = [
         Billed(PLANNED, input=500, output=20, cached=100),
         Billed(STEPS, input=600, output=80),
         Billed(FILLED, input=200, output=15),
         Billed("It is noted.", input=300, output=5),
     ]
-    async with assisted(temporal_address, task_queue, script) as at:
+    async with assisted(serve, script) as at:
         result, handle = await at.run()
         assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
     assert at.runner.desk.calls[1] == ("add_note", WHOLE)
@@ -102,9 +98,9 @@ async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(
     assert result.budget.reserved == 0
 
 
-async def test_a_person_approves_the_arguments_that_a_model_filled(temporal_address: str, task_queue: str) -> None:
+async def test_a_person_approves_the_arguments_that_a_model_filled(serve: Serve) -> None:
     """Also in the execution that the run continues as, which asks the model nothing again."""
-    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
+    async with assisted(serve, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
         handle = await at.runner.start(TASK, approve="changes", steps_per_run=1)
         latest = at.runner.client.get_workflow_handle(handle.id)
         progress = await until(latest, "s2", StepStatus.NEEDS_APPROVAL)
@@ -117,19 +113,17 @@ async def test_a_person_approves_the_arguments_that_a_model_filled(temporal_addr
     assert (at.model.left, len(at.model.asked)) == (0, 4)
 
 
-async def test_a_task_that_needs_no_tool_is_answered_without_one(temporal_address: str, task_queue: str) -> None:
+async def test_a_task_that_needs_no_tool_is_answered_without_one(serve: Serve) -> None:
     said = {"action": "answer", "answer": "Four.", "reasons": ["sums"], "confidence": 1}
-    async with assisted(temporal_address, task_queue, [Billed(said, input=90, output=9)]) as at:
+    async with assisted(serve, [Billed(said, input=90, output=9)]) as at:
         result, handle = await at.run("Read me what 2 and 2 is")
         assert await activities_of(handle) == [ROUTE, PLAN]
     assert (result.answer, result.steps, result.budget.settled) == ("Four.", (), 99)
 
 
 @pytest.mark.parametrize(("fault", "tries"), [(Fault(500), 3), (Fault(401), 1), (Fault(400), 1), (NO_CREDIT, 1)])
-async def test_a_run_goes_on_without_a_model_that_fails(
-    fault: Fault, tries: int, temporal_address: str, task_queue: str
-) -> None:
-    async with assisted(temporal_address, task_queue, lambda _: fault) as at:
+async def test_a_run_goes_on_without_a_model_that_fails(fault: Fault, tries: int, serve: Serve) -> None:
+    async with assisted(serve, lambda _: fault) as at:
         result, handle = await at.run("Read the file a.txt")
         assert await activities_of(handle) == [ROUTE, PLAN, CALL]
     assert len(at.model.asked) == tries
@@ -137,13 +131,10 @@ async def test_a_run_goes_on_without_a_model_that_fails(
 
 
 @pytest.mark.slow
-async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(
-    temporal_address: str, task_queue: str
-) -> None:
-    async with assisted(temporal_address, task_queue, lambda _: Slow(3, "late")) as at:
-        given = ["Read the file a.txt", task_queue, task_queue]
-        handle = await at.runner.client.start_workflow(Apart.run, args=given, id=uuid4().hex, task_queue=task_queue)
-        _, (answer, warning) = await asyncio.wait_for(handle.result(), 60)
+async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(serve: Serve) -> None:
+    async with assisted(serve, lambda _: Slow(3, "late")) as at:
+        queue = at.runner.task_queue
+        _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue)
     assert (answer, len(at.model.asked)) == ("read_file a.txt", 3)
     assert "made no plan within 1.8 s: give plan_options more time" in warning
 
@@ -159,23 +150,23 @@ async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
     assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
 
 
-async def test_a_request_that_the_model_declines_is_not_carried_out(temporal_address: str, task_queue: str) -> None:
-    async with assisted(temporal_address, task_queue, [Refusal("I won't")]) as at:
+async def test_a_request_that_the_model_declines_is_not_carried_out(serve: Serve) -> None:
+    async with assisted(serve, [Refusal("I won't")]) as at:
         result, _ = await at.run("Delete the file a.txt")
     assert at.runner.desk.calls == []
     assert (result.steps, result.answer) == ((), "the model declined: I won't")
 
 
-async def test_temporal_waits_as_long_as_the_endpoint_asked(temporal_address: str, task_queue: str) -> None:
-    async with assisted(temporal_address, task_queue, [Fault(429, retry_after=2), ONE, "It says so."]) as at:
+async def test_temporal_waits_as_long_as_the_endpoint_asked(serve: Serve) -> None:
+    async with assisted(serve, [Fault(429, retry_after=2), ONE, "It says so."]) as at:
         began = time.monotonic()
         result, _ = await at.run("Read the file a.txt")
         assert time.monotonic() - began >= 2
     assert (result.answer, len(at.model.asked)) == ("It says so.", 3)
 
 
-async def test_what_the_results_do_not_give_is_needed_from_the_user(temporal_address: str, task_queue: str) -> None:
-    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, NOWHERE, "The note lacks its body."]) as at:
+async def test_what_the_results_do_not_give_is_needed_from_the_user(serve: Serve) -> None:
+    async with assisted(serve, [PLANNED, STEPS, NOWHERE, "The note lacks its body."]) as at:
         result, _ = await at.run(approve="changes")
     assert statuses(result) == ["done", "needs_input"]
     assert result.steps[1].reason == "missing: s2.body, which the earlier results do not give"
@@ -184,15 +175,13 @@ async def test_what_the_results_do_not_give_is_needed_from_the_user(temporal_add
 
 
 @pytest.mark.slow
-async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(
-    temporal_address: str, task_queue: str
-) -> None:
+async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(serve: Serve) -> None:
     script: list[Any] = [PLANNED, STEPS]
 
     def lost(_: Asked) -> Any:
         return script.pop(0) if script else Fault(500)
 
-    async with assisted(temporal_address, task_queue, lost) as at:
+    async with assisted(serve, lost) as at:
         result, _ = await at.run()
     assert statuses(result) == ["done", "needs_input"]
     assert "no model filled s2.body (ModelUnavailable" in result.steps[1].reason
@@ -205,21 +194,17 @@ WRONG = Billed({"arguments": '{"body": 3}', "why": ""}, input=100, output=11)
 
 
 @pytest.mark.parametrize(("repair", "took"), [(WRONG, 222), (Fault(404), 111)])
-async def test_what_a_model_took_in_vain_is_settled_too(
-    temporal_address: str, task_queue: str, repair: Any, took: int
-) -> None:
+async def test_what_a_model_took_in_vain_is_settled_too(serve: Serve, repair: Any, took: int) -> None:
     script = [PLANNED, STEPS, WRONG, repair, Billed("", input=50, output=5)]
-    async with assisted(temporal_address, task_queue, script) as at:
+    async with assisted(serve, script) as at:
         result, _ = await at.run()
     assert statuses(result) == ["done", "needs_input"]
     assert result.steps[1].tokens == took
     assert result.budget.settled == result.plan.usage.total + sum(step.tokens for step in result.steps) + 55
 
 
-async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
-    temporal_address: str, task_queue: str
-) -> None:
-    async with assisted(temporal_address, task_queue, [PLANNED, STEPS, Slow(20, "late")]) as at:
+async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(serve: Serve) -> None:
+    async with assisted(serve, [PLANNED, STEPS, Slow(20, "late")]) as at:
         handle = await at.runner.start(TASK)
         while len(at.model.asked) < 3:  # noqa: ASYNC110  (asked in another thread)
             await asyncio.sleep(0.05)
@@ -232,8 +217,8 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
     assert [name for name, _ in at.runner.desk.calls] == ["read_file"]
 
 
-async def test_limits_without_room_for_a_model_do_without_it_and_say_so(temporal_address: str, task_queue: str) -> None:
-    async with assisted(temporal_address, task_queue, [ONE]) as at:
+async def test_limits_without_room_for_a_model_do_without_it_and_say_so(serve: Serve) -> None:
+    async with assisted(serve, [ONE]) as at:
         result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
         assert (statuses(result), at.model.asked) == (["refused"], [])
         assert result.warnings == ("decided without a model: the run's limits let no step start",)
@@ -244,11 +229,11 @@ async def test_limits_without_room_for_a_model_do_without_it_and_say_so(temporal
 
 @pytest.mark.parametrize(("needed", "status"), [(0.3, "done"), (0.9999, "failed")])
 async def test_a_further_route_must_be_as_sure_as_the_first_and_its_arguments_come_from_the_model(
-    temporal_address: str, task_queue: str, needed: float, status: str
+    serve: Serve, needed: float, status: str
 ) -> None:
     steps = {"steps": [STEPS["steps"][0], {"id": "s2", "task": "delete the file", "tool": "", "depends_on": ["s1"]}]}
     replies = [{**PLANNED, "confidence": 1.0}, steps, {"arguments": '{"path": "b.txt"}'}, "Gone."]
-    async with assisted(temporal_address, task_queue, replies) as at:
+    async with assisted(serve, replies) as at:
         result, handle = await at.run(min_confidence=needed)
         further = [ROUTE, PLAN, ROUTE, PLAN, CALL]
         assert await activities_of(handle) == [*further, *([COMPLETE, CALL] if status == "done" else []), COMPLETE]
@@ -257,13 +242,12 @@ async def test_a_further_route_must_be_as_sure_as_the_first_and_its_arguments_co
     assert (("delete_file", {"path": "b.txt"}) in at.runner.desk.calls) is (status == "done")
 
 
-async def test_a_follow_up_is_planned_from_what_was_said_before_it(temporal_address: str, task_queue: str) -> None:
+async def test_a_follow_up_is_planned_from_what_was_said_before_it(serve: Serve) -> None:
     turns = [Turn(text="Read the file a.txt", tools=("files:read_file",)), Turn(text="It is empty.", role="assistant")]
     one = {**ONE, "arguments": '{"path": "b.txt"}'}
-    async with assisted(temporal_address, task_queue, [one, "It says so.", one]) as at:
+    async with assisted(serve, [one, "It says so.", one]) as at:
         result, _ = await at.run("same for b.txt", conversation=tuple(turns))
-        given: list[Any] = ["same for b.txt", turns]
-        plan = await at.runner.client.execute_workflow(FollowUp.run, args=given, id=uuid4().hex, task_queue=task_queue)
+        plan = await at.runner.execute(FollowUp, "same for b.txt", turns)
     assert result.answer == "It says so."
     assert [step.arguments for step in plan.steps] == [{"path": "b.txt"}]
     told = "- user: Read the file a.txt\n- assistant: It is empty.\n\nThe task now: same for b.txt"

@@ -4,7 +4,7 @@ import asyncio
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,23 +21,20 @@ from orchestrator.records.run import StepStatus
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
-from tests.runner import Runner
-from tests.running import Desk, plugin_over
+from tests.runner import Runner, Serve
+from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
-from tests.temporal import working
 
 ROUTE, RUN = names.ROUTE, names.RUN
-SIDE_BY_SIDE = " and ".join(f"read the file {letter}.txt" for letter in "abcdefghijkl")
+SIDE_BY_SIDE = " and ".join([*(f"read the file {letter}.txt" for letter in "abcdefg"), "delete the file h.txt"])
 LARGE = "x" * 600_000
 EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
 
 
 @pytest.fixture
-async def stranger(temporal_address: str, task_queue: str) -> AsyncIterator[Client]:
-    """A client without our plugin, beside a worker that has it."""
-    worker_side = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(worker_side, task_queue):
-        yield await Client.connect(temporal_address)
+async def stranger(runner: Runner, temporal_address: str) -> Client:
+    """A client without our plugin; a worker has it."""
+    return await Client.connect(temporal_address)
 
 
 async def test_plain_json_goes_in_and_comes_out(stranger: Client, task_queue: str) -> None:
@@ -138,26 +135,25 @@ async def test_what_a_history_cannot_hold_fails_the_run_at_once(
     assert said in message
 
 
-async def read_blanks(path: str) -> dict[str, str]:
-    return {"text": " " * 180_000, "path": path}
+async def read_blanks(call: ToolCall) -> dict[str, str]:
+    return {"text": " " * 180_000, "path": call.arguments["path"]}
 
 
-async def read_lines(path: str) -> str:
+async def read_lines(call: ToolCall) -> str:
     return "\n" * 3_000_000
 
 
 @pytest.mark.parametrize("read_file", [read_blanks, read_lines])
 @pytest.mark.parametrize(
-    ("task", "steps_per_run"), [(SIDE_BY_SIDE, None), (SIDE_BY_SIDE.replace(" and ", ", then "), 11)]
+    ("task", "steps_per_run"), [(SIDE_BY_SIDE, None), (SIDE_BY_SIDE.replace(" and ", ", then "), 7)]
 )
 async def test_many_large_results_are_cut_to_what_one_payload_holds(
-    temporal_address: str, task_queue: str, read_file: Callable[..., Any], task: str, steps_per_run: int | None
+    serve: Serve, read_file: Callable[..., Any], task: str, steps_per_run: int | None
 ) -> None:
     """Blanks cost few tokens, so that no token limit cuts them."""
-    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"files:read_file": read_file})])
-    async with working(client, task_queue):
-        result, _ = await Runner(client, task_queue, Desk()).run(task, steps_per_run=steps_per_run)
-    assert [step.status for step in result.steps] == ["done"] * 12
+    runner = await serve(plugin_over(executors={"files:*": read_file}))
+    result, _ = await runner.run(task, steps_per_run=steps_per_run)
+    assert [step.status for step in result.steps] == ["done"] * 8
     told = [step.result for step in result.steps if step.result]
     assert all(one.truncated for one in told)
     assert sum(len(one.text) for one in told) <= MAX_RESULTS_BYTES
@@ -174,13 +170,11 @@ def fail_at_length(path: str) -> str:
     raise ValueError(3_000_000 * "x")
 
 
-async def test_a_failure_of_any_length_is_heard_at_once(temporal_address: str, task_queue: str) -> None:
+async def test_a_failure_of_any_length_is_heard_at_once(serve: Serve) -> None:
     executors = {"files:delete_file": Raising(), "files:read_file": fail_at_length}
-    client = await Client.connect(temporal_address, plugins=[plugin_over(executors=executors)])
-    async with working(client, task_queue):
-        task = "Delete the file a.txt and read the file b.txt"
-        result, handle = await Runner(client, task_queue, Desk()).run(task)
-        assert len((await handle.fetch_history()).to_json()) < 200_000
+    runner = await serve(plugin_over(executors=executors))
+    result, handle = await runner.run("Delete the file a.txt and read the file b.txt")
+    assert len((await handle.fetch_history()).to_json()) < 200_000
     own, function = result.steps
     assert own.status is StepStatus.OUTCOME_UNKNOWN  # an Executor of one's own broke in an unknown way
     assert "OSError: xxx" in own.reason
@@ -206,13 +200,10 @@ def nested(levels: int) -> Any:
     ids=["half a character", "no number", "deep", "deeper than JSON readers go"],
 )
 async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
-    temporal_address: str, task_queue: str, answer: Any, structured: Any
+    serve: Serve, answer: Any, structured: Any
 ) -> None:
-    plugin = plugin_over(executors={"files:read_file": lambda path: answer})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):
-        task = "Read the file a.txt, then read the file b.txt"
-        result, _ = await Runner(client, task_queue, Desk()).run(task, steps_per_run=1)
+    runner = await serve(plugin_over(executors={"files:*": lambda call: answer}))
+    result, _ = await runner.run("Read the file a.txt, then delete the file b.txt", steps_per_run=1)
     assert [step.status for step in result.steps] == ["done", "done"]
     assert [step.result and step.result.structured for step in result.steps] == [structured] * 2
 

@@ -5,10 +5,9 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
@@ -20,7 +19,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator.records.run import StepStatus
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin
@@ -28,26 +27,20 @@ from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, FollowUp, OwnModel, Patient, Publish, Stubborn
-from tests.runner import Runner, statuses
+from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT, Desk, plugin_over
-from tests.temporal import activities_of, child_of, replays, until, working
+from tests.temporal import activities_of, child_of, replays, until
 
 PUBLISHING = 'Publish the report titled "May"'
 
 
-async def _execute(client: Client, task_queue: str, workflow: Any, *given: Any) -> Any:
-    """A workflow's result, and that it replays."""
-    handle = await client.start_workflow(workflow.run, args=given, id=uuid4().hex, task_queue=task_queue)
-    result = await asyncio.wait_for(handle.result(), 60)
-    await replays(await handle.fetch_history(), [workflow], [plugin_over()])
-    return result
+def publisher(desk: Desk | None = None) -> OrchestratorPlugin:
+    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=(desk or Desk()).executors)
 
 
 async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
     request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
-    handle = await runner.client.start_workflow(
-        names.ROUTE, request, id=uuid4().hex, task_queue=runner.task_queue, result_type=Decision
-    )
+    handle = await runner.begin(names.ROUTE, request, result_type=Decision)
     decision = await handle.result()
     assert decision.recommended == ("files:read_file",)
     assert decision.tool("files:read_file") in ALL
@@ -55,13 +48,11 @@ async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
     await replays(await handle.fetch_history(), [RouteWorkflow])
 
 
-async def test_routing_and_planning_outlast_a_restart_of_what_they_need(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[FollowUp]):
-        given = ["Read the file a.txt", []]
-        handle = await client.start_workflow(FollowUp.run, args=given, id=uuid4().hex, task_queue=task_queue)
-        await handle.result()
-        events = (await handle.fetch_history()).events
+async def test_routing_and_planning_outlast_a_restart_of_what_they_need(serve: Serve) -> None:
+    runner = await serve(None, FollowUp)
+    handle = await runner.begin(FollowUp, "Read the file a.txt", [])
+    await handle.result()
+    events = (await handle.fetch_history()).events
     asked = [event.activity_task_scheduled_event_attributes for event in events]
     for given in [one for one in asked if one.activity_type.name]:
         waits_s = [min(10, 0.5 * 2**number) for number in range(given.retry_policy.maximum_attempts - 1)]
@@ -79,21 +70,16 @@ async def test_a_slow_route_sends_heartbeats() -> None:
     assert beats
 
 
-async def test_the_router_inside_a_users_own_workflow(temporal_address: str, task_queue: str) -> None:
-    plugin = plugin_over(executors={"builtin": lambda call: f"{call.deadline_s:.0f} s"})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, workflows=[Assistant]):
-        told = await _execute(client, task_queue, Assistant, "Read the file a.txt")
+async def test_the_router_inside_a_users_own_workflow(serve: Serve) -> None:
+    runner = await serve(plugin_over(executors={"builtin": lambda call: f"{call.deadline_s:.0f} s"}), Assistant)
+    told = await runner.execute(Assistant, "Read the file a.txt")
     assert told == ["files:read_file", "18 s", "108 s"]  # a call ends ahead of its 20 seconds, and of a run's 120
 
 
-async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_workflow(
-    temporal_address: str, task_queue: str
-) -> None:
+async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_workflow(serve: Serve) -> None:
     chosen = [{"name": "files__read_file", "arguments": text} for text in ('{"pth": 1}', '{"path": "a.txt"}')]
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[OwnModel]):
-        wrong, right = await _execute(client, task_queue, OwnModel, "Read the file a.txt", chosen)
+    runner = await serve(None, OwnModel)
+    wrong, right = await runner.execute(OwnModel, "Read the file a.txt", chosen)
     assert "'path' is a required property" in wrong
     assert right == "read_file a.txt"
 
@@ -106,13 +92,10 @@ async def test_a_call_that_the_users_own_model_chose_is_resolved_inside_the_work
         ("files:read_file", 0, "InvalidInput"),
     ],
 )
-async def test_what_cannot_be_called_fails_the_workflow_at_once(
-    temporal_address: str, task_queue: str, tool: str, size: int, kind: str
-) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[Stubborn]):
-        with pytest.raises(WorkflowFailureError) as failure:
-            await _execute(client, task_queue, Stubborn, tool, size)
+async def test_what_cannot_be_called_fails_the_workflow_at_once(serve: Serve, tool: str, size: int, kind: str) -> None:
+    runner = await serve(None, Stubborn)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await runner.execute(Stubborn, tool, size)
     assert why_failed(failure.value.cause)[0] == kind
 
 
@@ -131,109 +114,87 @@ class Losing:
 
 
 @pytest.mark.parametrize("tool", [READ, ADD_NOTE])
-async def test_a_call_that_sent_nothing_goes_again_whatever_its_tool_does(
-    temporal_address: str, task_queue: str, tool: Tool
-) -> None:
+async def test_a_call_that_sent_nothing_goes_again_whatever_its_tool_does(serve: Serve, tool: Tool) -> None:
     losing = Losing(ServerUnavailable("not there"), 2)
     call = ToolCall(tenant=TENANT, tool=tool, arguments={"path": "a.txt"} if tool is READ else {"title": "x"})
-    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": losing})])
-    async with working(client, task_queue, workflows=[Direct]):
-        told = await _execute(client, task_queue, Direct, names.CALL_TOOL, call, 20.0)
+    runner = await serve(plugin_over(executors={"builtin": losing}), Direct)
+    told = await runner.execute(Direct, names.CALL_TOOL, call, 20.0)
     assert (told["text"], losing.calls) == ("done", 3)
 
 
-async def test_a_change_whose_answer_is_late_is_sent_once(temporal_address: str, task_queue: str) -> None:
-    desk = Desk()
-    desk.release.clear()
-    client = await Client.connect(temporal_address, plugins=[plugin_over(desk)])
-    async with working(client, task_queue):
-        result, _ = await Runner(client, task_queue, desk).run("Delete the file a.txt", call_timeout_s=1.0)
-    assert statuses(result) == ["outcome_unknown"]
-    assert "no answer within the time of one call (call_timeout_s)" in result.steps[0].reason
-    assert len(desk.calls) == 1
-
-
 @pytest.mark.parametrize(
-    ("task", "error", "calls", "status"),
+    ("task", "error", "calls"),
     [
-        ("Read the file a.txt", ServerUnavailable("away"), 3, "failed"),
-        ("Add a note titled 'x'", ServerUnavailable("away"), 3, "failed"),
-        ("Add a note titled 'x'", ConnectionResetError("no answer"), 1, "failed"),
+        ("Read the file a.txt", ServerUnavailable("away"), 3),
+        ("Add a note titled 'x'", ServerUnavailable("away"), 3),
+        ("Add a note titled 'x'", ConnectionResetError("no answer"), 1),
     ],
 )
 async def test_a_users_retry_policy_counts_the_attempts(
-    temporal_address: str, task_queue: str, task: str, error: Exception, calls: int, status: str
+    serve: Serve, task_queue: str, task: str, error: Exception, calls: int
 ) -> None:
     losing = Losing(error, 9)
-    client = await Client.connect(temporal_address, plugins=[plugin_over(executors={"builtin": losing})])
-    async with working(client, task_queue, workflows=[Apart]):
-        step, _ = await _execute(client, task_queue, Apart, task, task_queue, task_queue)
-    assert (step[0], losing.calls) == (status, calls)
+    runner = await serve(plugin_over(executors={"builtin": losing}), Apart)
+    step, _ = await runner.execute(Apart, task, task_queue, task_queue)
+    assert (step[0], losing.calls) == ("failed", calls)
 
 
-async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(temporal_address: str, task_queue: str) -> None:
-    client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[Apart]):
-        nobody = f"{task_queue}-nobody"
-        step, _ = await _execute(client, task_queue, Apart, "Add a note titled 'x'", task_queue, nobody)
+async def test_a_change_whose_answer_is_late_is_sent_once(runner: Runner) -> None:
+    runner.desk.release.clear()
+    result, _ = await runner.run("Delete the file a.txt", call_timeout_s=1.0)
+    assert statuses(result) == ["outcome_unknown"]
+    assert "no answer within the time of one call (call_timeout_s)" in result.steps[0].reason
+    assert len(runner.desk.calls) == 1
+
+
+async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(serve: Serve, task_queue: str) -> None:
+    runner = await serve(None, Apart)
+    step, _ = await runner.execute(Apart, "Add a note titled 'x'", task_queue, f"{task_queue}-nobody")
     assert step == ["failed", "TimeoutError: no worker took it in time: check that one serves its task queue"]
-
-
-def _publisher(**settings: Any) -> OrchestratorPlugin:
-    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=Desk().executors, **settings)
 
 
 @pytest.mark.parametrize(
     ("task", "said"), [("Read the file a.txt", "read_file a.txt"), (PUBLISHING, '"published":"May"')]
 )
 async def test_workflows_run_on_one_queue_and_every_activity_on_another(
-    temporal_address: str, task_queue: str, task: str, said: str
+    serve: Serve, task_queue: str, task: str, said: str
 ) -> None:
-    there = await Client.connect(temporal_address, plugins=[_publisher()])
-    here = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(register=False)])
     tools = f"{task_queue}-tools"
-    async with working(there, tools), working(here, task_queue, workflows=[Apart, Publish]):
-        _, (answer, *_) = await _execute(here, task_queue, Apart, task, tools, tools)
+    await serve(publisher(), task_queue=tools)
+    runner = await serve(OrchestratorPlugin(register=False), Apart, Publish)
+    _, (answer, *_) = await runner.execute(Apart, task, tools, tools)
     assert said in answer
 
 
 @pytest.mark.parametrize("name", ["run", "漢" * 320])
-async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(
-    temporal_address: str, task_queue: str, name: str
-) -> None:
-    client = await Client.connect(temporal_address, plugins=[_publisher()])
-    async with working(client, task_queue, workflows=[Publish]):
-        request = RunRequest(task=PUBLISHING, tenant=TENANT, approve="never")
-        handle = await client.start_workflow(
-            names.RUN, request, id=f"{name}{uuid4().hex}", task_queue=task_queue, result_type=RunResult
-        )
-        result = await asyncio.wait_for(handle.result(), 30)
-        assert statuses(result) == ["done"]
-        assert json.loads(result.answer)["published"] == "May"
-        if name == "run":
-            assert json.loads(result.answer)["by"] == f"{handle.id}:{result.plan.id}:s1"
-        assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
+async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(serve: Serve, name: str) -> None:
+    runner = await serve(publisher(), Publish)
+    handle = await runner.start(PUBLISHING, name=name)
+    result = await asyncio.wait_for(handle.result(), 30)
+    assert statuses(result) == ["done"]
+    said: Any = json.loads(result.answer)
+    assert said["published"] == "May"
+    assert name != "run" or said["by"] == f"{handle.id}:{result.plan.id}:s1"
+    assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
 
 
 @pytest.mark.parametrize("ended", ["terminated", "cancelled", "late"])
 async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_and_its_run_goes_on(
-    temporal_address: str, task_queue: str, ended: str
+    serve: Serve, ended: str
 ) -> None:
     desk = Desk()
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=desk.executors)
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, workflows=[Patient]):
-        desk.release.clear()
-        handle = await Runner(client, task_queue, desk).start(
-            f"Read the file a.txt and {PUBLISHING}", call_timeout_s=1.0 if ended == "late" else 60.0
-        )
-        if ended != "late":
-            await desk.reached(1)
-            child = client.get_workflow_handle(await child_of(handle))
-            await (child.terminate() if ended == "terminated" else child.cancel())
-        progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
-        assert "its workflow 'publish_report', id '" in progress.steps[1].reason
-        desk.release.set()
-        result = await asyncio.wait_for(handle.result(), 30)
-        await replays(await handle.fetch_history(), [RunWorkflow])
+    runner = await serve(publisher(desk), Patient)
+    desk.release.clear()
+    handle = await runner.start(
+        f"Read the file a.txt and {PUBLISHING}", call_timeout_s=1.0 if ended == "late" else 60.0
+    )
+    if ended != "late":
+        await desk.reached(1)
+        child = runner.client.get_workflow_handle(await child_of(handle))
+        await (child.terminate() if ended == "terminated" else child.cancel())
+    progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
+    assert "its workflow 'publish_report', id '" in progress.steps[1].reason
+    desk.release.set()
+    result = await asyncio.wait_for(handle.result(), 30)
+    await replays(await handle.fetch_history(), [RunWorkflow])
     assert statuses(result)[1] == "outcome_unknown"

@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import CancelledError
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -26,10 +25,10 @@ from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ALL
 from tests.my_workflow import Assistant, Direct
-from tests.runner import Runner, statuses
-from tests.running import SERVERS, Desk
+from tests.runner import Runner, Serve, statuses
+from tests.running import SERVERS, plugin_over
 from tests.servers.start import entry
-from tests.temporal import activities_of, replays, until, working
+from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
 
@@ -54,7 +53,7 @@ async def test_steps_follow_one_another_from_one_search(runner: Runner) -> None:
 @pytest.mark.parametrize("most", [2, 8])
 async def test_independent_steps_run_side_by_side_up_to_the_limit(runner: Runner, most: int) -> None:
     runner.desk.release.clear()
-    task = "Read the file a.txt, read the file b.txt and read the file c.txt"
+    task = "Read the file a.txt and read the file b.txt and delete the file c.txt"
     handle = await runner.start(task, parallel_steps=most)
     await runner.desk.reached(min(most, 3))
     progress = await handle.query(names.PROGRESS, result_type=Progress)
@@ -82,14 +81,6 @@ async def test_nothing_good_enough_calls_nothing(runner: Runner) -> None:
     assert await activities_of(handle) == [ROUTE, PLAN]
 
 
-async def test_a_step_outside_the_matches_causes_one_further_route(runner: Runner) -> None:
-    result, handle = await runner.run("Read the file a.txt, then serenade the moon, then whistle at dawn")
-    assert await activities_of(handle) == [ROUTE, PLAN, ROUTE, PLAN, CALL]
-    assert len(result.extra_routes) == 1
-    assert statuses(result) == ["done", "failed", "skipped"]
-    assert "no tool of the catalogue fits" in result.steps[1].reason
-
-
 async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(runner: Runner) -> None:
     result, _ = await runner.run("Read the file a.txt", limits=Limits(max_total_tokens=12_000))
     assert statuses(result) == ["refused"]
@@ -101,7 +92,7 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
     assert "the arguments of s1 leave" in result.steps[0].reason
     assert (runner.desk.calls, result.budget.settled) == ([], 0)
     limits = Limits(max_total_tokens=24_100)
-    result, _ = await runner.run("Read the file a.txt and read the file b.txt", limits=limits)
+    result, _ = await runner.run("Read the file a.txt and delete the file b.txt", limits=limits)
     assert statuses(result) == ["done", "done"]  # each used little: the second waits until the first has settled
 
 
@@ -136,7 +127,7 @@ async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
 async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner) -> None:
     runner.desk.release.clear()
     runner.desk.lingers["b.txt"] = 1.0
-    handle = await runner.start("Read the file a.txt and read the file b.txt, then read the file c.txt")
+    handle = await runner.start("Read the file a.txt and read the file b.txt, then delete the file c.txt")
     await runner.desk.reached(2)
     await handle.cancel()
     progress = await _cancelled(handle)
@@ -146,9 +137,7 @@ async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner)
     assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before it"]
 
 
-async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(
-    temporal_address: str, task_queue: str
-) -> None:
+async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve: Serve) -> None:
     calls, under_way, release = [], asyncio.Event(), asyncio.Event()
 
     async def add_note(title: str) -> str:
@@ -157,21 +146,19 @@ async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(
         await release.wait()
         raise ServerUnavailable("the server of notes is away")
 
-    plugin = OrchestratorPlugin(catalogue=Catalogue(ALL), executors={"notes:add_note": add_note})
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):
-        # A worker hears of a cancellation with its next heartbeat: the tool has failed by then.
-        handle = await Runner(client, task_queue, Desk()).start("Add a note titled 'x'", heartbeat_s=30.0)
-        await asyncio.wait_for(under_way.wait(), 30)
-        await handle.cancel()
-        release.set()
-        progress = await _cancelled(handle)
+    runner = await serve(plugin_over(executors={"notes:add_note": add_note}))
+    # A worker hears of a cancellation with its next heartbeat: the tool has failed by then.
+    handle = await runner.start("Add a note titled 'x'", heartbeat_s=30.0)
+    await asyncio.wait_for(under_way.wait(), 30)
+    await handle.cancel()
+    release.set()
+    progress = await _cancelled(handle)
     assert [str(step.status) for step in progress.steps] == ["outcome_unknown"]
     assert calls == ["x"]
 
 
 async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) -> None:
-    task = "Read the file a.txt, then read the file b.txt, then read the file c.txt"
+    task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
     handle = await runner.start(task, steps_per_run=1)
     result = await asyncio.wait_for(handle.result(), 60)
     assert statuses(result) == ["done", "done", "done"]
@@ -196,9 +183,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     assert sorted(arguments["path"] for _, arguments in runner.desk.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_no_secret_and_no_catalogue_enters_a_history(
-    temporal_address: str, task_queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_secret_and_no_catalogue_enters_a_history(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a server repeats its secrets as it dies."""
     monkeypatch.setenv("PLANTED_KEY", "s3cr3t-key")
     many = [Tool(server="other", name=f"tool_{n}", description=f"unlikely-{n} to be wanted") for n in range(200)]
@@ -207,10 +192,8 @@ async def test_no_secret_and_no_catalogue_enters_a_history(
     )
     bad = entry("faulty.py", "crash", "--token", "s3cr3t-arg", API_KEY="${PLANTED_KEY}")
     servers = McpConfig.parse({"mcpServers": {"bad": bad}})
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, *many, launch]), mcp_servers=servers)
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue):
-        result, handle = await Runner(client, task_queue, Desk()).run("Launch the weather balloon")
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue([*ALL, *many, launch]), mcp_servers=servers))
+    result, handle = await runner.run("Launch the weather balloon")
     assert statuses(result) == ["outcome_unknown"]
     written = (await handle.fetch_history()).to_json()
     payloads = b"\n".join(base64.b64decode(text) for text in re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', written))
@@ -219,26 +202,16 @@ async def test_no_secret_and_no_catalogue_enters_a_history(
     assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
 
 
-async def test_a_workflow_lists_servers_and_what_they_have_is_found(
-    temporal_address: str, task_queue: str, tmp_path: Path
-) -> None:
-    plugin = OrchestratorPlugin(store=tmp_path / "store", mcp_servers=SERVERS)
-    client = await Client.connect(temporal_address, plugins=[plugin])
-    async with working(client, task_queue, workflows=[Direct]):
-
-        async def sync(**asked: Any) -> Any:
-            given = [names.SYNC_CATALOGUE, asked, 60.0]
-            return await client.execute_workflow(Direct.run, args=given, id=uuid4().hex, task_queue=task_queue)
-
-        empty, _ = await Runner(client, task_queue, Desk()).run("Read the file a.txt")
-        assert empty.warnings == empty.decision.warnings != ()
-        report = await sync(tenant="org:7", servers=["time"])
-        with pytest.raises(WorkflowFailureError) as failure:
-            await sync(tenant="org:7", servers=["tiem"])
-        request = RouteRequest(query="current time in Berlin", tenant="org:7")
-        decision: Decision = await client.execute_workflow(
-            names.ROUTE, request, id=uuid4().hex, task_queue=task_queue, result_type=Decision
-        )
+async def test_a_workflow_lists_servers_and_what_they_have_is_found(serve: Serve, tmp_path: Path) -> None:
+    runner = await serve(OrchestratorPlugin(store=tmp_path / "store", mcp_servers=SERVERS), Direct)
+    empty, _ = await runner.run("Read the file a.txt")
+    assert empty.warnings == empty.decision.warnings != ()
+    asked = {"tenant": "org:7", "servers": ["time"]}
+    report = await runner.execute(Direct, names.SYNC_CATALOGUE, asked, 60.0)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await runner.execute(Direct, names.SYNC_CATALOGUE, {**asked, "servers": ["tiem"]}, 60.0)
+    request = RouteRequest(query="current time in Berlin", tenant="org:7")
+    decision = await (await runner.begin(names.ROUTE, request, result_type=Decision)).result()
     assert "no server 'tiem' in mcpServers; it names: time" in str(failure.value.cause.__cause__)
     assert [(server["server"], server["tools"], server["error"]) for server in report["servers"]] == [("time", 2, "")]
     assert decision.matches[0].tool.key == "time:get_current_time"

