@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from orchestrator.index.fit import Fit
+from orchestrator.index.calibration import Fit
 from tests.servers.start import entry
 from tests.user import User
 

@@ -86,7 +86,7 @@ async def test_all_who_wait_for_a_failing_server_get_the_same_error_from_one_try
         assert tries.read_text() == "x\nx\n"  # Again for the older handshake.
 
 
-async def test_a_crash_in_mid_call_leaves_the_outcome_unknown_and_is_not_replayed(tmp_path: Path) -> None:
+async def test_a_call_that_a_crash_loses_is_sent_again_only_if_it_reads(tmp_path: Path) -> None:
     count = tmp_path / "count"
     plain = entry("quick.py", COUNT_FILE=str(count))
     async with Connections(config(plain=plain)) as servers:
@@ -97,11 +97,7 @@ async def test_a_crash_in_mid_call_leaves_the_outcome_unknown_and_is_not_replaye
         second = (await servers.call("plain:pid")).text
         assert second != first
         assert not alive(first)
-
-
-async def test_a_lost_call_that_only_reads_is_sent_once_more(tmp_path: Path) -> None:
-    count = tmp_path / "count"
-    async with Connections(config(plain=entry("quick.py", COUNT_FILE=str(count)))) as servers:
+        count.write_text("")
         assert (await servers.call("plain:crash_once")).text == "survived"
         assert count.read_text() == "crash_once\ncrash_once\n"
 
@@ -177,7 +173,7 @@ async def test_an_answer_that_cannot_be_read_says_that_the_tool_ran() -> None:
         assert "content: Input should be a valid list" in result.text
 
 
-@pytest.mark.parametrize("value", ["half an emoji \ud83d", float("nan"), object(), b"\xff"])
+@pytest.mark.parametrize("value", ["half an emoji \ud83d", float("nan"), object()])
 async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_under_way(value: Any) -> None:
     async with Connections(config(quick=PLAIN)) as servers:
         under_way = asyncio.create_task(servers.call("quick:wait", {"seconds": 0.5}))
@@ -185,11 +181,6 @@ async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_unde
         with pytest.raises(InvalidArguments, match="quick:add: arguments cannot be sent as JSON"):
             await servers.call("quick:add", {"a": value, "b": 1})
         assert (await under_way).text == "waited"
-
-
-async def test_text_on_standard_output_that_is_not_mcp_is_passed_over() -> None:
-    async with Connections(config(bad=faulty("chatty"))) as servers:
-        assert (await servers.call("bad:it")).text == "fine"
 
 
 async def test_a_servers_own_error_with_the_librarys_code_is_not_a_lost_connection() -> None:

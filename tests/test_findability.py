@@ -12,7 +12,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.evaluate import findability
 from orchestrator.evaluate.findability import MOST_QUERIES, Findability, examine, made_queries
-from orchestrator.index.fit import Fit
+from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.routing.router import Router

@@ -25,8 +25,8 @@ from orchestrator.evaluate.fit import (
     worth,
 )
 from orchestrator.evaluate.runner import Query
+from orchestrator.index.calibration import Correction, Fit
 from orchestrator.index.embed import embedder_for
-from orchestrator.index.fit import Correction, Fit
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.routing.router import Router

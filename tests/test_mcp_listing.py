@@ -95,6 +95,7 @@ async def test_names_and_types_stay_whatever_the_entry_holds_for_a_secret() -> N
         ("empty", "", None),
         ("video", "[video]\nafter", None),
         ("javascript", "fine", {"word": "fine"}),
+        ("chatty", "fine", None),
     ],
 )
 async def test_an_answer_that_the_library_would_refuse_is_shown(fault: str, text: str, structured: Any) -> None:

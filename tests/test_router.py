@@ -119,11 +119,6 @@ async def test_a_compound_task_recommends_a_tool_for_each_part(router: Router) -
     assert set(decision.recommended) == {"stripe:refund_charge", "stripe:create_invoice"}
 
 
-async def test_each_of_two_named_servers_recommends_a_tool(router: Router) -> None:
-    decision = await router.route("use slack and github to tell everybody about the new release")
-    assert {key.partition(":")[0] for key in decision.recommended} == {"slack", "github"}
-
-
 async def test_an_open_gate_embeds_nothing() -> None:
     embedder = BrokenEmbedder(AssertionError("must not be called"))
     async with Router(sample(), embedder=embedder) as router:
@@ -255,14 +250,6 @@ async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> 
     assert set(best.words["name"]) == {"refund", "charged"}
     assert "customers" in best.words["description"]
     assert f"name: {', '.join(best.words['name'])}" in best.why
-
-
-async def test_near_duplicates_of_other_servers_give_way_in_the_answer() -> None:
-    copies = [tool(f"copy{n}:send_letter", "Send a letter to a person") for n in range(5)]
-    others = [tool("mail:send_note", "Send a short note to a person"), tool("mail:list_letters", "List letters")]
-    async with Router(Catalogue([*copies, *others])) as router:
-        found = keys(await router.route("send a letter to a person"))
-    assert len([key for key in found[:3] if key.startswith("copy")]) == 1
 
 
 async def test_where_nothing_matched_the_most_used_are_shown_without_a_claim() -> None:

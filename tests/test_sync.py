@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import EmbedderUnavailable, InvalidArguments, StoreUnavailable, Unauthorised, UnknownTool
+from orchestrator.errors import EmbedderUnavailable, InvalidArguments, StoreUnavailable, Unauthorised
 from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.sync import ServerReport, keep_current, sync
@@ -187,14 +187,6 @@ async def test_a_worker_takes_over_what_a_server_lists(tmp_path: Path, store: St
         call = ToolCall(tenant=TENANT, tool=BEFORE[0], arguments={"a": 1, "b": 2})
         assert (await plugin.resources.execute(call)).text == "3"
         await until(lambda: names(store) == NOW)
-
-
-async def test_serve_offers_no_tool_that_was_switched_off_since_it_was_stored(tmp_path: Path, store: Store) -> None:
-    store.replace_server("org:1", "quick", [tool("quick:crash", "Crash it")])
-    async with gateway(tmp_path, config(quick=QUICK | {"disabledTools": ["crash"]})) as served:
-        assert (await served.search("org:1", "crash it", 5, RouteHint.AUTO))["matches"] == []
-        with pytest.raises(UnknownTool, match="not among the servers' tools here"):
-            await served.call("org:1", "quick:crash", {})
 
 
 async def test_serve_holds_no_call_to_the_tools_of_another_projects_server_of_the_name(

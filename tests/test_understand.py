@@ -33,17 +33,12 @@ def test_stop_words_are_what_is_asked_where_there_is_nothing_else() -> None:
 
 
 def test_each_clause_has_terms_of_its_own_and_says_whether_it_acts() -> None:
-    found = understand(
-        "The lease ends in May. Find flights to Rome and book a hotel.", actions=known_actions() | {"book"}
-    )
+    task = "The lease ends in May. Find flights to Rome and book a hotel."
+    found = understand(task, actions=known_actions() | {"book"})
     assert [part.text for part in found.parts] == ["The lease ends in May", "Find flights to Rome", "book a hotel"]
     assert [part.acts for part in found.parts] == [False, True, True]
     assert {term for part in found.parts for term in part.terms} == set(found.terms)
-    assert found.texts == ["The lease ends in May. Find flights to Rome and book a hotel.", *map(_text, found.parts)]
-
-
-def _text(part: object) -> str:
-    return str(getattr(part, "meant", ""))
+    assert found.texts == [task, *(part.meant for part in found.parts)]
 
 
 def test_a_misspelt_word_is_read_as_the_one_of_the_catalogue_and_the_text_stays() -> None:

@@ -19,7 +19,7 @@ from orchestrator.cli.options import Place, output_option, place_options, write_
 from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
 from orchestrator.cli.temporal import reach, target
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
-from orchestrator.index.fit import REMEDY, Fit
+from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.options import Options, misspelt, model_key
 
 if TYPE_CHECKING:

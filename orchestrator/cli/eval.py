@@ -22,7 +22,7 @@ from orchestrator.evaluate.runner import (
     read_set,
     report,
 )
-from orchestrator.index.fit import Fit
+from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
 from orchestrator.records.forms import nearly
 from orchestrator.routing.router import Router

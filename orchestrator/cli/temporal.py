@@ -143,7 +143,7 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
     worker for every tenant starts without it.
     """
     from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.index.fit import Fit
+    from orchestrator.index.calibration import Fit
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
     servers = place.servers()

@@ -18,9 +18,8 @@ from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Answer, Query, failures
 from orchestrator.index import coverage as shipped_coverage
-from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.index.calibration import LEAST_SLOPE, Calibration, Correction, Fit, log_odds, shipped
 from orchestrator.index.coverage import Coverage, Legs, conformity, fit_thresholds
-from orchestrator.index.fit import LEAST_SLOPE, Correction, Fit, log_odds
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest

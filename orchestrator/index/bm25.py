@@ -1,66 +1,49 @@
-"""BM25 as sparse columns, one a term. `rank-bm25` gives the statistics, and a test holds the scores to its own."""
+"""BM25 as sparse columns, one a term, with `rank-bm25`'s parameters and weights."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-Scores = NDArray[np.float32]
-"""Shape [documents]; 0 where no term overlaps."""
-Document = Sequence[tuple[Sequence[str], float]]
-"""The terms of each of its fields, and how much one of them counts."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """Documents read once: `words` [words] are the numbers that `ids` gives the terms.
+class Corpus:
+    """Documents of several fields as one row of numbered terms, `terms`, with the field that each stands in.
 
-    They stand in runs, one a field of a document: of `lengths`, in `documents`, with the bit and the weight of the
-    field; [runs].
+    Fields are numbered through all documents, in `runs` [terms]; `weights` says how much a term of each kind counts.
     """
 
     ids: dict[str, int]
-    words: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    documents: NDArray[np.int64]
-    bits: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    terms: NDArray[np.int64]
+    runs: NDArray[np.int64]
+    weights: Sequence[float]
     size: int
 
     @classmethod
-    def of(cls, documents: Iterable[Document]) -> Self:
-        """Numbered in the order in which terms come up."""
+    def of(cls, documents: Sequence[Sequence[Sequence[str]]], weights: Sequence[float]) -> Self:
+        """Number the terms of documents, [documents][fields][terms], in the order in which they come up."""
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
-        words: list[int] = []
-        runs: list[tuple[int, int, int, float]] = []
-        size = 0
-        for size, document in enumerate(documents, start=1):
-            for bit, (terms, weight) in enumerate(document):
-                words += map(ids.__getitem__, terms)
-                runs.append((len(terms), size - 1, 1 << bit, weight))
-        lengths, places, bits, weights = zip(*runs, strict=True) if runs else ((), (), (), ())
-        return cls(
-            ids=dict(ids),
-            words=np.array(words, np.int64),
-            lengths=np.array(lengths, np.int64),
-            documents=np.array(places, np.int64),
-            bits=np.array(bits, np.int64),
-            weights=np.array(weights, np.float64),
-            size=size,
-        )
+        fields = list(chain.from_iterable(documents))
+        terms = np.array(list(map(ids.__getitem__, chain.from_iterable(fields))), np.int64)
+        runs = np.arange(len(fields)).repeat([len(field) for field in fields])
+        return cls(ids=dict(ids), terms=terms, runs=runs, weights=weights, size=len(documents))
+
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        return self.runs // len(self.weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How often each document says each term. Arrays over all pairs that occur, [pairs], ordered by term.
+    """How often each document holds each term, for all pairs that occur [pairs], ordered by term and document.
 
     `ids` numbers the terms in their order, whose pairs begin at `starts` [terms + 1]; `fields` has a bit for each field
     of the document that holds the term.
@@ -74,74 +57,56 @@ class Counts:
     size: int
 
     @classmethod
-    def of(cls, said: Said) -> Self:
-        """Counted anew; within a term the documents are in order."""
-        many = max(said.size, 1)
-        key = said.words * many + said.documents.repeat(said.lengths)
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.zeros(0, np.int64)
-        term, place = np.divmod(key[first], many)
+    def of(cls, corpus: Corpus) -> Self:
+        key = corpus.terms * max(corpus.size, 1) + corpus.documents
+        order = key.argsort(kind="stable")
+        key, field = key[order], (corpus.runs % len(corpus.weights))[order]
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        term, document = np.divmod(key[first], max(corpus.size, 1))
         return cls(
-            ids=said.ids,
-            starts=_starts(term, len(said.ids)),
-            documents=place,
-            frequency=each(np.add, said.weights.repeat(said.lengths)[order], first).astype(np.float32),
-            fields=each(np.bitwise_or, said.bits.repeat(said.lengths)[order], first).astype(np.uint8),
-            size=said.size,
+            ids=corpus.ids,
+            starts=term.searchsorted(np.arange(len(corpus.ids) + 1)),
+            documents=document,
+            frequency=each(np.add, np.array(corpus.weights)[field], first).astype(np.float32),
+            fields=each(np.bitwise_or, 1 << field, first).astype(np.uint8),
+            size=corpus.size,
         )
 
     @property
     def term(self) -> NDArray[np.int64]:
         """The number of each pair's term."""
-        return np.repeat(np.arange(len(self.ids)), np.diff(self.starts))
-
-
-def _starts(term: NDArray[np.int64], terms: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.bincount(term, minlength=terms))]).astype(np.int64)
+        return np.arange(len(self.ids)).repeat(np.diff(self.starts))
 
 
 def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
-    """The values of each run summed up, where runs begin at `first`."""
+    """Return the values of each run summed up, where runs begin at `first`."""
     return np.asarray(sum_up.reduceat(values, first)) if len(first) else values[:0]
 
 
 def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Lucene's inverse document frequency of terms that so many of the documents hold."""
+    """Return Lucene's inverse document frequency of terms, by the number of documents that hold each."""
     return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
 
 
 class PositiveBM25(BM25Okapi):  # type: ignore[misc]
-    """BM25Okapi with Lucene's inverse document frequency, log(1 + (N - n + .5) / (n + .5)), which is never negative.
+    """BM25Okapi over Counts, with Lucene's inverse document frequency, which is never negative.
 
     Okapi's own is zero or below for a term in half of the documents, which is every term of a catalogue of two tools.
-    It takes documents as terms, as rank-bm25 does, or Counts; `idf` by term and `get_scores` are for documents alone.
     """
 
-    def _initialize(self, corpus: Counts | Sequence[Sequence[str]]) -> Counts:
-        if isinstance(corpus, Counts):
-            counts = corpus
-        else:
-            counts = Counts.of(Said.of([(words, 1.0)] for words in corpus))
-            self.doc_freqs = [Counter(words) for words in corpus]
-        self.corpus_size = counts.size
-        self.doc_len = np.bincount(counts.documents, counts.frequency, minlength=counts.size)
-        self.avgdl = float(self.doc_len.sum()) / max(counts.size, 1) or 1.0
-        return counts
+    def _initialize(self, corpus: Counts) -> Counts:
+        self.corpus_size = corpus.size
+        self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
+        self.avgdl = float(self.doc_len.sum()) / max(corpus.size, 1) or 1.0
+        return corpus
 
-    def _calc_idf(self, counts: Counts) -> None:
-        holders = np.diff(counts.starts)
-        self.idf_by_number = inverse_frequency(holders, self.corpus_size)
-        if self.doc_freqs:
-            self.idf = dict(zip(counts.ids, self.idf_by_number.tolist(), strict=True))
-
-
-_NO_DOCUMENTS, _NO_IMPACT = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    def _calc_idf(self, nd: Counts) -> None:
+        self.idf = inverse_frequency(np.diff(nd.starts), self.corpus_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The postings of a query's words, gathered once: what is asked of the query is answered from them.
+    """The postings of a query's words, gathered once.
 
     Words, `idf` and `idf_of_all` [words], by these documents and by all; `lengths` [words] says how many of the pairs,
     [pairs], are each word's.
@@ -157,7 +122,7 @@ class Columns:
     size: int
 
     def among(self, kept: NDArray[np.bool_]) -> "Columns":
-        """The same if these documents [documents] were all there are."""
+        """Return the same as if these documents [documents] were all there are."""
         there = kept[self.documents]
         word = self.word[there]
         lengths = np.bincount(word, minlength=len(self.words))
@@ -178,22 +143,18 @@ class Columns:
         """The number of each pair's word."""
         return np.arange(len(self.words)).repeat(self.lengths)
 
-    def says(self, weighted: Mapping[str, float]) -> tuple[float, float]:
-        """How much of these weights is of these words, and their summed inverse document frequency by weight."""
-        idf = self.idf_of
+    def known(self, weighted: Mapping[str, float]) -> tuple[float, float]:
+        """Return the summed weight of those terms that are known, and their summed weighted idf."""
+        idf = dict(zip(self.words, self.idf.tolist(), strict=True))
         known = [(idf[word], weight) for word, weight in weighted.items() if word in idf]
         return sum([weight for _, weight in known]), sum([own * weight for own, weight in known])
 
-    @cached_property
-    def idf_of(self) -> Mapping[str, float]:
-        return dict(zip(self.words, self.idf.tolist(), strict=True))
-
     def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
-        """What each part of a query asks of each word [parts, words]; 0 where it does not say the word."""
+        """Return the weight of each word in each part of a query [parts, words]."""
         return np.array([[weighted.get(word, 0.0) for word in self.words] for weighted in parts])
 
     def scores(self, asked: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The BM25 score of every document for the weights of the words [parts, words]; [parts, documents]."""
+        """Return every document's BM25 score [parts, documents] for weights of the words [parts, words]."""
         found = np.empty((len(asked), self.size), np.float32)
         for own, weights in zip(found, asked.astype(np.float32), strict=True):
             own[:] = np.bincount(self.documents, self.impact * weights.repeat(self.lengths), self.size)
@@ -201,69 +162,59 @@ class Columns:
 
     @cached_property
     def held(self) -> NDArray[np.uint8]:
-        """For each word and document [words, documents] the fields that hold it, as bits; 0: none."""
-        found = np.zeros(len(self.words) * self.size, np.uint8)
-        rows = np.arange(0, len(found), self.size) if self.size else self.lengths
-        found[rows.repeat(self.lengths) + self.documents] = self.fields
-        return found.reshape(len(self.words), self.size)
+        """The fields of each document that hold each word, as bits [words, documents]."""
+        found = np.zeros((len(self.words), self.size), np.uint8)
+        found[self.word, self.documents] = self.fields
+        return found
 
 
 class Postings:
-    """A BM25 model as sparse columns: for each term the documents that hold it and what it adds to each."""
+    """For each term the documents that hold it and what it adds to the score of each."""
 
     def __init__(self, counts: Counts) -> None:
         model = PositiveBM25(counts)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
-        self.idf: NDArray[np.float64] = model.idf_by_number
-        """Of each term, by its number."""
+        self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
-        """What saying something once counts in each document, by its length; [documents]."""
+        """What saying something once counts in each document, by its length [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
-        self._impact = (np.repeat(self.idf, np.diff(counts.starts)) * impact).astype(np.float32)
+        self._impact = (self.idf[counts.term] * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()
-        self._idf: list[float] = self.idf.tolist()
 
-    def scores(self, weighted: Mapping[str, float]) -> Scores:
-        """The BM25 score of every document for weighted query terms."""
-        ids, starts = self.counts.ids, self._starts
-        documents, impact = [_NO_DOCUMENTS], [_NO_IMPACT]
-        for term, weight in weighted.items():
-            if (number := ids.get(term)) is not None:
-                span = slice(starts[number], starts[number + 1])
-                documents.append(self.counts.documents[span])
-                impact.append(self._impact[span] if weight == 1 else self._impact[span] * np.float32(weight))
-        return np.bincount(np.concatenate(documents), np.concatenate(impact), self.size).astype(np.float32)
-
-    def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> Scores:
-        """The same if the documents said these words so often [words, documents], and nothing else had changed."""
-        ids, idf = self.counts.ids, self._idf
-        weights = [weight * idf[ids[word]] if word in ids else 0.0 for word, weight in words.items()]
+    def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the scores if the documents said these words so often [words, documents], all else unchanged."""
+        ids = self.counts.ids
+        weights = [weight * self.idf[ids[word]] if word in ids else 0.0 for word, weight in words.items()]
         return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
 
     def _saturated(self, frequency: NDArray[np.float64], norm: NDArray[np.float64]) -> NDArray[np.float64]:
         return frequency * (self.k1 + 1) / (frequency + norm)
 
-    def columns(self, words: Iterable[str]) -> "Columns":
-        """The columns of those of these words that are known."""
-        ids, starts = self.counts.ids, self._starts
+    def columns(self, words: Iterable[str]) -> Columns:
+        """Return the columns of the words that are known."""
+        ids, starts, counts = self.counts.ids, self._starts, self.counts
         known = {word: ids[word] for word in words if word in ids}
-        numbers = known.values()
-        spans = [slice(starts[number], starts[number + 1]) for number in numbers] or [slice(0)]
-        documents, impact, fields = self.counts.documents, self._impact, self.counts.fields
-        idf = np.array([self._idf[number] for number in numbers])
+        spans = [slice(starts[number], starts[number + 1]) for number in known.values()]
+        idf = self.idf[[*known.values()]] if known else np.zeros(0)
+        documents, impact, fields = (
+            np.concatenate([values[:0], *[values[span] for span in spans]])
+            for values in (counts.documents, self._impact, counts.fields)
+        )
         return Columns(
             words=list(known),
             idf=idf,
             idf_of_all=idf,
-            lengths=np.array([starts[number + 1] - starts[number] for number in numbers], np.int64),
-            documents=np.concatenate([documents[span] for span in spans]),
-            impact=np.concatenate([impact[span] for span in spans]),
-            fields=np.concatenate([fields[span] for span in spans]),
+            lengths=np.array([span.stop - span.start for span in spans], np.int64),
+            documents=documents,
+            impact=impact,
+            fields=fields,
             size=self.size,
         )
 
-    def ceiling(self, says: float, unknown: float, size: int) -> float:
-        """What a document would score that held every term without end: known ones by their summed inverse document
-        frequency, unknown ones by their weight, as the rarest of so many documents would."""
-        return (self.k1 + 1) * (says + math.log1p((size + 0.5) / 0.5) * unknown)
+    def ceiling(self, known: float, unknown: float, size: int) -> float:
+        """Return the score of a document that held every term without end.
+
+        known: the known terms' summed weighted idf. unknown: the others' weight, each as rare as can be.
+        """
+        return (self.k1 + 1) * (known + math.log1p((size + 0.5) / 0.5) * unknown)

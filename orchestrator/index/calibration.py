@@ -1,19 +1,29 @@
-"""The fitted maps from features to probabilities, and the gate. Fitted by `python -m training.confidence`."""
+"""The fitted maps from features to probabilities, the gate, and a Fit that corrects them for one's own catalogue.
 
+The maps are fitted by `python -m research.confidence`.
+"""
+
+import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from operator import mul
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 
+from orchestrator.catalogue.reading import first_problem, why_unread
 from orchestrator.errors import InvalidConfig
+from orchestrator.index import coverage
+from orchestrator.index.coverage import Coverage
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
+from orchestrator.options import Options
 
 Probabilities = NDArray[np.float64]
 """Shape [candidates]."""
@@ -28,47 +38,36 @@ class LogisticMap:
     bias: float
 
     @classmethod
-    def from_json(cls, name: str, record: dict[str, object]) -> Self:
-        weights = record["weights"]
-        if not isinstance(weights, dict) or not isinstance(record["bias"], int | float):
+    def from_json(cls, name: str, record: dict[str, Any]) -> Self:
+        weights, bias = record["weights"], record["bias"]
+        if not isinstance(weights, dict) or not isinstance(bias, int | float):
             raise InvalidConfig(f"calibration map {name!r} is broken: give weights by feature name, and a bias")
-        return cls(
-            features=tuple(weights), weights=np.array(list(weights.values()), np.float64), bias=float(record["bias"])
-        )
+        return cls(features=tuple(weights), weights=np.array([*weights.values()], np.float64), bias=float(bias))
 
     def __call__(self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()) -> Probabilities:
-        """Probabilities [rows] for rows [rows, features] with columns in the order of `features`.
+        """Return probabilities [rows] for rows [rows, features] with columns in the order of `features`.
 
-        The last columns may be given apart, as `query`: the same for every row, or [rows, columns]. What this map does
-        not read of it is left out.
+        The last columns may be given apart, as `query`: the same for every row, or [rows, columns]. Columns that this
+        map does not read are left out.
         """
         own = rows.shape[1]
         rest = self.weights[own:]
         same = np.asarray(query, np.float64)[..., : len(rest)] @ rest if len(rest) else 0.0
-        return probability(rows @ self.weights[:own] + (same + self.bias))
+        odds = rows @ self.weights[:own] + (same + self.bias)
+        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -30, 30))))
 
     def chance(self, features: Sequence[float]) -> float:
-        """The probability for one row."""
+        """Return the probability for one row."""
         odds = self.bias + sum(map(mul, self.weights.tolist(), features))
         return 1 / (1 + math.exp(-min(max(odds, -30.0), 30.0)))
-
-
-def probability(odds: Probabilities) -> Probabilities:
-    """Of log-odds, which are spent: their array is the answer's."""
-    np.minimum(odds, 30, out=odds)
-    np.maximum(odds, -30, out=odds)
-    np.negative(odds, out=odds)
-    np.exp(odds, out=odds)
-    odds += 1
-    return np.reciprocal(odds, out=odds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The five maps.
 
-    `keyword` and `merged` give a tool's probability, by the keyword leg alone and by both; `semantic` by meaning alone;
-    `gate` and `confidence` give the chance that the best tool is right, before and after the semantic leg.
+    `keyword`, `semantic` and `merged` give a tool's probability by one leg alone and by both; `gate` and `confidence`
+    the chance that the best tool is right, before and after the semantic leg.
     """
 
     keyword: LogisticMap
@@ -80,16 +79,19 @@ class Calibration:
 
 @cache
 def shipped() -> Calibration:
-    """The maps that come with the package (`orchestrator/data/calibration.json`)."""
-    text = (files("orchestrator") / "data" / "calibration.json").read_text(encoding="utf-8")
-    return from_json(json.loads(text))
+    """Return the maps that come with the package."""
+    return from_json(json.loads(_shipped_file()))
 
 
-def from_json(record: dict[str, dict[str, object]]) -> Calibration:
-    """A Calibration from its JSON form; InvalidConfig names what is missing."""
+def _shipped_file() -> bytes:
+    return (files("orchestrator") / "data" / "calibration.json").read_bytes()
+
+
+def from_json(record: dict[str, dict[str, Any]]) -> Calibration:
+    """Return a Calibration from its JSON form; InvalidConfig names what is missing."""
     names = ("keyword", "semantic", "merged", "gate", "confidence")
     if missing := [name for name in names if name not in record]:
-        raise InvalidConfig(f"calibration lacks the maps {', '.join(missing)}; run `python -m training.confidence`")
+        raise InvalidConfig(f"calibration lacks the maps {', '.join(missing)}; run `python -m research.confidence`")
     return Calibration(**{name: LogisticMap.from_json(name, record[name]) for name in names})
 
 
@@ -98,13 +100,12 @@ BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name")
 BEST_BOTH = ("cos_z", "cos_behind_best", "cos_server")
 OF_QUERY = ("log_tools", "unknown")
 GATE = (*TOP, *OF_QUERY, *BEST_KEYWORD)
-"""What the gate reads: of all candidates' probabilities, of the query, and of the best candidate."""
+"""The features of the gate: of all candidates' probabilities, of the query, and of the best candidate."""
 CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest")
-"""What the confidence reads."""
 FAR = 0.35
 """The cosine below which a tool that stands out of the others is still far from what was asked."""
 LONG = math.log1p(16)
-"""As `log_terms`: a task of so many terms asks for several things, of which one tool answers one."""
+"""As `log_terms`: a task of 16 terms asks for several things, of which one tool answers one."""
 
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
@@ -117,21 +118,20 @@ _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 def top_features(
     probabilities: Probabilities, rows: Rows, query: Sequence[float], parts: Rows | None = None
 ) -> list[float]:
-    """GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
+    """Return GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
-    runner-up's share of the two, and how much of what the query says the best candidate holds. `far`: how much its
-    cosine lacks to FAR; `long`: how much more than LONG is asked; `surest`: its log-odds for the whole, or for one of
-    the parts alone where these are more. parts: the candidates' chances for each part alone [parts, candidates].
+    runner-up's share of the two, and the weight of the query's words that the best candidate holds. `far`: its cosine's
+    distance below FAR; `long`: log_terms above LONG; `surest`: its best log-odds for the whole or a part.
+    parts: the candidates' chances for each part alone [parts, candidates].
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
     odds = _log_odds(best)
-    lead = odds - _log_odds(second)
     own = rows[clipped.index(best)].tolist()
-    mass = math.log(sum(clipped))
     held = own[_IN_TOOL] * query[_KNOWN]
-    top = [odds, lead, mass, second / (best + second), held, *map(query.__getitem__, _QUERY_COLUMNS)]
+    top = [odds, odds - _log_odds(second), math.log(sum(clipped)), second / (best + second), held]
+    top += map(query.__getitem__, _QUERY_COLUMNS)
     if len(own) == len(KEYWORD):
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
     surest = best if parts is None or not len(parts) else max(best, float(parts[:, clipped.index(best)].max()))
@@ -150,12 +150,11 @@ ABOVE = 0.2
 
 
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
-    """The most that the gate believes the keyword leg's best candidate: twice the share of the query's words it holds,
-    nothing where that is hardly more than one word, and little more than its own chance.
+    """Return the most that the gate believes the keyword leg's best candidate.
 
-    "why does this SELECT take so long" shares one word in three with taking a screenshot; the fit knows such queries
-    only with the right tool among those searched. And a tool that fits half fits no better where all others change
-    what was only asked about.
+    Twice the share of the query's words that it holds, little more than its own chance, and 0 for hardly more than one
+    word: "why does this SELECT take so long" shares one word in three with taking a screenshot; the maps were fitted
+    to queries whose tool is there.
     """
     if not len(probabilities):
         return 0.0
@@ -166,18 +165,16 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
 
 
 NOT_IDLE = -1.0
-"""The cosine of a query with what needs no tool, where the embedder was not taught any: as far as can be."""
+"""The cosine of a query with what needs no tool, for an embedder without such a vector: as far as can be."""
 
 
 def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], idle: float) -> float:
-    """The most confidence that the best candidate's cosine supports; less where it shares no word with the query, and
-    where the query is about as near to what needs no tool (idle, a cosine).
+    """Return the most confidence that the best candidate's cosine supports; idle: the cosine with what needs no tool.
 
-    In a catalogue of five tools one is always far ahead of the others, also for a query that means nothing. On small
-    catalogues drawn from the development sets 8 % of the best tools without a shared word were right at a cosine of
-    .25, 56 % at .45; and of those with one, none below .1. A query as near to what needs no tool as to its best tool
-    ("good morning", and a tool's "last good version") is claimed with .3 at most, and from .1 nearer with nothing: of
-    6,034 queries with an answer ten are, and six of these were right.
+    In a catalogue of five tools one is always far ahead, also for a query that means nothing. On small catalogues drawn
+    from the development sets 8 % of the best tools without a shared word were right at a cosine of .25, 56 % at .45;
+    of those with one, none below .1. A query as near to what needs no tool as to its best tool ("good morning", and
+    "last good version") gets .3 at most, from .1 nearer on nothing: of 6,034 queries ten are, six of these right.
     """
     best = int(np.argmax(probabilities))
     cosine = float(rows[best, _COSINE])
@@ -185,3 +182,113 @@ def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[n
     if not overlap[best]:
         supported = min(supported, 2 * cosine - 0.2)
     return min(1.0, max(0.0, min(supported, 0.3 - 3 * (idle - cosine))))
+
+
+LEAST_SLOPE = 0.1
+REMEDY = "make it with `toolroute doctor --catalogue PATH --write FILE` or `toolroute eval FOLDER --fit --write FILE`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Log-odds times a slope, plus an offset."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+    def __call__(self, chance: float) -> float:
+        return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
+
+    def on(self, fitted: LogisticMap) -> LogisticMap:
+        """Return the map whose chances are corrected."""
+        return replace(fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset)
+
+
+def log_odds(chance: Any) -> Any:
+    """Return the log-odds of a chance, or of an array of them, kept off 0 and 1."""
+    clipped = np.clip(chance, 1e-4, 1 - 1e-4)
+    return np.log(clipped / (1 - clipped))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Numbers fitted to a catalogue's own queries, kept in a file; None leaves the shipped ones as they are.
+
+    `embedder` is the id of the one that it was fitted with, "" if any will do; `about` says what it was made from.
+    """
+
+    gate: Correction | None = None
+    confidence: Correction | None = None
+    floor: float | None = None
+    coverage: Coverage | None = None
+    embedder: str = ""
+    about: dict[str, Any] | None = None
+
+    def maps(self, base: Calibration) -> Calibration:
+        """Return the maps with the corrections in them."""
+        gate, confidence = self.gate or Correction(), self.confidence or Correction()
+        return replace(base, gate=gate.on(base.gate), confidence=confidence.on(base.confidence))
+
+    def options(self, options: Options) -> Options:
+        """Return the options with the fitted floor in place of theirs."""
+        return options if self.floor is None else replace(options, floor=self.floor)
+
+    def check(self, embedder: str) -> None:
+        """Raise InvalidConfig when another embedder is in use than the one it was fitted with."""
+        if self.embedder not in ("", embedder):
+            raise InvalidConfig(
+                f"the calibration file was fitted with the embedder {self.embedder!r}, but {embedder!r} is in use: "
+                "fit it again, or leave it out"
+            )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Return the fit in a file; InvalidConfig says what is wrong with it, or that other maps are shipped by now."""
+        try:
+            record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {REMEDY}") from None
+        except ValidationError as error:
+            wrong = first_problem(error, "the file")
+            raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {REMEDY}") from None
+        if record.maps != shipped_maps():
+            raise InvalidConfig(
+                f"calibration {str(path)!r} corrects the maps {record.maps!r}, but this version of toolroute has "
+                f"{shipped_maps()!r}; {REMEDY}"
+            )
+        return cls(
+            gate=Correction(**record.gate.model_dump()) if record.gate else None,
+            confidence=Correction(**record.confidence.model_dump()) if record.confidence else None,
+            floor=record.floor,
+            coverage=coverage.from_json(record.coverage) if record.coverage else None,
+            embedder=record.embedder,
+            about=record.about,
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the fit into a file; InvalidConfig where that is not possible."""
+        record = {**asdict(self), "maps": shipped_maps(), "coverage": self.coverage and dict(self.coverage.thresholds)}
+        try:
+            path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidConfig(f"calibration {str(path)!r} cannot be written: {error.strerror}") from None
+
+
+class _Correction(BaseModel):
+    slope: float = Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)
+    offset: float = Field(ge=-20, le=20, allow_inf_nan=False)
+
+
+class _Record(BaseModel):
+    maps: str
+    embedder: str = ""
+    gate: _Correction | None = None
+    confidence: _Correction | None = None
+    floor: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    coverage: dict[str, Any] | None = None
+    about: dict[str, Any] | None = None
+
+
+@cache
+def shipped_maps() -> str:
+    """Return the name of the shipped maps, which a correction belongs to."""
+    return hashlib.sha256(_shipped_file()).hexdigest()[:12]

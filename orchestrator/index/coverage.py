@@ -1,9 +1,9 @@
-"""Coverage sets: how many of the best tools hold all that are needed, with a wanted probability.
+"""Coverage sets: the fewest of the best tools that hold all that are needed, with a wanted probability.
 
 Split conformal prediction. A tool conforms by its score as a share of the best tool's, divided by its rank by score; a
 query by the last tool that it needs, and not at all where one is not among the best 50. The threshold of a coverage is
-what so many queries reach, every set of queries counting the same: `python -m training.coverage`, shipped in
-`orchestrator/data/coverage.json`.
+what that share of the queries reaches, every set of queries counting the same: `python -m research.coverage`, shipped
+in `orchestrator/data/coverage.json`.
 """
 
 import json
@@ -25,17 +25,17 @@ LEVELS = tuple(number / 100 for number in range(50, 100))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageSet:
-    """The best `count` tools, and the coverage that they reach: the wanted one, or the most that can be had."""
+    """The best `count` tools, and the coverage that they reach: the wanted one, or the most there is."""
 
     count: int
     coverage: float
 
     def warning(self, wanted: float) -> str | None:
-        """What to tell where the wanted coverage is not reached."""
+        """Return a warning where the wanted coverage is not reached."""
         if self.coverage >= wanted:
             return None
         reached = f"reach {self.coverage:g}" if self.coverage else f"do not reach {LEVELS[0]:g}"
-        return f"coverage {wanted:g} cannot be had here: the {self.count} best tools {reached}"
+        return f"coverage {wanted:g} is not reached: the {self.count} best tools {reached}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Coverage:
     def smallest(
         self, scores: Sequence[float], wanted: float, legs: Legs, *, most: int, everything: bool
     ) -> CoverageSet:
-        """The smallest set of these candidates, in their final order, that reaches the wanted coverage.
+        """Return the smallest set of these candidates, in their final order, that reaches the wanted coverage.
 
         At most `most` tools; `everything`: the candidates are all tools there are, so together they miss none.
         """
@@ -65,14 +65,12 @@ class Coverage:
         if threshold and count == needed:
             return CoverageSet(count=count, coverage=wanted)
         left_out = conforming[count] if count < len(scores) else 0.0
-        known = zip(LEVELS, self.thresholds[legs], strict=True)
-        return CoverageSet(
-            count=count, coverage=max((level for level, least in known if least > left_out), default=0.0)
-        )
+        reached = [level for level, least in zip(LEVELS, self.thresholds[legs], strict=True) if least > left_out]
+        return CoverageSet(count=count, coverage=max(reached, default=0.0))
 
 
 def conformities(scores: Sequence[float]) -> list[float]:
-    """Of each candidate, in order: its score as a share of the best's, divided by its rank by score; they fall.
+    """Return each candidate's score as a share of the best's, divided by its rank by score; they fall.
 
     In an order that is not by score, one conforms as well as any behind it: all that would belong by score, belong.
     """
@@ -84,16 +82,16 @@ def conformities(scores: Sequence[float]) -> list[float]:
 
 
 def conformity(scores: Sequence[float], needed: Sequence[bool], gold: int) -> float:
-    """Of a query: that of the last tool that it needs; 0 where not all `gold` are among these."""
+    """Return a query's conformity, that of the last tool it needs; 0 where not all `gold` are among these."""
     if gold == 0 or sum(needed) < gold:
         return 0.0
     return conformities(scores)[max(place for place, is_needed in enumerate(needed) if is_needed)]
 
 
 def fit_thresholds(conformities_of: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
-    """The thresholds for LEVELS from the conformity of each set's queries.
+    """Return the thresholds for LEVELS from the conformity of each set's queries.
 
-    Every set counts the same, and of each set one query more than there are is held to reach nothing: the one to come.
+    Every set counts the same, and to each set's queries one is added that reaches nothing: the one to come.
     """
     sets = len(conformities_of)
     weighted = [(value, 1 / (sets * (len(own) + 1))) for own in conformities_of.values() for value in own]
@@ -105,25 +103,24 @@ def fit_thresholds(conformities_of: Mapping[str, Sequence[float]]) -> tuple[floa
 
 @cache
 def shipped() -> Coverage:
-    """The thresholds that come with the package."""
+    """Return the thresholds that come with the package."""
     text = (files("orchestrator") / "data" / "coverage.json").read_text(encoding="utf-8")
     return from_json(json.loads(text))
 
 
 def from_json(record: dict[str, Any]) -> Coverage:
-    """Thresholds from their JSON form; InvalidConfig names what is wrong."""
-    about = record.get("about")
+    """Return thresholds from their JSON form; InvalidConfig names what is wrong."""
+    about, legs = record.get("about"), ("keyword", "both")
     source = str(about.get("source", "")) if isinstance(about, dict) else ""
-    thresholds = {legs: _checked(legs, record.get(legs)) for legs in ("keyword", "both")}
-    return Coverage(thresholds=thresholds, source=source)  # type: ignore[arg-type]
+    return Coverage(thresholds={own: _checked(own, record.get(own)) for own in legs}, source=source)  # type: ignore[misc]
 
 
 def _checked(legs: str, given: Any) -> tuple[float, ...]:
-    """The thresholds of some legs, where they can be ones."""
-    remedy = "make them again with `python -m training.coverage`, or `toolroute eval FOLDER --fit --write FILE`"
-    if not isinstance(given, list) or len(given) != len(LEVELS):
-        raise InvalidConfig(f"coverage thresholds {legs!r}: give {len(LEVELS)} numbers; {remedy}")
-    numbers = [value for value in given if isinstance(value, int | float) and 0 <= value <= 1]
-    if len(numbers) != len(given) or numbers != sorted(numbers, reverse=True):
-        raise InvalidConfig(f"coverage thresholds {legs!r}: give numbers of 0 to 1 that fall; {remedy}")
-    return tuple(float(value) for value in numbers)
+    numbers = given if isinstance(given, list) else []
+    possible = all(isinstance(value, int | float) and 0 <= value <= 1 for value in numbers)
+    if len(numbers) != len(LEVELS) or not possible or numbers != sorted(numbers, reverse=True):
+        raise InvalidConfig(
+            f"coverage thresholds {legs!r}: give {len(LEVELS)} numbers of 0 to 1 that fall; make them again with "
+            "`python -m research.coverage`, or `toolroute eval FOLDER --fit --write FILE`"
+        )
+    return tuple(map(float, numbers))

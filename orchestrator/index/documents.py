@@ -1,23 +1,32 @@
-"""Documents: what indexing reads of one tool, read once and kept for the tool's next catalogue."""
+"""Documents: what indexing reads of one tool, kept for the tool's next catalogue, and what is deprecated."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.index.intent import action_of
 from orchestrator.index.safety import cleaned, suspicions
-from orchestrator.index.standing import is_outdated
 from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
 
+OUTDATED, REPLACED = 0.2, 0.02
+"""What is left of the odds of a deprecated tool, and of one whose description names another tool of its server."""
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
+_DEPRECATED = re.compile(
+    r"(?i)\A\W{0,8}(?:deprecated|obsolete)\b(?!\s(?!by\b|since\b|in\b|as\b)[a-z])|[\[(]deprecated\b"
+    r"|\bthis (?:tool|function|method|endpoint|api) (?:is|has been) (?:deprecated|obsolete)\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A tool as it is searched.
+    """A tool as it is searched, without suspicious texts, which `suspicions` name.
 
-    `tool` is without suspicious texts, `suspicions` say which and why; `terms` by field, in the order of `fields`;
-    `words` in lower case, of its description; `action`: the word that its name and its description begin with.
+    `terms` stand by field, in the order of `fields`; `words` in lower case, of the description; `action` is the word
+    that name and description begin with.
     """
 
     tool: Tool
@@ -39,3 +48,21 @@ class Document:
             action=action_of(tool),
             outdated=is_outdated(tool),
         )
+
+
+def is_outdated(tool: Tool) -> bool:
+    """Return whether a tool's description says that the tool itself is deprecated."""
+    return "e" in tool.description and _DEPRECATED.search(tool.description) is not None
+
+
+def standing(documents: Sequence[Document], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
+    """Return what to multiply each tool's odds with [tools]; None where no tool is deprecated.
+
+    places: where each server's tools stand.
+    """
+    left = np.ones(len(documents))
+    for place, tool in ((place, document.tool) for place, document in enumerate(documents) if document.outdated):
+        said = frozenset(re.findall(r"[\w.-]*\w", tool.description)) - {tool.name}
+        replaced = any(other.tool.name in said for other in documents[places[tool.server]])
+        left[place] = REPLACED if replaced else OUTDATED
+    return left if left.min(initial=1) < 1 else None

@@ -13,12 +13,11 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.documents import Document
+from orchestrator.index.documents import Document, standing
 from orchestrator.index.embed import Embedder, embed_tools
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.servers import ServerIndex
-from orchestrator.index.standing import standing
 from orchestrator.index.vectors import SemanticIndex
 from orchestrator.records.tool import Tool
 
@@ -26,8 +25,8 @@ from orchestrator.records.tool import Tool
 class Index:
     """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use.
 
-    `flags` says why the texts of some tools are not taken at their word; `catalogue` holds these without the suspicious
-    parts, all others as they were given. `note` says why there are no stored vectors, where there should be some.
+    `flags` gives the reasons why texts of some tools are suspicious; `catalogue` holds these tools without them. `note`
+    says why there are no stored vectors, where there should be some.
     """
 
     def __init__(
@@ -51,8 +50,7 @@ class Index:
         self.keyword = KeywordIndex(documents, catalogue.places)
         used = frozenset[str]().union(*(document.words for document in documents))
         self.servers = ServerIndex(sorted(catalogue.places.keys() - {""}), used)
-        outdated = [place for place, document in enumerate(documents) if document.outdated]
-        self.standing = standing(catalogue.tools, outdated, catalogue.places)
+        self.standing = standing(documents, catalogue.places)
         self.prerequisites = Prerequisites(catalogue.tools, catalogue.positions, self.keyword.named)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
@@ -61,7 +59,7 @@ class Index:
     def semantic(self, embedder: Embedder) -> SemanticIndex:
         """Return the semantic side; embeds every tool, once, where no vectors came from a store.
 
-        May raise EmbedderUnavailable, also while another thread waits for an endpoint to embed the tools.
+        Raises EmbedderUnavailable, also while another thread waits for an endpoint to embed the tools.
         """
         if self._semantic is None:
             if not self._embedding.acquire(timeout=0 if embedder.remote else -1):
@@ -81,7 +79,7 @@ class Index:
 
     @cached_property
     def labelled(self) -> Mapping[tuple[str, str], list[int]]:
-        """The positions of the tools with each label, kind, server and name: what filters ask for."""
+        """The positions of the tools with each label, kind, server and name, as filters ask for them."""
         found: dict[tuple[str, str], list[int]] = {}
         for position, tool in enumerate(self.catalogue):
             for label in tool.filtered_by.items():
@@ -90,7 +88,7 @@ class Index:
 
     @cached_property
     def sizes(self) -> "Sizes":
-        """What each definition costs, [tools]."""
+        """The size of each definition [tools]."""
         texts = [compact(shape) for shape in export(self.catalogue.tools, "openai")]
         plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, self.catalogue.tools, strict=True)]
         return Sizes(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))

@@ -3,14 +3,13 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import places_of_servers
 from orchestrator.index.bigrams import Bigrams, Pair
-from orchestrator.index.bm25 import Columns, Counts, Postings, Said, each
+from orchestrator.index.bm25 import Columns, Corpus, Counts, Postings, each
 from orchestrator.index.documents import Document
 from orchestrator.index.intent import changing_twins, known_actions
 from orchestrator.index.text import terms
@@ -23,38 +22,25 @@ NAME_OF_SERVER = 3.0
 """Times that a server's name counts in the document of the server."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordScores:
-    """BM25 scores of the parts of a query: the whole of it in row 0, and its clauses below, where it has several.
+    """BM25 scores of a query's parts: the whole of it in row 0, its clauses below, where it has several.
 
-    `servers` are the whole's scores of every server, as shares of the best one's. `columns` are the postings of the
-    query's words; `asked` is what each part asks of these, `ceilings` the most that a tool could score for it, and
-    `named` the share of each server's name that it says; `pairs` is what a tool holds of its word pairs.
+    `parts` and `pairs` [parts, tools]: by words and by bigrams; `servers` [servers]: the whole's scores as shares of
+    the best; `asked` [parts, words]: what each part asks of the words in `columns`; `ceilings` [parts]: the most that a
+    tool could score; `named` [parts, servers]: the share of each server's name that a part holds; `says`: the weight of
+    a part's known words, and their weighted idf; `tools`: how many were searched.
     """
 
     parts: NDArray[np.float32]
-    """[parts, tools]"""
+    pairs: NDArray[np.float64]
     servers: NDArray[np.float32]
     columns: Columns
     asked: NDArray[np.float64]
-    """[parts, words]"""
     ceilings: NDArray[np.float64]
     named: NDArray[np.float64]
-    """[parts, servers]"""
-    pairs: NDArray[np.float64]
-    """[parts, tools]"""
     says: list[tuple[float, float]]
-    """For each part the weight of its known words, and their summed inverse document frequency."""
     tools: int
-    """How many tools were searched."""
-
-
-class Counted(NamedTuple):
-    """What is said: a document a tool, and a document a server; and the tools' word pairs."""
-
-    tools: Counts
-    servers: Counts
-    pairs: Bigrams
 
 
 class KeywordIndex:
@@ -63,13 +49,20 @@ class KeywordIndex:
     def __init__(self, documents: Sequence[Document], places: Mapping[str, slice] | None = None) -> None:
         self.tools = [document.tool for document in documents]
         places = places or places_of_servers(self.tools)
-        self.servers, self.server_of = list(places), _server_of(places)
-        self._counts = count(documents, places)
-        self.postings = Postings(self._counts.tools)
-        self.server_postings = Postings(self._counts.servers) if len(places) > 1 else None
+        self.servers = list(places)
+        self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
+        corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
+        self._bigrams = Bigrams.of(corpus)
+        self.postings = Postings(Counts.of(corpus))
+        by_server = _by_server(self.postings.counts, self.server_of, len(places))
+        self.server_postings = Postings(by_server) if len(places) > 1 else None
         self.name_weight = _name_weights(self.postings)
-        self.names = ServerNames(self.servers)
-        self.server_terms = self.names.terms
+        self.server_terms = [frozenset(terms(server)) for server in places]
+        self._servers_named: dict[str, list[int]] = {}
+        for place, words in enumerate(self.server_terms):
+            for word in words:
+                self._servers_named.setdefault(word, []).append(place)
+        self._name_sizes = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
         self.actions = known_actions() | {document.action for document in documents}
         """The words that begin an action."""
         self.changing_twins = np.array(changing_twins(self.tools), np.bool_)
@@ -80,7 +73,7 @@ class KeywordIndex:
         return self.postings.counts.ids
 
     def named(self, term: str) -> list[int]:
-        """The tools whose name or server holds the term."""
+        """Return the tools whose name or server holds the term."""
         columns = self.postings.columns([term])
         found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
         return found
@@ -91,43 +84,42 @@ class KeywordIndex:
         pairs: Sequence[Mapping[Pair, float]] = (),
         among: NDArray[np.bool_] | None = None,
     ) -> KeywordScores:
-        """The leg: weighted terms of the query, and of its clauses where it has several, against every tool.
+        """Score every tool by the weighted terms of a query, and of its clauses where it has several.
 
-        pairs: each part's weighted word pairs. among: the tools that count [tools]; the others are as if they were not
-        there.
+        pairs: each part's weighted bigrams. among: the tools that count [tools]; others are as if they weren't there.
         """
-        columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)) if len(parts) > 1 else parts[0])
+        columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)))
         columns = columns if among is None else columns.among(among)
-        servers = self._servers(parts[0], columns, among)
+        servers = self._score_servers(parts[0], columns, among)
         asked = columns.asked(parts)
-        says = [columns.says(weighted) for weighted in parts]
-        unknown = [sum(weighted.values()) - known for weighted, (known, _) in zip(parts, says, strict=True)]
+        says = [columns.known(weighted) for weighted in parts]
         tools = len(self.tools) if among is None else int(among.sum())
+        ceilings = [
+            self.postings.ceiling(idf, sum(weighted.values()) - known, tools)
+            for weighted, (known, idf) in zip(parts, says, strict=True)
+        ]
         return KeywordScores(
             parts=columns.scores(asked),
+            pairs=self._bigrams.scores(pairs or [{}] * len(parts), among) * self.postings.one,
             servers=servers / max(float(servers.max(initial=0)), 1e-9),
             columns=columns,
             asked=asked,
-            ceilings=np.array(
-                [self.postings.ceiling(idf, lost, tools) for (_, idf), lost in zip(says, unknown, strict=True)]
-            ),
-            named=np.array([self.names.said_by(weighted) for weighted in parts]),
-            pairs=self._counts.pairs.scores(pairs or [{}] * len(parts), among) * self.postings.one,
+            ceilings=np.array(ceilings),
+            named=np.array([self._share_of_names(weighted) for weighted in parts]),
             says=says,
             tools=tools,
         )
 
-    def _servers(
+    def _score_servers(
         self, weighted: Mapping[str, float], left: Columns, among: NDArray[np.bool_] | None
     ) -> NDArray[np.float32]:
-        """The score of every server, by the tools that are left of it in these columns; of a single one 0."""
-        if self.server_postings is None:
-            return np.zeros(1, np.float32)
+        """Return the score of every server, by its tools in these columns; of a single one 0."""
+        there = self.server_of if among is None else self.server_of[among]
+        if self.server_postings is None or not len(there) or there[0] == there[-1]:
+            return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
-            return self.server_postings.scores(weighted)
-        there = self.server_of[among]
-        if not len(there) or there[0] == there[-1]:
-            return np.zeros(len(self.servers), np.float32)
+            columns = self.server_postings.columns(weighted)
+            return columns.scores(columns.asked([weighted])).ravel()
         shape = len(left.words), len(self.servers)
         place = left.word * shape[1] + self.server_of[left.documents]
         in_text, in_name = (
@@ -137,42 +129,16 @@ class KeywordIndex:
         asked = {word: weighted.get(word, 0.0) for word in left.words}
         return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * (in_name > 0))
 
-
-class ServerNames:
-    """What the names of servers say: the terms of each, and the servers that a term names."""
-
-    def __init__(self, servers: Sequence[str]) -> None:
-        self.terms = [frozenset(terms(server)) for server in servers]
-        self._named: dict[str, list[int]] = {}
-        for place, words in enumerate(self.terms):
-            for word in words:
-                self._named.setdefault(word, []).append(place)
-        self._sizes = np.array([max(len(words), 1) for words in self.terms], np.float64)
-
-    def said_by(self, words: Iterable[str]) -> NDArray[np.float64]:
-        """The share of each name that is among these words; [servers]."""
-        said = np.zeros(len(self._sizes))
+    def _share_of_names(self, words: Iterable[str]) -> NDArray[np.float64]:
+        """Return the share of each server's name that is among these words [servers]."""
+        said = np.zeros(len(self.servers))
         for word in words:
-            if (servers := self._named.get(word)) is not None:
-                said[servers] += 1
-        return said / self._sizes
-
-
-def count(documents: Sequence[Document], places: Mapping[str, slice]) -> Counted:
-    """Return what the tools say, field by field, and what their servers do."""
-    weights = FIELD_WEIGHTS.values()
-    said = Said.of(list(zip(document.terms, weights, strict=True)) for document in documents)
-    counts = Counts.of(said)
-    return Counted(tools=counts, servers=_by_server(counts, _server_of(places), len(places)), pairs=Bigrams.of(said))
-
-
-def _server_of(places: Mapping[str, slice]) -> NDArray[np.int64]:
-    """The number of each tool's server; [tools]."""
-    return np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
+            said[self._servers_named.get(word, [])] += 1
+        return said / self._name_sizes
 
 
 def _name_weights(postings: Postings) -> NDArray[np.float64]:
-    """How much each tool's name says in all: the summed inverse document frequency of its terms."""
+    """Return the summed inverse document frequency of each tool's name [tools]."""
     counts = postings.counts
     named = (counts.fields & NAME_BIT) > 0
     summed = np.bincount(counts.documents[named], postings.idf[counts.term[named]], counts.size)
@@ -180,7 +146,7 @@ def _name_weights(postings: Postings) -> NDArray[np.float64]:
 
 
 def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Counts:
-    """A document a server: its name three times, and each word of its tools' names and descriptions once a tool."""
+    """Count a document a server: its name three times, each word of its tools' names and descriptions once a tool."""
     said = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
     term, server, bits = counts.term[said], server_of[counts.documents[said]], counts.fields[said]
     first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))

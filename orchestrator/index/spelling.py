@@ -26,23 +26,17 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
 
     known: the catalogue's stems. A word that the shipped embedding model knows is no slip, whatever the catalogue says.
     """
-    odd = [word for word in dict.fromkeys(words) if _may_be_slip(word) and stem(word) not in known]
-    found = {word: _meant(word, known) for word in odd[:MOST]}
-    return {word: right for word, right in found.items() if right}
+    found: dict[str, str] = {}
+    for word in [word for word in dict.fromkeys(words) if _may_be_slip(word) and stem(word) not in known][:MOST]:
+        alike = (other for size in (-1, 0, 1) for other in _by_shape().get((word[0], len(word) + size), ()))
+        near = nearest(word, (other for other in alike if stem(other) in known))
+        if len({stem(other) for other in near}) == 1:
+            found[word] = near[0]
+    return found
 
 
 def _may_be_slip(word: str) -> bool:
     return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha() and word not in vocabulary()
-
-
-def _meant(word: str, known: Container[str]) -> str:
-    near = nearest(word, (other for other in _alike(word) if stem(other) in known))
-    return near[0] if len({stem(other) for other in near}) == 1 else ""
-
-
-def _alike(word: str) -> list[str]:
-    """Return the vocabulary's words with the same first letter and about the same length."""
-    return [other for size in (-1, 0, 1) for other in _by_shape().get((word[0], len(word) + size), ())]
 
 
 @cache
@@ -54,6 +48,7 @@ def vocabulary() -> frozenset[str]:
 
 @cache
 def _by_shape() -> Mapping[tuple[str, int], Sequence[str]]:
+    """Return the vocabulary by first letter and length."""
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
     for word in sorted(vocabulary()):
         found[word[0], len(word)].append(word)

@@ -1,15 +1,15 @@
-"""Words: how a text becomes the terms that are indexed and searched, for tools and queries alike.
+"""Text: how it becomes the terms that are indexed and searched, for tools and queries alike.
 
 Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
-Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script:
-Latin words as English, Cyrillic ones as Russian, and so on. Words that stand for one another have one term, and an
-acronym has those of its words besides (`variants.py`).
+Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script.
+Words that stand for one another have one term, and an acronym has those of its words too (`variants.py`).
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import Any
 
 import Stemmer
@@ -22,7 +22,7 @@ _CAMEL = re.compile(
     r"[A-Z]{2,}s(?![a-z\d])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_]+\d*|[A-Z]+\d*|\d+(?:[A-Z]+(?![a-z])|[a-z]*)"
 )
 _UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+)"
 )
 _ENGLISH = Stemmer.Stemmer("english")
 _OF_SCRIPT = {
@@ -31,7 +31,7 @@ _OF_SCRIPT = {
     "GREEK": Stemmer.Stemmer("greek"),
     "ARMENIAN": Stemmer.Stemmer("armenian"),
 }
-"""Snowball's stemmers for scripts that one of its languages stands for. Marks are dropped before; those bear it."""
+"""Snowball's stemmers that work on words without marks."""
 
 STOP_WORDS = frozenset(
     """a about above after again all also am an and any are as at be because been before being between both but by can
@@ -52,43 +52,34 @@ MAX_PARTS = 8
 """An identifier of more parts is no name but noise (base64, a hash)."""
 
 MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
-"""Characters of a word whose terms are remembered, and how many words are."""
+"""The characters of a word whose terms are kept, and how many words are."""
 
 NAMING = frozenset(("server", "name", "keywords"))
-"""The fields that call a tool something; the others tell what it does."""
-
-Field = tuple[str, str]
-"""A field's name (server, name, keywords, description, parameters) and its text."""
+"""The fields that call a tool something; the others say what it does."""
 
 
 def terms(text: str) -> list[str]:
-    """The stemmed terms of a text in order, stop words left out."""
+    """Return the stemmed terms of a text in order, stop words left out."""
     return [term for run in _runs(text) for term in _KNOWN[run][0]]
 
 
 def terms_and_words(text: str) -> list[tuple[str, str]]:
-    """Each of `terms` with the word that it is the stem of."""
+    """Return each of `terms` with the word that it is the stem of."""
     return [pair for run in _runs(text) for pair in _KNOWN[run][1]]
 
 
 def says(text: str, least: int) -> bool:
-    """Whether the text has so many terms; of a long one only the beginning is read."""
-    found = 0
-    for run in _WORD.finditer(text if text.isascii() else _without_marks(text)):
-        found += len(_KNOWN[run.group()][0])
-        if found >= least:
-            return True
-    return False
+    """Return whether the text has at least so many terms; stops reading a long one early."""
+    found = accumulate(len(_KNOWN[run][0]) for run in _runs(text))
+    return any(count >= least for count in found)
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
-    for word in _runs(text):
-        yield from _cut(word)
+    """Return lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
+    return chain.from_iterable(map(_cut, _runs(text)))
 
 
 def _runs(text: str) -> list[str]:
-    """The text's words as they are written."""
     return _WORD.findall(text if text.isascii() else _without_marks(text))
 
 
@@ -96,7 +87,7 @@ _Terms = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class _Known(dict[str, _Terms]):
-    """Each word as it is written to its terms, and to these with the words that they are the stems of."""
+    """Words as they are written, each to its terms, and to these with the words that they are the stems of."""
 
     def __missing__(self, run: str) -> _Terms:
         words = [each for word in _cut(run) for each in (word, *words_of(word))]
@@ -128,28 +119,24 @@ def _cut(word: str) -> Iterator[str]:
 
 
 def _without_marks(text: str) -> str:
-    """Compatibility forms made plain; accents, vowel signs and invisible signs dropped, alike in tools and queries."""
+    """Return the text in compatibility forms, without accents, vowel signs and invisible signs."""
     decomposed = unicodedata.normalize("NFKD", text.replace("й", _SHORT_I).replace("Й", _SHORT_I))
     plain = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
     return unicodedata.normalize("NFC", plain).replace(_SHORT_I, "й")
 
 
 def _unspaced(word: str) -> Iterator[str]:
-    """Character pairs of each unspaced run (the character itself when it stands alone), other runs as they are."""
-    position = 0
-    for run in _UNSPACED.finditer(word):
-        if run.start() > position:
-            yield word[position : run.start()].lower()
-        text = run.group()
-        yield from (text[i : i + 2] for i in range(max(1, len(text) - 1)))
-        position = run.end()
-    if position < len(word):
-        yield word[position:].lower()
+    """Yield the character pairs of each unspaced run (a character that stands alone as it is), and the other runs."""
+    for run in filter(None, _UNSPACED.split(word)):
+        if _UNSPACED.match(run):
+            yield from (run[i : i + 2] for i in range(max(1, len(run) - 1)))
+        else:
+            yield run.lower()
 
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """The stem of a lower-case word, "" for a stop word."""
+    """Return the stem of a lower-case word, "" for a stop word."""
     if word in STOP_WORDS:
         return ""
     stemmer = _ENGLISH if word.isascii() else _OF_SCRIPT.get(unicodedata.name(word[0], "").partition(" ")[0], _ENGLISH)
@@ -157,12 +144,12 @@ def stem(word: str) -> str:
 
 
 def stemmed(word: str) -> str:
-    """A word's stem; itself where it is a stop word."""
+    """Return a word's stem; a stop word as it is."""
     return stem(word) or word
 
 
-def fields(tool: Tool) -> list[Field]:
-    """The texts that a tool is searched by, by field."""
+def fields(tool: Tool) -> list[tuple[str, str]]:
+    """Return the fields that a tool is searched by, each name with its text."""
     return [
         ("server", tool.server),
         ("name", tool.name),
@@ -173,13 +160,13 @@ def fields(tool: Tool) -> list[Field]:
 
 
 def field_terms(field: str, text: str) -> list[str]:
-    """The field's terms; a number is one where it is part of a name ("office 365"), not in prose ("at most 50")."""
+    """Return a field's terms; a number is one in a name ("office 365"), not in prose ("at most 50")."""
     found = terms(text)
     return found if field in NAMING else [term for term in found if not term.isdigit()]
 
 
 def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:
-    """Names, descriptions and enumerated values of a schema's parameters, nested ones to the given depth."""
+    """Return names, descriptions and listed values of a schema's parameters, nested ones to the given depth."""
     if not isinstance(schema, dict) or depth == 0:
         return ""
     parts: list[str] = []
@@ -201,17 +188,17 @@ _BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-./:{}
 
 
 def spaced(identifier: str) -> str:
-    """An identifier as words: `getUser_profile-v2` is "get User profile v2"."""
+    """Return an identifier as words: `getUser_profile-v2` is "get User profile v2"."""
     return " ".join(_BREAKS.sub(" ", identifier).split())
 
 
 def card(tool: Tool) -> str:
-    """The whole tool in one text: what an embedder reads."""
+    """Return the whole tool in one text, as an embedder reads it."""
     return ". ".join(text for text, _ in facets(tool) if text)
 
 
 def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
-    """The texts about a tool and how much each weighs among them: its name, what it does, more of that, parameters."""
+    """Return a tool's name, first sentence, further ones and parameters, each with its weight among them."""
     name = f"{spaced(tool.server)} {spaced(tool.name)} {', '.join(tool.keywords)}".strip()
     first, *rest = SENTENCE_END.split(tool.description.strip()[:1000])
     parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
@@ -219,7 +206,7 @@ def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
 
 
 def sentences(text: str) -> list[str]:
-    """A description's sentences and lines."""
+    """Return a description's sentences and lines."""
     return [part for part in SENTENCE_END.split(text.strip()) if part]
 
 

@@ -12,32 +12,31 @@ R = TypeVar("R")
 
 
 class Threads:
-    """So many threads at most, started as they are needed."""
+    """A pool of at most `most` threads, opened on first use; after `close` a later `run` opens another."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
-        """What `asyncio.to_thread` does, in a thread of these."""
+        """Do what `asyncio.to_thread` does, in a thread of these."""
         return await asyncio.wrap_future(self.begin(work, *given, **named))
 
     def begin(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> "Future[R]":
-        """The work's future, which can be cancelled as long as no thread has begun the work."""
+        """Return the work's future, which can be cancelled as long as no thread has begun the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
         return self._pool.submit(contextvars.copy_context().run, partial(_finished, work, *given, **named))
 
     def close(self) -> None:
-        """Lets the threads end, waiting for none of them; a later `run` starts others."""
+        """Let the threads end, waiting for none of them."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
 
 
 def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
-    """The work's answer. Nobody who waits for a thread hears StopIteration, and would wait for ever."""
     try:
         return work(*given, **named)
-    except StopIteration as error:
+    except StopIteration as error:  # Asyncio's futures do not take it: who waits would wait for ever.
         raise RuntimeError(f"StopIteration: {error}") from error

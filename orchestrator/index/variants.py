@@ -1,7 +1,7 @@
-"""Variants: words that people use for one another and the stemmer keeps apart. "The repo's PRs" are pull requests.
+"""Variants: words that people use for one another and the stemmer keeps apart, in tools and queries alike.
 
-In tools and in queries alike: what a word stands for is its term, and an acronym of several words has theirs besides.
-Left out is what means something else in a tool, in a name or in another language ("app", "temp", "dir", "os").
+What a word stands for is its term, and an acronym of several words has theirs too. Left out is what means something
+else in a tool, in a name or in another language ("app", "temp", "dir", "os").
 """
 
 import re
@@ -51,20 +51,20 @@ _ACRONYM = re.compile(rf"(?<![\w@./-])(?:{'|'.join(_ACRONYMS)})s?(?![\w@/-]|\.\w
 
 
 def one_for(word: str) -> str:
-    """The word in lower case that this one stands for, which may be itself."""
+    """Return the word in lower case that this one stands for, which may be itself."""
     return _of(_SAME, word) or word
 
 
 def words_of(word: str) -> list[str]:
-    """The words that an acronym in lower case stands for; none where it is no acronym."""
+    """Return the words that an acronym in lower case stands for."""
     return _of(_ACRONYMS, word).split()
 
 
 def spelt_out(text: str) -> str:
-    """The text with the words of each acronym behind it."""
+    """Return the text with the words of each acronym behind it."""
     return _ACRONYM.sub(lambda found: f"{found[0]} {_of(_ACRONYMS, found[0].lower())}", text)
 
 
 def _of(table: Mapping[str, str], word: str) -> str:
-    """What stands there for the word, or for the one that it is the plural of."""
+    """Look a word up, or the one that it is the plural of."""
     return table.get(word) or table.get(word.removesuffix("s"), "")

@@ -10,7 +10,7 @@ from orchestrator.errors import EmbedderUnavailable
 from orchestrator.records.tool import Tool
 
 Cosines = NDArray[np.float32]
-"""-1 to 1. Shape [tools] in the catalogue's order, or [queries, tools]."""
+"""-1 to 1, [parts, tools] in the catalogue's order."""
 
 ONE_THREAD = 2**18
 """Multiplications of a matrix product that OpenBLAS does in the calling thread. Where others are busy, its threads wait
@@ -29,16 +29,15 @@ class SemanticIndex:
     ) -> None:
         places = places or places_of_servers(tools)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        ends = np.array([place.stop for place in places.values()], np.int64)
-        sizes = np.diff(ends, prepend=0)
+        self._ends = np.array([place.stop for place in places.values()], np.int64)
+        sizes = np.diff(self._ends, prepend=0)
         self.server_of = np.arange(len(places)).repeat(sizes)
         # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
         self._apart = 4.0 * self.server_of
-        self._ends = ends
         self._best, self._shares = self._nearest_of(sizes)
 
     def check(self, queries: NDArray[np.float32]) -> None:
-        """Raises EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
+        """Raise EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
         if queries.shape[1] != self.vectors.shape[1]:
             raise EmbedderUnavailable(
                 f"the embedder answered {queries.shape[1]} dimensions, and the tools' vectors have "
@@ -46,9 +45,9 @@ class SemanticIndex:
             )
 
     def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:
-        """The leg: the query's vector in row 0 and those of its parts below, [parts, dimension], against every tool.
+        """Return the cosine of every tool with each part of a query, given as [parts, dimension].
 
-        among: the tools that count [tools]; the others are as far as can be.
+        among: the tools that count [tools]; the others get -1.
         """
         asked = np.zeros((queries.shape[1], max(len(queries), 2)), np.float32)
         asked[:, : len(queries)] = queries.T
@@ -62,7 +61,7 @@ class SemanticIndex:
     def server_scores(
         self, cosines: NDArray[np.float64], among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
-        """For each server the mean of the best cosines [parts, tools] within it; [parts, servers].
+        """Return for each server the mean of the best cosines [parts, tools] within it; [parts, servers].
 
         among: the tools that count [tools].
         """
@@ -73,9 +72,9 @@ class SemanticIndex:
         return np.asarray((best * shares).sum(axis=1) - self._apart[self._ends - 1])
 
     def _nearest_of(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Where each server's nearest tools stand, ordered by cosine within it, and their shares in its score.
+        """Return where each server's nearest tools stand, sorted by cosine, and their shares in its score [3, servers].
 
-        sizes: how many tools of each server count [servers]. The answers are [3, servers].
+        sizes: how many tools of each server count [servers].
         """
         sizes = np.maximum(sizes, 1)
         taken = np.minimum(_NTH, sizes)
@@ -83,7 +82,7 @@ class SemanticIndex:
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
-    """The query's row with the last rows, those of the earlier texts that it leans on, added by weight."""
+    """Return the query's row with the last rows, those of earlier texts, added by weight."""
     if not weights:
         return vectors
     whole = vectors[0] + np.asarray(weights, np.float32) @ vectors[-len(weights) :]

@@ -5,6 +5,7 @@ started, so a variable that is missing stops that server alone, and no secret st
 """
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from json import JSONDecodeError
@@ -31,6 +32,8 @@ from orchestrator.records.redact import Secrets, argument_secrets, url_secrets
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
+
+logger = logging.getLogger(__name__)
 
 _HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
 
@@ -137,6 +140,14 @@ class McpConfig:
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         servers = {name: _spec(name, entry, source) for name, entry in entries.items() if name not in off}
         return cls(servers, source, off)
+
+    def keeping(self, before: "McpConfig") -> "McpConfig":
+        """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
+        broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
+        kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
+        for name in kept:
+            logger.warning("%s; the entry that was there before stays in use", broken[name])
+        return McpConfig({**self.servers, **kept}, self.source, self.off)
 
     def lacks(self, name: str) -> str:
         """Return why there is no server of this name here, as a sentence with the remedy."""

@@ -176,7 +176,7 @@ class Connections:
     def renew(self, config: Config) -> None:
         """Take another configuration over: the connections of servers that it does not name, or names otherwise, take
         no new calls and close as soon as nobody uses them."""
-        now = McpConfig.of(config)
+        now = McpConfig.of(config).keeping(self.config)
         same = {name for name, spec in now.servers.items() if self.config.servers.get(name) == spec}
         self.let_go(self._servers.keys() - same)
         self._servers = {

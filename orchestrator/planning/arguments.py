@@ -205,7 +205,13 @@ def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None
         inside = next((piece for piece in pieces if piece.start == written.start(1)), None)
         return inside or Piece("text", written[1].rstrip(".)"), *written.span(1))
     found = [piece for piece in pieces if parameter.takes(piece) and _stands_behind(parameter, text, piece)]
-    return found[0] if len({piece.value for piece in found}) == 1 else None
+    return found[0] if len({piece.value for piece in found}) == 1 and not _listed(found[0], pieces, text) else None
+
+
+def _listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
+    """Return whether another piece of its form follows as in "1001, 1002" or "1001 and 1002": one cannot mean both."""
+    behind = (text[piece.end : other.start] for other in pieces if other.form == piece.form and other.start > piece.end)
+    return any(gap.strip(" ,") in ("", "&", "and", "or") for gap in behind)
 
 
 def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:

@@ -13,7 +13,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.cache import Indexes
-from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.index.calibration import Calibration, Fit, shipped
 from orchestrator.index.coverage import shipped as shipped_coverage
 from orchestrator.index.embed import (
     Embedder,
@@ -26,7 +26,6 @@ from orchestrator.index.embed import (
     no_tool_of,
     vectors_of,
 )
-from orchestrator.index.fit import Fit
 from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
 from orchestrator.options import Options

@@ -63,7 +63,7 @@ class Followed:
         if self._stamp == before:
             return None
         try:
-            self.config = McpConfig.read(self._path)
+            self.config = McpConfig.read(self._path).keeping(self.config)
         except InvalidConfig as error:
             logger.warning("%s; what it named before stays in use", error)
             return None

@@ -20,6 +20,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
 
 _LOCK = ".toolroute.lock"
+_OWN_TURN_S = 5.0
 _POLL_S = 0.005
 _PAGE = 1_000
 _LOCAL_PAGE = 1_000_000
@@ -180,7 +181,8 @@ class Qdrant:
             if self.remote:
                 yield Points(self._kept_client(), remote=True)
             else:
-                with self._my_turn(wait_s), self._local_points(wait_s, make) as points:
+                # Another thread's turn is short, and what it writes must not be missed without a warning.
+                with self._my_turn(max(wait_s, _OWN_TURN_S)), self._local_points(wait_s, make) as points:
                     yield points
         except _outages() as error:
             raise self._failure(error) from error

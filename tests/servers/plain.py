@@ -80,12 +80,6 @@ def environment() -> dict[str, str]:
 
 
 @server.tool()
-def large(megabytes: int) -> str:
-    """A long text."""
-    return "word " * (megabytes * 200_000)
-
-
-@server.tool()
 async def key(ctx: Context) -> str:
     """The idempotency key that came with the call."""
     meta = ctx.request_context.meta or {}
@@ -117,24 +111,6 @@ async def change(ctx: Context) -> str:
 
     server.add_tool(add)
     return "changed"
-
-
-@server.prompt()
-def greet(name: str) -> str:
-    """A greeting."""
-    return f"Hello {name}"
-
-
-@server.resource("text://fixed")
-def fixed() -> str:
-    """A text."""
-    return "fixed"
-
-
-@server.resource("text://{name}")
-def named(name: str) -> str:
-    """A text by its name."""
-    return name
 
 
 def _legacy_only(app: ASGIApp) -> ASGIApp:

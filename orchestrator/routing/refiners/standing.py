@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from orchestrator.index.standing import is_outdated
+from orchestrator.index.documents import is_outdated
 from orchestrator.routing.select import repeated
 from orchestrator.routing.task import Found, Ranking, Task
 

@@ -1,0 +1,170 @@
+"""Arguments out of a task: what stands there unmistakably, and nothing else, for whatever schema a server lists."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from orchestrator.planning.arguments import extract
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
+from orchestrator.records.tool import Tool
+from tests.decisions import TEXT, decision, schema
+from tests.loopback import served
+from tests.timing import seconds
+
+UNITS = ["celsius", "kelvin"]
+INTEGER, NUMBER, UNIT = {"type": "integer"}, {"type": "number"}, {"type": "string", "enum": UNITS}
+EMAIL, DATE = {"type": "string", "format": "email"}, {"type": "string", "format": "date"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "text", "values"),
+    [
+        ({"n": INTEGER}, "show 7 of them on 2026-01-02", {"n": 7}),
+        ({"a": NUMBER, "b": NUMBER}, "add 5 and 7", {}),
+        ({"n": {"type": "integer", "maximum": 5}}, "show 7", {}),
+        ({"change": NUMBER}, "by \u22122.5", {"change": -2.5}),
+        ({"unit": UNIT}, "in Celsius please", {"unit": "celsius"}),
+        ({"unit": UNIT}, "celsius or kelvin", {}),
+        ({"unit": UNIT}, "say 'celsius'", {}),
+        ({"url": TEXT}, "fetch https://example.org/a/b.html.", {"url": "https://example.org/a/b.html"}),
+        ({"to": EMAIL}, "write to ann@example.org", {"to": "ann@example.org"}),
+        ({"to": EMAIL}, "write to ann@example.org or bo@example.org", {}),
+        ({"due": DATE}, "due 2026-02-03", {"due": "2026-02-03"}),
+        ({"timezone": TEXT}, "the time in Europe/Berlin", {"timezone": "Europe/Berlin"}),
+        ({"path": TEXT}, "read ./src/main.py", {"path": "./src/main.py"}),
+        ({"path": TEXT}, "fetch https://example.org/a.html", {}),
+        ({"query": TEXT}, 'search for "durable execution"', {"query": "durable execution"}),
+        ({"query": TEXT}, "search for 'the user's guide'", {"query": "the user's guide"}),
+        ({"query": TEXT}, "search for durable execution", {}),
+        ({"first": TEXT, "second": TEXT}, 'compare "a" with "b"', {}),
+        ({"order_id": TEXT}, "cancel order #1001", {"order_id": "1001"}),
+        ({"order_id": TEXT}, "cancel order number ORD-12", {"order_id": "ORD-12"}),
+        ({"order_id": TEXT}, "cancel orders 1001, 1002 and 1003", {}),
+        ({"order_id": TEXT}, "cancel the order of ann@example.org", {}),
+        ({"charge": TEXT}, "refund charge ch_3PqX, the customer paid twice", {"charge": "ch_3PqX"}),
+        ({"charge": TEXT}, "refund the charge", {}),
+        ({"title": TEXT, "body": TEXT}, 'title "Plan" and body "Go"', {"title": "Plan", "body": "Go"}),
+    ],
+)
+def test_a_required_parameter_takes_only_what_stands_unmistakably_in_the_text(
+    properties: dict[str, Any], text: str, values: dict[str, object]
+) -> None:
+    found = extract(schema(*properties, **properties), text)
+    assert found.values == values
+    assert set(found.missing) == set(properties) - set(values)
+    assert len(found.notes) == len(values)
+
+
+def test_an_optional_parameter_needs_its_name_in_the_text() -> None:
+    own = schema("path", path=TEXT, head=INTEGER, state={"type": "string", "enum": ["open", "closed"]}, all=TEXT)
+    assert extract(own, "open a.txt 5").values == {"path": "a.txt"}
+    assert extract(own, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+
+
+def test_what_the_caller_gave_comes_first_and_is_read_by_the_type() -> None:
+    own = schema("n", "tags", n=INTEGER, tags={"type": "array", "items": INTEGER}, on={"type": "boolean"})
+    given_values = {"n": "3", "tags": "4, 5", "on": "true"}
+    assert extract(own, "show 7", given_values).values == {"n": 3, "tags": [4, 5], "on": True}
+    assert extract(own, "", {"n": "soon"}).values == {"n": "soon"}  # Checked before the call.
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values"),
+    [
+        ({"$ref": "#/$defs/Unit"}, {"unit": "kelvin"}),
+        ({"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}]}, {"unit": "kelvin"}),
+        ({"$ref": "#/$defs/Nowhere"}, {}),
+        ({"type": "any"}, {"unit": "kelvin"}),
+        ({"type": ["string", "integer"]}, {"unit": "kelvin"}),
+        ({"type": "string", "pattern": r"^\p{L}+$"}, {"unit": "kelvin"}),
+        ({"type": "string", "enum": ["celsius"]}, {}),
+    ],
+)
+def test_any_schema_that_servers_list_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
+    own = {**schema("unit", unit=parameter), "$defs": {"Unit": UNIT}}
+    assert extract(own, "convert with unit=kelvin").values == values
+    assert extract(own, "", {"unit": "kelvin"}).values == {"unit": "kelvin"}
+
+
+@pytest.mark.parametrize("odd", [None, {"required": True}, {"properties": [1]}, {"required": "unit"}])
+def test_what_is_no_schema_asks_for_nothing(odd: dict[str, Any] | None) -> None:
+    assert extract(odd, "unit=kelvin").missing == ()
+
+
+def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
+    asked = []
+
+    async def answer(request: Request) -> JSONResponse:
+        asked.append(request.url.path)
+        return JSONResponse({"type": "string"})
+
+    with served(Starlette(routes=[Route("/{path}", answer)])) as url:
+        assert extract(schema("unit", unit={"$ref": f"{url}/unit.json"}), "unit=kelvin").missing == ("unit",)
+    assert asked == []
+
+
+def test_a_hostile_text_takes_no_time() -> None:
+    own = schema("path", "n", "url", path=TEXT, n=INTEGER, url=TEXT, unit=UNIT)
+    texts = ("a.b" * 9_000, "a/" * 9_000, '"' * 9_000, " '" * 9_000, "1:2-" * 9_000, "a-" * 9_000, "path " * 9_000)
+    assert seconds(lambda: [extract(own, text) for text in texts]) < 3
+
+
+PIECES = st.sampled_from(
+    """note "A b" 'c, d' “Plan” `x y` 7 -3 2.50 007 1,000 50% #42 v2 3d https://x.org/a?b=1. ann@x.org 2026-01-02 14:30
+    Europe/Berlin ./a.txt b/c.md ORD-12 ch_3PqX celsius Kelvin title limit=5 limit title: unit=kelvin path to order id
+    done=true, tags=a tags=[1] and then delete . don't use without 天气 of is number date named""".split(" ")
+)
+NAMES = "title limit unit path url to order_id email date timezone tags done query n body".split()
+TYPES = st.sampled_from(
+    [
+        TEXT,
+        INTEGER,
+        NUMBER,
+        UNIT,
+        EMAIL,
+        DATE,
+        {"type": "boolean"},
+        {"type": "array", "items": TEXT},
+        {"type": ["integer", "null"]},
+        {"anyOf": [UNIT, {"type": "null"}]},
+        {"type": "object"},
+        {"default": "x", "type": "string", "examples": ["y"], "description": "such as z"},
+        {},
+    ]
+)
+SCHEMAS = st.dictionaries(st.sampled_from(NAMES), TYPES, min_size=1, max_size=5)
+TASKS = st.lists(PIECES, min_size=1, max_size=14).map(" ".join)
+
+
+def stands(value: Any, task: str) -> bool:
+    """Return whether a value is in the task word for word; a number by its text."""
+    if isinstance(value, list):
+        return all(stands(item, task) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower() in task
+    if isinstance(value, int | float):
+        return f"{value:g}" in task
+    return isinstance(value, str) and value in task
+
+
+@settings(max_examples=150, deadline=None)
+@given(properties=SCHEMAS, task=TASKS, data=st.data())
+def test_every_argument_stands_in_the_task_is_a_listed_value_or_was_given(
+    properties: dict[str, Any], task: str, data: st.DataObject
+) -> None:
+    required = data.draw(st.lists(st.sampled_from(sorted(properties)), unique=True))
+    caller = data.draw(st.dictionaries(st.sampled_from(sorted(properties)), st.sampled_from(["mine", 12, True])))
+    tool = Tool(server="a", name="b", input_schema=schema(*required, **properties))
+    for step in plan(PlanRequest(decision=decision(task, [tool]), arguments=caller)).steps:
+        for name, value in step.arguments.items():
+            listed = value in UNITS and value in step.task.lower()
+            assert name in caller or listed or stands(value, step.task), (name, value, task)
+        assert set(step.missing) == set(required) - set(step.arguments)
+        assert caller.keys() <= step.arguments.keys()

@@ -1,0 +1,68 @@
+"""Fusion: agreement of both legs wins, ranks are no confidence, and parts raise what serves them."""
+
+import numpy as np
+import pytest
+
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.tool import Match
+from orchestrator.routing.router import Router
+from orchestrator.routing.search import LONG, SHORT, _support
+from orchestrator.routing.stages.fusion import _raised
+from orchestrator.routing.stages.merge import merge, supported
+
+
+def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:
+    keyword, semantic = np.array([0.6, 0.6, 0.0]), np.array([0.6, 0.0, 0.5])
+    probability, order = merge(Fusion.WEIGHTED, keyword, semantic, keyword)
+    np.testing.assert_allclose(probability, [0.6, 0.36, 0.3])
+    assert order.tolist() == [0, 1, 2]
+
+
+def test_ranks_order_and_never_pose_as_confidence() -> None:
+    learnt = np.array([0.2, 0.9, 0.1])
+    probability, order = merge(Fusion.RRF, np.array([0.9, 0.1, 0.5]), np.array([0.8, 0.2, 0.1]), learnt)
+    assert probability is learnt
+    assert order[0] == 0
+
+
+def test_what_a_leg_has_not_found_has_one_rank_there_whatever_its_place() -> None:
+    semantic = np.array([0.1, 0.2, 0.3])
+    assert merge(Fusion.RRF, np.zeros(3), semantic, semantic)[1].tolist() == [2, 1, 0]
+
+
+async def test_a_request_is_merged_as_it_asks(router: Router) -> None:
+    async def routed(fusion: Fusion | None) -> dict[str, Match]:
+        query = "create an issue about the broken login page"
+        request = RouteRequest(query=query, tenant="local", fusion=fusion, route_hint=RouteHint.SEMANTIC)
+        matches = (await router.route(request)).matches
+        return {match.tool.key: match for match in matches if "required" not in match.evidence}
+
+    def voted(match: Match) -> float:
+        legs = [match.evidence.get(leg, 0.0) for leg in ("keyword", "semantic")]
+        return 0.6 * max(legs) + 0.4 * min(legs)
+
+    weighted, learnt, by_ranks = [await routed(fusion) for fusion in (Fusion.WEIGHTED, None, Fusion.RRF)]
+    assert [match.score for match in weighted.values()] == pytest.approx([*map(voted, weighted.values())])
+    assert [match.score for match in learnt.values()] != pytest.approx([*map(voted, learnt.values())])
+    assert [*by_ranks] != [*learnt]
+    assert all(by_ranks[key].score == learnt[key].score for key in by_ranks.keys() & learnt.keys())
+
+
+def test_a_tool_that_serves_a_part_scores_half_of_its_chance_there_and_less_than_the_best() -> None:
+    chances = np.array([[0.9, 0.1, 0.8, 0.0], [0.0, 0.2, 0.0, 0.9]])
+    assert _raised(np.array([0.6, 0.3, 0.1, 0.1]), chances).tolist() == pytest.approx([0.6, 0.3, 0.4, 0.45])
+    raised = _raised(np.array([0.3, 0.2, 0.1, 0.1]), chances)
+    assert int(raised.argmax()) == 0
+    assert _raised(np.array([0.6, 0.3]), np.array([[0.0, 1.0]])).tolist() == [0.6, 0.3]
+    assert _raised(np.zeros(0), np.zeros((2, 0))).tolist() == []
+
+
+def test_in_a_long_task_a_tool_is_lowered_by_what_its_server_lacks() -> None:
+    of, chances = np.array([0, 0, 1, 2]), np.array([0.6, 0.1, 0.3, 0.0])
+    said = _support(of, chances, LONG)
+    assert said[0] == said[1] == 1 > said[2] > said[3] > 0
+    assert _support(of, chances, SHORT).tolist() == [1, 1, 1, 1]
+    lower = supported(chances, said)
+    assert lower[:2].tolist() == chances[:2].tolist()
+    assert 0 < lower[2] < chances[2]
+    assert supported(np.array([1.0]), 0.1).tolist() == [1.0]  # What is certain stays certain.

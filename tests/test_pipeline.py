@@ -1,0 +1,97 @@
+"""The pipeline as data: a user changes a preset, writes a leg, a gate, a refiner or a selection."""
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import Fusion
+from orchestrator.records.tool import Stage
+from orchestrator.routing.decide import decide
+from orchestrator.routing.pipeline import DEFAULT, PRESETS, Pipeline
+from orchestrator.routing.router import Router
+from orchestrator.routing.stages.fusion import FUSIONS
+from orchestrator.routing.task import Found, Ranking, Task
+from tests.catalogues import sample
+
+TASK = "refund charge ch_3PqX, the customer paid twice"
+ELSEWHERE = "facilities:book_desk"
+
+
+async def routed(pipeline: Pipeline, query: str = TASK) -> Decision:
+    async with Router(sample(), pipeline=pipeline) as router:
+        return await router.route(query)
+
+
+def votes(task: Task, found: Found) -> Found:
+    return replace(found, votes={**found.votes, "mine": {task.index.catalogue.positions[ELSEWHERE]: 0.999}})
+
+
+async def votes_later(task: Task, found: Found) -> Found:
+    return votes(task, found)
+
+
+@pytest.mark.parametrize("leg", [votes, votes_later])
+async def test_a_leg_of_ones_own_votes_for_tools_and_is_evidence_and_timed(leg: object) -> None:
+    decision = await routed(replace(DEFAULT, cheap=(*DEFAULT.cheap, leg)))  # type: ignore[arg-type]
+    first, second = decision.matches[:2]
+    assert (first.tool.key, first.score, first.evidence["mine"]) == (ELSEWHERE, 0.999, 0.999)
+    assert second.tool.key == "stripe:refund_charge"
+    assert getattr(leg, "__name__", "") in decision.timings_ms
+
+
+async def test_a_gate_of_ones_own_decides_whether_the_dear_legs_run() -> None:
+    assert not (await routed(DEFAULT)).semantic_ran
+    assert (await routed(replace(DEFAULT, gate=lambda task, found: False))).semantic_ran
+    vague = "the boardroom is ice cold, warm it up"
+    assert not (await routed(replace(DEFAULT, gate=lambda task, found: True), vague)).semantic_ran
+
+
+async def test_a_refiner_of_ones_own_takes_a_ranking_and_returns_one() -> None:
+    def last_first(task: Task, found: Found, ranking: Ranking) -> Ranking:
+        return replace(ranking, order=ranking.order[::-1], notes=ranking.noted({ranking.order[-1]: "the last"}))
+
+    plain = await routed(DEFAULT)
+    refined = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, last_first)))
+    assert refined.matches[0].tool.key != plain.matches[0].tool.key
+    assert refined.matches[0].why.startswith("the last; ")
+    bare = await routed(replace(DEFAULT, refiners=()))
+    assert {match.tool.key for match in bare.matches[:1]} == {"stripe:refund_charge"}
+
+
+async def test_a_fusion_and_a_selection_are_exchanged_by_name_or_by_function() -> None:
+    def first_alone(task: Task, found: Found, ranking: Ranking) -> Decision:
+        return decide(replace(task, request=replace(task.request, limit=1)), found, ranking)
+
+    assert len((await routed(replace(DEFAULT, select=first_alone))).matches) == 1
+    assert set(FUSIONS) == set(map(str, Fusion))
+    vague = "create an issue about the broken login page"
+    orders = []
+    for name in ("learnt", "rrf"):
+        pipeline = replace(DEFAULT, gate=lambda task, found: False, fusion=FUSIONS[name])
+        orders.append([match.tool.key for match in (await routed(pipeline, vague)).matches])
+    assert orders[0] != orders[1]
+
+
+async def test_without_a_leg_that_finds_anything_the_answer_is_none() -> None:
+    decision = await routed(replace(DEFAULT, cheap=(), dear=()))
+    assert (decision.stage, decision.recommended) == (Stage.NONE, ())
+
+
+async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_those_there_are() -> None:
+    assert {name: preset.name for name, preset in PRESETS.items()} == {name: name for name in PRESETS}
+    async with Router(sample(), pipeline="default") as router:
+        assert router.pipeline is DEFAULT
+    with pytest.raises(InvalidInput, match=r"pipeline 'fast': give one of default"):
+        Router(sample(), pipeline="fast")
+
+
+def test_what_stages_pass_on_is_frozen() -> None:
+    for record, field in (
+        (DEFAULT, "name"),
+        (Found(), "settled"),
+        (Ranking(order=(), scores={}, evidence={}, confidence=0.0), "order"),
+    ):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, field, None)

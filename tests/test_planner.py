@@ -1,0 +1,132 @@
+"""The plan without a model: one step a part at most, bound to a match; what is not clearly there is missing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator.planning.planner import OF_PART, plan
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
+from orchestrator.records.tool import Match, Stage, Tool
+from orchestrator.routing.router import Router
+from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, decision, schema
+
+
+def of_parts(task: str, *parts: str, chances: Sequence[tuple[Tool, Sequence[float]]]) -> Decision:
+    """A Decision for a task of these parts, with each tool's chance for each."""
+    matches = tuple(Match(tool=tool, score=0.9, for_parts=tuple(own)) for tool, own in chances)
+    return replace(decision(task), matches=matches, parts=parts, recommended=(matches[0].tool.key,))
+
+
+def planned(found: Decision, **given: Any) -> Plan:
+    return plan(PlanRequest(decision=found, arguments=given))
+
+
+TWO = 'Read the file notes/a.txt and then add a note titled "A"'
+READ_AND_NOTE = of_parts(
+    TWO, "Read the file notes/a.txt", 'add a note titled "A"', chances=[(READ, (0.9, 0.1)), (ADD_NOTE, (0, 0.8))]
+)
+
+
+def test_one_task_is_one_step_with_the_recommended_tool() -> None:
+    made = planned(decision("What time is it in Europe/Berlin?"))
+    (step,) = made.steps
+    assert (step.tool, step.arguments, step.depends_on) == (NOW.key, {"timezone": "Europe/Berlin"}, ())
+    assert "timezone: " in step.why
+    other = planned(replace(decision("What time is it?"), recommended=(CONVERT.key,)))
+    assert other.steps[0].tool == CONVERT.key
+    assert other.steps[0].missing == ("source_timezone", "time", "target_timezone")
+
+
+def test_each_part_goes_to_its_own_match_and_waits_for_those_before_then() -> None:
+    made = planned(READ_AND_NOTE)
+    assert [(step.tool, step.depends_on) for step in made.steps] == [(READ.key, ()), (ADD_NOTE.key, ("s1",))]
+    assert made.steps[0].arguments == {"path": "notes/a.txt"}
+    side_by_side = planned(replace(READ_AND_NOTE, query=TWO.replace(" then", "")))
+    assert [step.depends_on for step in side_by_side.steps] == [(), ()]
+
+
+def test_a_part_that_no_match_is_likely_for_has_no_step() -> None:
+    least = OF_PART * PlanRequest(decision=READ_AND_NOTE).min_confidence
+    for chance, steps in ((least, 2), (least - 0.01, 1)):
+        matches = (READ_AND_NOTE.matches[0], replace(READ_AND_NOTE.matches[1], for_parts=(0.0, chance)))
+        assert len(planned(replace(READ_AND_NOTE, matches=matches)).steps) == steps
+
+
+def test_parts_of_one_tool_are_one_task() -> None:
+    found = of_parts(TWO, "Read the file notes/a.txt", 'add a note titled "A"', chances=[(READ, (0.9, 0.9))])
+    assert [step.tool for step in planned(found).steps] == [READ.key]
+
+
+async def test_what_the_task_leaves_out_is_no_step_and_gives_no_argument(router: Router) -> None:
+    for task in ("list the s3 objects, don't delete any", "- don't delete the object\n- list the s3 objects"):
+        made = planned(await router.route(task))
+        assert [step.tool for step in made.steps] == ["s3:list_objects"], task
+    for task in ("don't delete the s3 object", '"don\'t delete the s3 object"'):
+        made = planned(await router.route(task))
+        assert made.steps == ()
+        assert "nothing is called" in made.reasons[0]
+    found = planned(decision("read a file, not b.txt", [READ]))
+    assert (found.steps[0].arguments, found.steps[0].missing) == ({}, ("path",))
+
+
+def test_nothing_or_nothing_sure_enough_plans_nothing_and_says_why() -> None:
+    none = planned(decision("hum a tune", stage=Stage.NONE))
+    assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
+    weak = replace(decision("read a file"), confidence=0.2)
+    assert planned(weak).steps == ()
+    assert "at 20% (needed: 30%)" in planned(weak).reasons[0]
+    assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
+
+
+def test_given_arguments_go_first_by_name_or_by_step_and_those_that_no_step_takes_are_a_warning() -> None:
+    made = planned(READ_AND_NOTE, **{"title": "T", "s1.path": "b.txt"})
+    assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
+    assert made.warnings == ()
+    assert planned(READ_AND_NOTE, **{"titel": "T", "s9.path": "b"}).warnings == (
+        "no step takes the given titel, s9.path",
+    )
+
+
+def test_given_arguments_that_the_tool_cannot_take_are_a_warning() -> None:
+    place = {"enum": ["here", "there"]}
+    wait = Tool(server="a", name="wait", input_schema=schema("seconds", seconds={"type": "integer"}, place=place))
+    assert planned(decision("wait", [wait]), place="here", seconds="3").warnings == ()
+    (warning,) = planned(decision("wait", [wait]), place="nowhere", seconds="soon").warnings
+    assert warning.startswith("what is given for s1 does not fit a:wait: ")
+    assert "'nowhere' is not one of" in warning
+
+
+def test_a_further_decision_binds_what_was_left_without_a_tool_where_it_is_sure() -> None:
+    first = planned(READ_AND_NOTE, title="T", titel="X")
+    gap = replace(first, steps=(first.steps[0], replace(first.steps[1], tool="", arguments={})), warnings=())
+    further = PlanRequest(decision=decision("add a note", [ADD_NOTE]), first=gap, arguments={"title": "T"})
+    made = plan(further)
+    assert (made.id, made.unbound) == (gap.id, ())
+    assert (made.steps[1].tool, made.steps[1].arguments) == (ADD_NOTE.key, {"title": "T"})
+    weak = replace(further, decision=replace(further.decision, confidence=0.1))
+    assert plan(weak).unbound == gap.unbound
+
+
+def test_what_a_plan_leaves_out_of_a_long_task_is_a_warning() -> None:
+    names = [f"read the file a{number}.txt" for number in range(25)]
+    chances = [(READ, [0.9, *[0.8] * 24]), (ADD_NOTE, [0.0, 0.9, *[0.0] * 23])]
+    made = planned(of_parts(", then ".join(names), *names, chances=chances))
+    assert len(made.steps) == MAX_STEPS
+    assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest as another task",)
+
+
+def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
+    one, other = (planned(decision("What time is it in UTC?")) for _ in range(2))
+    assert one == other
+    assert plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other")).id != one.id
+
+
+@pytest.mark.parametrize("task", ["refund charge ch_3PqX", "create a jira issue titled 'Broken login' in project APP"])
+async def test_a_routed_task_is_planned_without_a_further_search(router: Router, task: str) -> None:
+    found = await router.route(task)
+    (step,) = planned(found).steps
+    assert step.tool == found.recommended[0]
+    assert set(step.missing).isdisjoint(step.arguments)

@@ -1,0 +1,112 @@
+"""Refiners: named servers, asked-for capabilities, parts, what is required, and tools of lower standing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.index import Index
+from orchestrator.index.standing import is_outdated
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.routing.refiners.floors import MOST_LIFTED
+from orchestrator.routing.refiners.parts import in_turn
+from orchestrator.routing.router import Router
+from tests.catalogues import sample, tool
+
+THREE = "refund charge ch_3PqX, then create a jira issue for the bug, and then tell the team in the channel"
+"""Three parts, each of another server."""
+
+
+@pytest.mark.parametrize(
+    ("scores", "chances", "ahead", "most", "order"),
+    [
+        ([0.9, 0.6, 0.5, 0.4], [[0.9, 0.8, 0.7, 0], [0, 0, 0, 0.9]], 1, 4, [0, 3, 1, 2]),
+        ([0.9, 0.8, 0.3, 0.3], [[0, 0.9, 0, 0.9], [0, 0, 0.9, 0]], 2, 4, [0, 1, 2, 3]),
+        ([0.9, 0.5, 0.4, 0.3, 0.3], [[0.9, 0, 0, 0, 0], [0, 0, 0, 0, 0.9]], 1, 2, [0, 4, 1, 2, 3]),
+        ([0.9, 0.5, 0.4], [[0, 0, 0], [0, 0, 0]], 1, 3, [0, 1, 2]),
+    ],
+    ids=["an unserved part brings its tool forward", "what leads stays", "only so many take turns", "no part, no turn"],
+)
+def test_parts_take_turns(
+    scores: list[float], chances: list[list[float]], ahead: int, most: int, order: list[int]
+) -> None:
+    assert in_turn(scores, np.array(chances), ahead=ahead, most=most) == order
+
+
+@pytest.mark.parametrize("hint", list(RouteHint))
+async def test_each_part_has_a_tool_among_the_first_and_its_chances_are_told(router: Router, hint: RouteHint) -> None:
+    decision = await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
+    assert {match.tool.server for match in decision.matches[:3]} == {"stripe", "jira", "slack"}
+    assert any('moved up for "' in match.why for match in decision.matches[:3])
+    assert len(decision.parts) == 3
+    assert {len(match.for_parts) for match in decision.matches} == {3}
+    best = [max(decision.matches, key=lambda match: match.for_parts[part]).tool.server for part in range(3)]
+    assert best == ["stripe", "jira", "slack"]
+    whole = await router.route("show the open issues")
+    assert (whole.parts, {match.for_parts for match in whole.matches}) == ((), {()})
+
+
+async def test_a_task_of_parts_of_which_none_finds_a_tool_is_answered() -> None:
+    async with Router(Catalogue([tool("clock:now", "what time it is")])) as router:
+        for hint in RouteHint:
+            await router.route(RouteRequest(query=THREE, tenant="local", route_hint=hint))
+
+
+async def test_named_servers_lift_a_few_tools_and_leave_room_for_the_other_parts(router: Router) -> None:
+    task = "use jira to create an issue, then use slack to post a message, then refund a charge, then send an email"
+    decision = await router.route(RouteRequest(query=task, tenant="local", limit=4))
+    assert {match.tool.server for match in decision.matches} == {"jira", "slack", "stripe", "gmail"}
+    assert {key.partition(":")[0] for key in decision.recommended} == {"jira", "slack"}
+    many = [tool(f"big:read_thing_{number}", "Read a thing") for number in range(40)]
+    async with Router(Catalogue([*many, *sample()])) as large:
+        lifted = (await large.route("use big mcp to read a thing")).matches
+    assert sum("explicit" in match.evidence for match in lifted) == MOST_LIFTED
+
+
+async def test_near_duplicates_of_other_servers_stand_behind_the_other_matches() -> None:
+    copies = [tool(f"copy{n}:send_letter", "Send a letter to a person") for n in range(5)]
+    others = [tool("mail:send_note", "Send a short note to a person"), tool("mail:list_letters", "List letters")]
+    async with Router(Catalogue([*copies, *others])) as router:
+        decision = await router.route("send a letter to a person")
+    assert sum(match.tool.server.startswith("copy") for match in decision.matches[:3]) == 1
+
+
+async def test_a_deprecated_tool_scores_a_fifth_less() -> None:
+    async def score(maturity: str) -> float:
+        old = {"stripe:refund_charge": {"maturity": maturity}}
+        async with Router(Catalogue(replace(one, labels=old.get(one.key, one.labels)) for one in sample())) as router:
+            return (await router.route("refund charge ch_3PqX of the customer")).matches[0].score
+
+    assert await score("deprecated") == pytest.approx(0.8 * await score("stable"))
+
+
+async def test_a_tool_that_says_it_is_deprecated_stands_behind_what_took_its_place() -> None:
+    tools = [
+        tool("go:lookup_go_doc", "[DEPRECATED] Use describe_go_package instead. Describe a Go package."),
+        tool("go:describe_go_package", "Describe a Go package."),
+        tool("chat:get_messages", "Deprecated. Get the messages of a chat."),
+    ]
+    async with Router(Catalogue(tools)) as router:
+        assert (await router.route("look up the go doc of package fmt")).matches[0].tool.name == "describe_go_package"
+        assert "says that it is deprecated" in (await router.route("get the messages of the chat")).matches[0].why
+    standing = Index(Catalogue(tools)).standing
+    assert standing is not None
+    assert sorted(standing) == [0.02, 0.2, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("description", "outdated"),
+    [
+        ("DEPRECATED: use get_page", True),
+        ("⚠️ Deprecated, please use get_page instead", True),
+        ("Get a page. (Deprecated, use get_page)", True),
+        ("This tool is deprecated.", True),
+        ("If a package is deprecated, use this to find another", False),
+        ("Deprecated packages of a project", False),
+        ("Lists deprecated APIs", False),
+        ("", False),
+    ],
+)
+def test_a_description_says_so_of_its_tool_or_not(description: str, *, outdated: bool) -> None:
+    assert is_outdated(tool("a:b", description)) is outdated
