@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.documents import is_outdated
 from orchestrator.index.index import Index
-from orchestrator.index.standing import is_outdated
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.routing.refiners.floors import MOST_LIFTED
 from orchestrator.routing.refiners.parts import in_turn
