@@ -135,7 +135,7 @@ def test_explain_as_json_is_the_contract_and_the_words_of_each_match_by_field(to
 
 
 @pytest.mark.parametrize(("width", "folded"), [(40, True), (80, False)])
-async def test_a_narrow_terminal_shows_figures_and_reasons_beside_long_names(width: int, folded: bool) -> None:
+async def test_a_narrow_terminal_shows_figures_and_reasons_next_to_long_names(width: int, folded: bool) -> None:
     long = "zscaler-mcp-server:zins_get_cyber_incidents_daily"
     tools = [tool(long, "Cyber incidents of each day"), tool("mail:send", "Send a mail")]
     async with Router(Catalogue(tools)) as router:
@@ -385,8 +385,8 @@ def test_json_is_exact_and_escapes_every_sign(catalogue: Path, toolroute: Run) -
     for form in ("json", "jsonl"):
         shown = toolroute("tools", "list", "--catalogue", catalogue, "-o", form).stdout
         assert [sign for sign in SIGNS if sign in shown] == []
-        told = json.loads(shown)["tools"] if form == "json" else [json.loads(line) for line in shown.splitlines()]
-        assert (KEY, WORDS) in {(own["server"] + ":" + own["name"], own["description"]) for own in told}
+        printed = json.loads(shown)["tools"] if form == "json" else [json.loads(line) for line in shown.splitlines()]
+        assert (KEY, WORDS) in {(own["server"] + ":" + own["name"], own["description"]) for own in printed}
 
 
 def test_a_text_is_exact_in_a_file_and_plain_on_a_terminal(catalogue: Path) -> None:

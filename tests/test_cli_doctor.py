@@ -12,7 +12,7 @@ from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry
 
 
-def test_doctor_tells_a_model_that_is_named_without_a_key(
+def test_doctor_names_a_model_that_is_named_without_a_key(
     toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
@@ -45,7 +45,7 @@ def test_a_process_that_reached_no_temporal_server_waits_for_the_client_before_i
     ("variable", "exit_code", "remedy"),
     [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],
 )
-def test_doctor_tells_a_variable_that_nothing_reads(
+def test_doctor_names_a_variable_that_nothing_reads(
     toolroute: Run,
     mcp_file: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -56,9 +56,9 @@ def test_doctor_tells_a_variable_that_nothing_reads(
     monkeypatch.setenv(variable, "static")
     result = toolroute("doctor", "-o", "json")
     findings: list[dict[str, Any]] = json.loads(result.stdout)
-    told = [found for found in findings if found["what"] == "environment"]
-    assert [found["detail"] for found in told] == [f"{variable} is set, and nothing reads it"]
-    assert [found["remedy"] for found in told] == [remedy]
+    printed = [found for found in findings if found["what"] == "environment"]
+    assert [found["detail"] for found in printed] == [f"{variable} is set, and nothing reads it"]
+    assert [found["remedy"] for found in printed] == [remedy]
     assert result.exit_code == exit_code
 
 
@@ -69,7 +69,7 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, mc
     assert "secret" not in shown
 
 
-def test_a_broken_entry_is_told_of_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:
+def test_a_broken_entry_names_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:
     mcp_file.write_text(json.dumps(config(old={"type": "sse", "url": "http://a"}, quick=entry("quick.py"))))
     said = "server 'old': type 'sse' is not supported"
     synced = toolroute("tools", "sync", "-o", "json")
@@ -89,20 +89,20 @@ def test_doctor_finds_a_command_where_it_is_started_from(
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "serve.sh").touch(mode=0o755)
     here = {"command": "./serve.sh", "cwd": str(tmp_path / "project")}
-    servers = {
-        "beside": {"command": "mcp-server-time"},
+    entries = {
+        "near": {"command": "mcp-server-time"},
         "here": here,
         "elsewhere": {**here, "cwd": str(tmp_path)},
         "nowhere": {**here, "cwd": str(tmp_path / "gone")},
-        "inline": {"command": "serve-it --token zz11zz"},
     }
-    mcp_file.write_text(json.dumps(config(**servers)))
+    mcp_file.write_text(json.dumps(config(**entries)))
     findings = json.loads(toolroute("doctor", "--config", mcp_file, "-o", "json").stdout)
-    told = {found["what"]: (found["state"], found["detail"]) for found in findings if found["what"].startswith("mcp ")}
-    assert told == {
-        "mcp beside": ("works", "its command 'mcp-server-time' is there (not started)"),
+    printed = {
+        found["what"]: (found["state"], found["detail"]) for found in findings if found["what"].startswith("mcp ")
+    }
+    assert printed == {
+        "mcp near": ("works", "its command 'mcp-server-time' is there (not started)"),
         "mcp here": ("works", "its command './serve.sh' is there (not started)"),
         "mcp elsewhere": ("broken", "its command './serve.sh' is not found"),
-        "mcp inline": ("broken", "its command 'serve-it --token ***' is not found"),
         "mcp nowhere": ("broken", f"its working folder {str(tmp_path / 'gone')!r} does not exist"),
     }

@@ -35,12 +35,12 @@ def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_route_asks_a_model_only_when_it_is_told_to() -> None:
+def test_a_route_asks_a_model_only_with_the_option() -> None:
     with ScriptedModel(_said) as model:
-        code, told, _ = toolroute(model, "route", TASK, "-o", "json")
-        assert (code, "choice" in json.loads(told), model.asked) == (0, False, [])
-        _, told, _ = toolroute(model, "route", TASK, "-o", "json", "--model", "small")
-        assert json.loads(told)["choice"]["action"] == "plan"
+        code, printed, _ = toolroute(model, "route", TASK, "-o", "json")
+        assert (code, "choice" in json.loads(printed), model.asked) == (0, False, [])
+        _, printed, _ = toolroute(model, "route", TASK, "-o", "json", "--model", "small")
+        assert json.loads(printed)["choice"]["action"] == "plan"
         assert [asked.model for asked in model.asked] == ["small"]
         _, shown, _ = toolroute(model, "route", TASK, "--model", "small")
         assert "model small: plan, 93% sure" in shown
@@ -49,9 +49,9 @@ def test_a_route_asks_a_model_only_when_it_is_told_to() -> None:
 
 def test_a_plan_is_the_models_and_says_so() -> None:
     with ScriptedModel(_said) as model:
-        code, told, err = toolroute(model, "plan", TASK, "-o", "json")
+        code, printed, err = toolroute(model, "plan", TASK, "-o", "json")
         assert code == 0, err
-        plan = json.loads(told)["plan"]
+        plan = json.loads(printed)["plan"]
         assert (plan["model"], _column(plan["steps"], "late")) == ("scripted", [[], ["text"]])
         assert plan["usage"]["input"] > 0
         _, shown, _ = toolroute(model, "plan", TASK)
@@ -70,10 +70,10 @@ def test_the_model_that_is_named_does_all_whatever_the_environment_names() -> No
         assert [asked.model for asked in model.asked] == ["b", "c"]
 
 
-def test_an_endpoint_that_is_down_is_told_beside_the_deterministic_plan() -> None:
+def test_an_endpoint_that_is_down_is_reported_with_the_deterministic_plan() -> None:
     with ScriptedModel(lambda _: Fault(401)) as model:
-        code, told, _ = toolroute(model, "plan", TASK, "-o", "json")
-        plan = json.loads(told)["plan"]
+        code, printed, _ = toolroute(model, "plan", TASK, "-o", "json")
+        plan = json.loads(printed)["plan"]
         assert (code, plan["model"]) == (0, "none")
         assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
         assert "refused the key" in plan["warnings"][0]

@@ -6,19 +6,18 @@ import shlex
 import pytest
 
 from orchestrator.index.calibration import Fit
-from tests.servers.start import entry
 from tests.user import User
 
 
 async def test_a_run_prints_its_json_and_nothing_else_on_standard_output(user: User) -> None:
-    code, told, err = await user.run("What is the current time in Europe/Berlin?")
+    code, printed, err = await user.run("What is the current time in Europe/Berlin?")
     assert code == 0, err
-    assert list(told)[:5] == ["decision", "plan", "steps", "budget", "answer"]
-    assert told["decision"]["recommended"] == ["time:get_current_time"]
-    assert [step["status"] for step in told["steps"]] == ["done"]
-    assert told["steps"][0]["tool"] == told["plan"]["steps"][0]["tool"]
-    assert json.loads(told["answer"])["timezone"] == "Europe/Berlin"
-    assert told["budget"]["settled"] > 0
+    assert list(printed)[:5] == ["decision", "plan", "steps", "budget", "answer"]
+    assert printed["decision"]["recommended"] == ["time:get_current_time"]
+    assert [step["status"] for step in printed["steps"]] == ["done"]
+    assert printed["steps"][0]["tool"] == printed["plan"]["steps"][0]["tool"]
+    assert json.loads(printed["answer"])["timezone"] == "Europe/Berlin"
+    assert printed["budget"]["settled"] > 0
 
 
 @pytest.mark.slow
@@ -32,55 +31,42 @@ async def test_dev_starts_a_server_of_its_own(user: User) -> None:
     assert '"timezone": "UTC"' in out
 
 
-async def test_a_long_line_of_an_answer_is_not_broken(user: User) -> None:
-    told = {"server": "plain", "name": "environment", "description": "The names and values of the environment"}
-    (user.path / "tools.jsonl").write_text(json.dumps(told))
-    servers = {"plain": entry("plain.py", NOTE="long " * 100)}
-    (user.path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    options = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", user.address)
-    code, out, err = await user.toolroute(
-        "run", "the names and values of the environment", *options, "--approve", "never"
-    )
-    assert code == 0, err
-    assert "long " * 100 in out
-
-
 async def test_exit_codes_tell_what_the_user_can_do(user: User) -> None:
-    code, told, _ = await user.run("What is the current time?")
+    code, printed, _ = await user.run("What is the current time?")
     assert code == 5
-    assert [step["status"] for step in told["steps"]] == ["needs_input"]
-    code, told, _ = await user.run("What is the current time?", "--arg", "timezone=Asia/Tokyo")
-    assert (code, told["plan"]["steps"][0]["arguments"]) == (0, {"timezone": "Asia/Tokyo"})
-    code, told, _ = await user.run("zzqx vrrm plonk")
-    assert (code, told["steps"]) == (3, [])
-    code, told, _ = await user.run("Read the file a.txt")
+    assert [step["status"] for step in printed["steps"]] == ["needs_input"]
+    code, printed, _ = await user.run("What is the current time?", "--arg", "timezone=Asia/Tokyo")
+    assert (code, printed["plan"]["steps"][0]["arguments"]) == (0, {"timezone": "Asia/Tokyo"})
+    code, printed, _ = await user.run("zzqx vrrm plonk")
+    assert (code, printed["steps"]) == (3, [])
+    code, printed, _ = await user.run("Read the file a.txt")
     assert code == 1
-    assert "no executor" in told["steps"][0]["reason"]
-    code, told, _ = await user.run("Read the file a.txt and get the current time")
-    assert [step["status"] for step in told["steps"]] == ["failed", "needs_input"]
+    assert "no executor" in printed["steps"][0]["reason"]
+    code, printed, _ = await user.run("Read the file a.txt and get the current time")
+    assert [step["status"] for step in printed["steps"]] == ["failed", "needs_input"]
     assert code == 1
 
 
-async def test_the_progress_of_every_step_is_told_to_its_end_while_it_runs(user: User) -> None:
+async def test_the_progress_of_every_step_is_reported_to_its_end_while_it_runs(user: User) -> None:
     code, _, err = await user.run("Wait 0.8 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=0.8")
     assert code == 0, err
-    told = [line for line in err.splitlines() if line.startswith("s")]
-    assert told[0] == "s1 plain:wait: running"
-    assert {"s1 plain:wait: done", "s2 time:get_current_time: done"} <= set(told)
-    assert told.index("s1 plain:wait: done") < told.index("s2 time:get_current_time: done")
+    printed = [line for line in err.splitlines() if line.startswith("s")]
+    assert printed[0] == "s1 plain:wait: running"
+    assert {"s1 plain:wait: done", "s2 time:get_current_time: done"} <= set(printed)
+    assert printed.index("s1 plain:wait: done") < printed.index("s2 time:get_current_time: done")
 
 
 async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: User) -> None:
     task = "Delete the file a.txt and delete the file b.txt"
-    code, told, err = await user.run(task, typed=b"y\nn\n")
+    code, printed, err = await user.run(task, typed=b"y\nn\n")
     assert code == 1
     assert """'delete the file b.txt': may files:delete_file be called with {"path": "b.txt"}? [y/N]""" in err
-    assert [step["status"] for step in told["steps"]] == ["failed", "refused"]  # nobody here deletes files
+    assert [step["status"] for step in printed["steps"]] == ["failed", "refused"]  # nobody here deletes files
 
 
 async def test_in_a_pipe_nothing_is_changed_and_the_command_that_approves_is_printed(user: User) -> None:
-    code, told, err = await user.run("Wait 0.1 seconds", "--arg", "seconds=0.1", "--approve", "destructive")
-    assert (code, [step["status"] for step in told["steps"]]) == (5, ["needs_approval"]), err
+    code, printed, err = await user.run("Wait 0.1 seconds", "--arg", "seconds=0.1", "--approve", "destructive")
+    assert (code, [step["status"] for step in printed["steps"]]) == (5, ["needs_approval"]), err
     assert not (user.path / "count").exists()
     assert 's1 waits for approval: plain:wait with {"seconds": 0.1}' in err
     approving = next(line for line in err.splitlines() if line.startswith("approve with: toolroute "))
@@ -127,9 +113,9 @@ async def test_a_plan_is_shown_and_nothing_is_called(user: User) -> None:
 async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(user: User) -> None:
     task = "What is the current time in UTC?"
     shaped = ("--filter", "server=files", "--route-hint", "keyword")
-    _, told, err = await user.run(task, *shaped, "--coverage", "0.9")
-    assert (told["decision"]["coverage"] is not None, told["decision"]["semantic_ran"]) == (True, False), err
-    assert {match["server"] for match in told["decision"]["matches"]} == {"files"}
+    _, printed, err = await user.run(task, *shaped, "--coverage", "0.9")
+    assert (printed["decision"]["coverage"] is not None, printed["decision"]["semantic_ran"]) == (True, False), err
+    assert {match["server"] for match in printed["decision"]["matches"]} == {"files"}
     own = ("--catalogue", "tools.jsonl", "-o", "json", "--token-cap", "100", "--fusion", "rrf")
     _, out, err = await user.toolroute("plan", task, *shaped, *own)
     found = json.loads(out)["decision"]
@@ -140,7 +126,7 @@ async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(user: User) ->
 async def test_a_fit_reaches_plans_and_runs(user: User) -> None:
     Fit(floor=1.0).write(user.path / "fit.json")
     task, fit = "What is the current time in UTC?", ("--calibration", "fit.json")
-    code, told, err = await user.run(task, *fit)
-    assert (code, told["decision"]["stage"]) == (3, "none"), err
+    code, printed, err = await user.run(task, *fit)
+    assert (code, printed["decision"]["stage"]) == (3, "none"), err
     code, out, err = await user.toolroute("plan", task, "--catalogue", "tools.jsonl", "-o", "json", *fit)
     assert (code, json.loads(out)["decision"]["stage"]) == (3, "none"), err

@@ -1,4 +1,4 @@
-"""`toolroute run` and `worker` when they are interrupted, hung up or told to stop: nothing is lost or left behind."""
+"""`toolroute run` and `worker` when they are interrupted, hung up or stopped: nothing is lost or left behind."""
 
 import asyncio
 import os
@@ -21,9 +21,9 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
     assert code == 1
     assert f"no worker of this machine polls the task queue '{task_queue}'" in err
     async with served(user, task_queue) as worker:
-        code, told, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
+        code, printed, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
         assert code == 0, err
-        assert told["steps"][0]["status"] == "done"
+        assert printed["steps"][0]["status"] == "done"
         assert "--catalogue, --config not used: the workers" in err
         assert (await user.toolroute(*check))[0] == 0
         worker.send_signal(signal.SIGTERM)
@@ -114,14 +114,14 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
 
 
 @pytest.mark.slow
-async def test_a_worker_told_to_stop_lets_the_call_under_way_end(user: User, task_queue: str) -> None:
+async def test_a_worker_that_is_stopped_lets_the_call_under_way_end(user: User, task_queue: str) -> None:
     async with served(user, task_queue) as first:
         running = asyncio.create_task(user.run("Wait 2 seconds", "--arg", "seconds=2", "--task-queue", task_queue))
         await user.is_waiting()
         first.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(first.wait(), 30) == 0
         async with served(user, task_queue):
-            code, told, err = await running
+            code, printed, err = await running
     assert code == 0, err
-    assert told["answer"] == "waited"
+    assert printed["answer"] == "waited"
     assert (user.path / "count").read_text() == "wait\n"

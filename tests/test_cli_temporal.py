@@ -33,7 +33,7 @@ async def started(variables: Variables, *arguments: str) -> asyncio.subprocess.P
     )
 
 
-async def told(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
+async def printed(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
     """Exit code, standard output, standard error."""
     process = await started(variables, *arguments)
     out, err = await asyncio.wait_for(process.communicate(), 90)
@@ -50,7 +50,7 @@ async def cloud(temporal_address: str, tmp_path: Path) -> AsyncIterator[Variable
 
 async def test_a_run_reaches_a_server_behind_tls_and_a_key(cloud: Variables) -> None:
     catalogue = str(EXAMPLES / "tools.jsonl")
-    code, out, err = await told(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
+    code, out, err = await printed(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
     assert (code, err) == (3, "")
     assert json.loads(out)["decision"]["stage"] == "none"
     assert KEY not in out
@@ -62,7 +62,7 @@ async def test_the_profile_of_temporals_own_file_is_read(cloud: Variables, tmp_p
         f'[profile.default]\naddress = "{cloud["TEMPORAL_ADDRESS"]}"\napi_key = "{KEY}"\n'
         f'tls.server_ca_cert_path = "{cloud["TEMPORAL_TLS_SERVER_CA_CERT_PATH"]}"\n'
     )
-    _, out, err = await told({"TEMPORAL_CONFIG_FILE": str(file)}, "doctor", "-o", "json")
+    _, out, err = await printed({"TEMPORAL_CONFIG_FILE": str(file)}, "doctor", "-o", "json")
     [found] = [finding for finding in json.loads(out) if finding["what"] == "temporal"]
     assert found["state"] == "works"
     assert found["detail"] == f"a server answers at {cloud['TEMPORAL_ADDRESS']} and has the namespace 'default'"
@@ -87,7 +87,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
     cloud: Variables, tmp_path: Path, command: tuple[str, ...], variables: Variables, code: int, said: str
 ) -> None:
     store = {"TOOLROUTE_STORE": str(tmp_path / "store")}
-    ended, out, err = await told({**cloud, **store, **variables}, *command)
+    ended, out, err = await printed({**cloud, **store, **variables}, *command)
     assert (ended, out, err.count("\n")) == (code, "", 1)
     assert f"toolroute: the Temporal server at {cloud['TEMPORAL_ADDRESS']} {said}" in err
     assert "-key" not in err
@@ -107,7 +107,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
         ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
     ],
 )
-def test_settings_that_cannot_be_read_are_told_without_the_key(
+def test_settings_that_cannot_be_read_are_reported_without_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, variables: Variables, said: str
 ) -> None:
     file = tmp_path / "temporal.toml"
@@ -119,7 +119,7 @@ def test_settings_that_cannot_be_read_are_told_without_the_key(
     assert KEY not in str(failed.value)
 
 
-async def test_a_server_without_tls_that_is_asked_for_it_is_told(temporal_address: str) -> None:
+async def test_a_server_without_tls_that_is_asked_for_it_is_an_error(temporal_address: str) -> None:
     to = Target(address=temporal_address, more={"tls": True})
     with pytest.raises(InvalidConfig, match="does not speak TLS: set TEMPORAL_TLS=false"):
         await connect(to, None)
@@ -137,8 +137,8 @@ def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, m
     assert KEY not in repr(read)
     monkeypatch.setenv("TEMPORAL_ADDRESS", "variable:1")
     assert target(Options.from_env()).address == "variable:1"
-    given = target(Options.from_env(temporal_address="given:1", temporal_namespace="told"))
-    assert (given.address, given.namespace) == ("given:1", "told")
+    given = target(Options.from_env(temporal_address="given:1", temporal_namespace="printed"))
+    assert (given.address, given.namespace) == ("given:1", "printed")
 
 
 def test_a_run_asks_its_store_before_it_starts(toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

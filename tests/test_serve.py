@@ -220,7 +220,7 @@ async def test_a_server_that_hangs_delays_one_search_and_no_call_of_a_known_tool
 
 
 async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 0.01)
+    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 0.01)
     async with gateway(tmp_path, config(quick=QUICK)) as served:
         await search(served)
     async with gateway(tmp_path, config(quick=QUICK, more=QUICK)) as served:
@@ -230,7 +230,7 @@ async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, mo
 async def test_another_projects_server_of_the_same_name_is_listed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 20.0)
+    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)
     async with gateway(tmp_path, config(db=QUICK, quick=QUICK)) as served:
         assert {"db:pid", "db:crash_once"} <= keys(await search(served))
     async with gateway(tmp_path, config(db=entry("faulty.py", "restart"), quick=QUICK)) as served:
@@ -268,7 +268,7 @@ def write(file: Path, **servers: Any) -> Path:
 async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_BESIDE_S", 20.0)
+    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)
     file = write(tmp_path / "mcp.json", quick=QUICK)
     async with gateway(tmp_path, config(quick=QUICK), changed=Followed(file).changed) as served:
         await search(served)

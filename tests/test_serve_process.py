@@ -1,4 +1,4 @@
-"""`toolroute serve` as a program: over stdio and HTTP, by tokens, and told to end while it works."""
+"""`toolroute serve` as a program: over stdio and HTTP, by tokens, and stopped while it works."""
 
 import asyncio
 import json
@@ -121,8 +121,8 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
             pids.append(text_of(await two.call_tool("call_tool", {"tool": "quick:pid"})))
             assert len(set(pids)) == 2
         code, _, error = await toolroute("servers", "--of", url, token="wrong-token-of-nobody")
-        told = "toolroute: serve refuses the token: set TOOLROUTE_TOKEN to one that it knows\n"
-        assert (code, error) == (1, told)
+        printed = "toolroute: serve refuses the token: set TOOLROUTE_TOKEN to one that it knows\n"
+        assert (code, error) == (1, printed)
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
         await until(lambda: not any(map(alive, pids)))
@@ -180,7 +180,7 @@ async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path
         await until(lambda: notes.read_text() == "wait\nended early\n")
 
 
-# --- told to end
+# --- printed to end
 
 _CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 _HELLO: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _CLIENT}
@@ -252,12 +252,12 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
 
 @pytest.mark.slow
 async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_server_behind(file: Path) -> None:
-    told = file.parent / "pid"
-    slow = f"echo $$ > {told}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
+    printed = file.parent / "pid"
+    slow = f"echo $$ > {printed}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
     _name(file, quick={"command": "sh", "args": ["-c", slow]})
     async with over_stdio(file) as (process, _):
         assert process.stdin is not None
-        pid = told.read_text().strip()
+        pid = printed.read_text().strip()
         assert alive(pid)
         process.stdin.close()
         await asyncio.sleep(1)  # As MCP clients do, while the servers are given their time to end.
@@ -267,13 +267,13 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
 
 
 @pytest.mark.slow
-async def test_a_command_that_is_told_to_end_leaves_no_server_behind(tmp_path: Path) -> None:
-    told = tmp_path / "pid"
-    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {told}; exec sleep 60"]}
+async def test_a_command_that_is_stopped_leaves_no_server_behind(tmp_path: Path) -> None:
+    printed = tmp_path / "pid"
+    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {printed}; exec sleep 60"]}
     (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
     process = await asyncio.create_subprocess_exec(*TOOLROUTE, "servers", "--check", cwd=tmp_path)
-    await until(lambda: told.exists() and bool(told.read_text().strip()), 30)
-    assert alive(pid := told.read_text().strip())
+    await until(lambda: printed.exists() and bool(printed.read_text().strip()), 30)
+    assert alive(pid := printed.read_text().strip())
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 20) == 143
     assert not alive(pid)

@@ -5,10 +5,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.text import Text
@@ -18,8 +18,9 @@ from orchestrator.cli.eval import kept, use_of
 from orchestrator.cli.options import Place, output_option, place_options, write_option
 from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
 from orchestrator.cli.temporal import reach, target
-from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
+from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
+from orchestrator.index.safety import suspects
 from orchestrator.options import Options, misspelt, model_key
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ _SHOWN = 20
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """What was found: it `works`, is `missing` (optional), `broken`, or `flagged` (in use, and doubtful)."""
 
     what: str
@@ -61,7 +61,7 @@ def doctor(place: Place, write: Path | None, output: str) -> int:
         raise InvalidInput("--write keeps what --catalogue finds: give --catalogue, too")
     findings = list(_examine(place, Options.from_env()))
     if output == "json":
-        echo_json([asdict(finding) for finding in findings])
+        echo_json([finding._asdict() for finding in findings])
     else:
         _show(findings)
     return 1 if any(finding.state == "broken" for finding in findings) else 0
@@ -70,19 +70,30 @@ def doctor(place: Place, write: Path | None, output: str) -> int:
 def _examine(place: Place, options: Options) -> Iterator[Finding]:
     for name, near in misspelt().items():
         state, remedy = ("broken", f"did you mean {near}?") if near else ("missing", "unset it")
-        yield Finding(what="environment", state=state, detail=f"{name} is set, and nothing reads it", remedy=remedy)
-    remote = options.embedder.startswith("openai:")
-    mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if remote else "reinstall toolroute"
-    yield _checked("embedder", partial(_embedder, options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
-    yield _checked("store", partial(_store, place, options), "name a folder or a Qdrant URL with --store")
-    stored = _stored(place, options)
-    check = partial(_calibration, options, place.tenant, stored)
-    yield _checked("calibration", check, "mend or unset TOOLROUTE_CALIBRATION")
-    yield from _flagged(stored)
-    remedy = "start the server that TEMPORAL_ADDRESS names, or mend the settings"
-    yield _checked("temporal", partial(_temporal, options), remedy)
+        yield Finding("environment", state, f"{name} is set, and nothing reads it", remedy)
+    mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
+    yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
+    stored = Catalogue()
+
+    def store() -> Finding:
+        nonlocal stored
+        with closing(place.open_store(options)) as opened:
+            stored = opened.load(place.tenant).catalogue
+            where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
+        servers = counted(len(stored.places), "server")
+        detail = f"{where}: {counted(len(stored), 'tool')} of {servers} for {place.tenant}"
+        remedy = "" if stored.places else "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
+        return Finding("store", "missing" if remedy else "works", detail, remedy)
+
+    yield _checked("store", store, "name a folder or a Qdrant URL with --store")
+    fit = partial(_calibration, options, place.tenant, stored)
+    yield _checked("calibration", fit, "mend or unset TOOLROUTE_CALIBRATION")
+    vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
+    for key, reasons in suspects(stored.tools).items():
+        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
+    start = "start the server that TEMPORAL_ADDRESS names, or mend the settings"
+    yield _checked("temporal", lambda: _temporal(options), start)
     yield _model(options)
-    yield _exact_tokens()
     if place.config is not None:
         yield from _servers(place.config)
 
@@ -92,7 +103,7 @@ def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
     try:
         return look()
     except ToolrouteError as error:
-        return Finding(what=what, state="broken", detail=str(error), remedy=remedy)
+        return Finding(what, "broken", str(error), remedy)
 
 
 def _embedder(options: Options) -> Finding:
@@ -103,29 +114,7 @@ def _embedder(options: Options) -> Finding:
     started = time.perf_counter()
     embedder.embed(["find the invoice of last month and send it to the accountant"])
     took = (time.perf_counter() - started) * 1000
-    detail = f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query"
-    return Finding(what="embedder", state="works", detail=detail)
-
-
-def _store(place: Place, options: Options) -> Finding:
-    with closing(place.open_store(options)) as store:
-        servers = store.servers(place.tenant)
-    where = store if store.exists else f"{store} (does not exist yet)"
-    number = counted(sum(servers.values()), "tool")
-    detail = f"{where}: {number} of {counted(len(servers), 'server')} for {place.tenant}"
-    if servers:
-        return Finding(what="store", state="works", detail=detail)
-    remedy = "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
-    return Finding(what="store", state="missing", detail=detail, remedy=remedy)
-
-
-def _stored(place: Place, options: Options) -> Catalogue:
-    """Return the tenant's tools; none where the store cannot be read, which is a finding of its own."""
-    try:
-        with closing(place.open_store(options)) as store:
-            return store.load(place.tenant).catalogue
-    except ToolrouteError:
-        return Catalogue()
+    return Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query")
 
 
 def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
@@ -133,25 +122,16 @@ def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
     from orchestrator.index.embed import embedder_id
 
     if not options.calibration:
-        return Finding(what="calibration", state="missing", detail="built-in defaults", remedy=REMEDY)
+        return Finding("calibration", "missing", "built-in defaults", REMEDY)
     fit = Fit.read(options.calibration)
     if fit.embedder:
         fit.check(embedder_id(options))
     about = fit.about or {}
     detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} {about.get('from', 'queries')}"
     if not len(stored) or about.get("catalogue") in (None, stored.fingerprint):
-        return Finding(what="calibration", state="works", detail=detail)
-    now = f"{tenant} has another catalogue now ({counted(len(stored), 'tool')})"
-    detail += f" of {about.get('tools', 'some')} tools; {now}"
-    return Finding(what="calibration", state="flagged", detail=detail, remedy=f"where much has changed, {REMEDY}")
-
-
-def _flagged(stored: Catalogue) -> Iterator[Finding]:
-    from orchestrator.index.safety import suspects
-
-    remedy = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
-    for key, reasons in suspects(stored.tools).items():
-        yield Finding(what="tool", state="flagged", detail=f"{key} is flagged: {'; '.join(reasons)}", remedy=remedy)
+        return Finding("calibration", "works", detail)
+    now = f"of {about.get('tools', 'some')} tools; {tenant} has another catalogue now ({counted(len(stored), 'tool')})"
+    return Finding("calibration", "flagged", f"{detail} {now}", f"where much has changed, {REMEDY}")
 
 
 def _temporal(options: Options) -> Finding:
@@ -168,11 +148,11 @@ def _temporal(options: Options) -> Finding:
     if server.named:
         asyncio.run(reached())
         detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
-        return Finding(what="temporal", state="works", detail=detail)
+        return Finding("temporal", "works", detail)
     if binary := shutil.which("temporal") or kept_binary():
-        return Finding(what="temporal", state="works", detail=f"`toolroute run --dev` starts {binary}")
+        return Finding("temporal", "works", f"`toolroute run --dev` starts {binary}")
     remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
-    return Finding(what="temporal", state="missing", detail="no TEMPORAL_ADDRESS and no local server", remedy=remedy)
+    return Finding("temporal", "missing", "no TEMPORAL_ADDRESS and no local server", remedy)
 
 
 def _model(options: Options) -> Finding:
@@ -180,25 +160,13 @@ def _model(options: Options) -> Finding:
 
     models = models_for(options)
     if not models:
-        detail = "no model: plans are deterministic, answers list results as they came"
         remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
-        return Finding(what="model", state="missing", detail=detail, remedy=remedy)
+        return Finding("model", "missing", "none: plans and answers are made without one", remedy)
     named = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
     if model_key() or options.model_url:
-        return Finding(what="model", state="works", detail=f"{named} at {models.where} (not called here)")
+        return Finding("model", "works", f"{named} at {models.where} (not called here)")
     remedy = "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
-    return Finding(what="model", state="broken", detail=f"{named} is named, and there is no key for it", remedy=remedy)
-
-
-def _exact_tokens() -> Finding:
-    from orchestrator.catalogue.tokens import exact_counter
-
-    try:
-        exact_counter()
-    except MissingExtra as error:
-        detail = "counted by estimate, as an upper bound"
-        return Finding(what="tokens", state="missing", detail=detail, remedy=str(error))
-    return Finding(what="tokens", state="works", detail="o200k_base can be counted exactly")
+    return Finding("model", "broken", f"{named} is named, and there is no key for it", remedy)
 
 
 def _servers(path: Path) -> Iterator[Finding]:
@@ -207,7 +175,7 @@ def _servers(path: Path) -> Iterator[Finding]:
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
-        yield Finding(what="mcp config", state="broken", detail=str(error), remedy="mend the file")
+        yield Finding("mcp config", "broken", str(error), "mend the file")
         return
     for name, spec in config.servers.items():
         yield _checked(f"mcp {name}", partial(_server, f"mcp {name}", spec), "mend its entry")
@@ -216,15 +184,14 @@ def _servers(path: Path) -> Iterator[Finding]:
 def _server(what: str, spec: "ServerSpec") -> Finding:
     launch = spec.launch()
     if launch.url:
-        return Finding(what=what, state="works", detail="reached by URL (not connected here)")
+        return Finding(what, "works", "reached by URL (not connected here)")
     if launch.cwd and not Path(launch.cwd).is_dir():
-        detail = f"its working folder {launch.cwd!r} does not exist"
-        return Finding(what=what, state="broken", detail=detail, remedy="make it, or mend cwd")
+        return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "make it, or mend cwd")
     if launch.executable:
-        return Finding(what=what, state="works", detail=f"its command {launch.command!r} is there (not started)")
+        return Finding(what, "works", f"its command {launch.command!r} is there (not started)")
     # Arguments that were written into the command are shown with it.
     detail = launch.secrets.redact(f"its command {launch.command!r} is not found")
-    return Finding(what=what, state="broken", detail=detail, remedy="install it, or give its full path")
+    return Finding(what, "broken", detail, "install it, or give its full path")
 
 
 def _show(findings: list[Finding]) -> None:

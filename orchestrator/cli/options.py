@@ -28,17 +28,21 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Text(click.types.StringParamType):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(_not_empty(value, param, ctx), param, ctx)
-
-
-class _Path(click.Path):
-    def __init__(self, *, dir_okay: bool = True) -> None:
-        super().__init__(path_type=Path, dir_okay=dir_okay)
+class _NotEmpty:
+    """Refuses "", which an unset variable leaves: as a path it would be the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(_not_empty(value, param, ctx), param, ctx)
+        if value == "":
+            raise click.BadParameter("it is empty; is a variable unset? Name one, or leave it out", ctx, param)
+        return super().convert(value, param, ctx)  # type: ignore[misc]
+
+
+class _Text(_NotEmpty, click.types.StringParamType):
+    pass
+
+
+class _Path(_NotEmpty, click.Path):
+    pass
 
 
 class _Tools(_Path):
@@ -49,14 +53,8 @@ class _Tools(_Path):
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 
-def _not_empty(value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-    """Refuse "", which an unset variable leaves: as a path it would be the working folder."""
-    if value == "":
-        raise click.BadParameter("it is empty; is a variable unset? Name one, or leave it out", ctx, param)
-    return value
-
-
-TEXT, PATH, FILE, TOOLS = _Text(), _Path(), _Path(dir_okay=False), _Tools()
+TEXT, PATH, FILE = _Text(), _Path(path_type=Path), _Path(path_type=Path, dir_okay=False)
+TOOLS = _Tools(path_type=Path)
 """A name or an address; a file or folder; a file; a file or folder of tools, where `-` is standard input."""
 
 
@@ -185,7 +183,7 @@ def place_options(*more: str) -> Callable[[Command], Command]:
 
 
 _REQUEST = [
-    click.option("--limit", type=int, metavar="N", help="At most so many matches (1 to 50). [default: 10]"),
+    click.option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
     click.option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
     click.option(
         "--route-hint",

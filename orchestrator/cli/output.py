@@ -111,7 +111,7 @@ def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
 
 
 def print_warnings(out: Console, warnings: Iterable[str]) -> None:
-    """Write what a person should know beside a table, a line each."""
+    """Write what a person should know with a table, a line each."""
     for warning in warnings:
         out.print(Text(one_line(f"! {warning}"), style="yellow"))
 

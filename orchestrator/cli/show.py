@@ -28,8 +28,8 @@ _STATUS = {
     StepStatus.NEEDS_INPUT: "yellow",
     StepStatus.NEEDS_APPROVAL: "yellow",
 }
-_BESIDE = 30
-"""Columns that the figures, the kind and the reason need beside the longest name."""
+_OTHERS = 30
+"""Columns that the figures, the kind and the reason need next to the longest name."""
 
 
 def show_decision(decision: Decision, *, matches: int | None = None, to: Console | None = None) -> None:
@@ -40,7 +40,7 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
         rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
         rows.columns[3].justify = "left"
         # On a narrow terminal names are folded, so that the reasons keep half of the line.
-        rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _BESIDE <= out.width
+        rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _OTHERS <= out.width
         for match in shown:
             star = "*" if match.tool.key in decision.recommended else ""
             low = "dim" if decision.stage is Stage.NONE else ""

@@ -43,7 +43,7 @@ _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
 _WAIT_S = 20.0
 """How long the first search waits for its servers to be listed."""
-_WAIT_BESIDE_S = 2.0
+_WAIT_KNOWN_S = 2.0
 """The same where other servers are known already."""
 _LOOKS = 40
 """How often a catalogue is read again that does not hold yet what was listed."""
@@ -306,7 +306,7 @@ class Unlisted:
         """Servers that were listed since the catalogue was last read, and have tools."""
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
-        self._wait_until = self._wait_beside_until = self._again_at = 0.0
+        self._wait_until = self._wait_known_until = self._again_at = 0.0
         self._tries = 0
         self._looked = asyncio.Event()
         self._some_known = self._complete = False
@@ -318,15 +318,15 @@ class Unlisted:
         """
         clock = asyncio.get_running_loop().time
         if self._listing is None:
-            self._wait_until, self._wait_beside_until = clock() + _WAIT_S, clock() + _WAIT_BESIDE_S
+            self._wait_until, self._wait_known_until = clock() + _WAIT_S, clock() + _WAIT_KNOWN_S
             self._listing = asyncio.create_task(self._list())
         elif self._listing.done() and not self._complete and clock() >= self._again_at:
             self._listing = asyncio.create_task(self._list())
         await self._looked.wait()
         if server is not None and server not in self._missing:
             return
-        beside = self._some_known and server is None
-        left_s = (self._wait_beside_until if beside else self._wait_until) - clock()
+        brief = self._some_known and server is None
+        left_s = (self._wait_known_until if brief else self._wait_until) - clock()
         if not self._listing.done() and left_s > 0:
             await asyncio.wait([self._listing], timeout=left_s)
 
