@@ -93,6 +93,7 @@ async def test_any_request_is_answered_and_planned_soundly_or_refused(
     numbers += [score for match in decision.matches for score in match.evidence.values()]
     assert all(0 <= number <= 1 for number in numbers)
     assert request.token_cap is None or decision.tokens.after <= request.token_cap
+    assert all(match.tool.filtered_by.items() >= request.filters.items() for match in decision.matches)
     assert not set(keys) & {item.tool for item in decision.rejected}
     json.dumps(decision.to_json(), allow_nan=False)
     assert {step.tool for step in plan(PlanRequest(decision=decision)).steps} <= {*keys, ""}

@@ -34,7 +34,7 @@ def test_a_name_that_begins_with_a_reading_verb_reads_unless_hint_or_label_say_o
         {"annotations": Annotations(read_only=True, destructive=True)},
         {"labels": {"read_only": "false"}, "annotations": Annotations(read_only=True)},
     ):
-        assert not reads_only(replace(own, **stricter))  # type: ignore[arg-type]
+        assert not reads_only(replace(own, **stricter))
 
 
 def test_a_word_is_an_action_where_a_tool_is_named_for_it_and_described_by_it() -> None:
