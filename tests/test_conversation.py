@@ -1,0 +1,92 @@
+"""Conversation: what a short turn leans on, which tools stay available, and an offer whose bytes stay the same."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.routing.conversation import LEANING, MAX_CHARS, MOST_USED, earlier_texts
+from orchestrator.routing.router import Router
+from tests.catalogues import sample
+
+PULLS = "list the open pull requests of acme/api"
+KNOWN = {"repo", "book", "desk", "restart", "weather", "list", "open", "pull", "request"}
+WEATHER = "get the weather forecast of Rome and the air temperature there"
+
+
+def keys(decision: Decision) -> list[str]:
+    return [match.tool.key for match in decision.matches]
+
+
+def offer(decision: Decision) -> str:
+    return json.dumps(decision.tools("openai"))
+
+
+@pytest.mark.parametrize("query", ["again, please", "and in Berlin?", "y en Berlín?", "restart it", "that repo, too"])
+def test_a_turn_with_few_words_of_its_own_leans_on_the_turn_before(query: str) -> None:
+    turns = [Turn(text=PULLS), Turn(text="Three.", role="assistant")]
+    assert earlier_texts(query, turns, KNOWN) == ((PULLS, LEANING),)
+
+
+def test_a_turn_that_says_enough_stands_alone() -> None:
+    assert earlier_texts("book a desk and open the repo", [Turn(text=PULLS)], KNOWN) == ()
+    assert earlier_texts("again", [], KNOWN) == ()
+
+
+def test_short_turns_lean_back_to_the_one_that_stood_alone_each_weighing_less() -> None:
+    turns = [Turn(text="book a desk, open the repo"), Turn(text=PULLS), Turn(text="and the repo?")]
+    assert earlier_texts("again", turns, KNOWN) == (("and the repo?", LEANING), (PULLS, LEANING**2))
+    document = [Turn(text=PULLS), Turn(text="word " * MAX_CHARS), Turn(text=" ")]
+    assert earlier_texts("again", document, KNOWN) == ((PULLS, LEANING),)
+
+
+async def test_a_follow_up_within_the_offer_keeps_its_bytes_although_another_tool_is_best(router: Router) -> None:
+    first = await router.route(PULLS)
+    again = await router.route("and for acme/web?", conversation=[first.turn()])
+    merge = await router.route("merge it", conversation=[first.turn("github:list_pull_requests")])
+    assert merge.matches[0].tool.key == "github:merge_pull_request" != first.matches[0].tool.key
+    assert offer(merge) == offer(again) == offer(first)
+    assert (again.query, again.recommended) == ("and for acme/web?", first.recommended)
+
+
+async def test_tools_found_later_are_appended(router: Router) -> None:
+    first = await router.route(RouteRequest(query=PULLS, tenant="local", limit=4))
+    turns = (first.turn("github:list_pull_requests"),)
+    later = await router.route(RouteRequest(query="and post them to Slack", limit=8, conversation=turns))
+    assert later.offered[:4] == first.offered
+    assert later.recommended[0].startswith("slack:")
+    assert json.dumps(later.tools())[:-1].startswith(json.dumps(first.tools())[:-1])
+
+
+async def test_a_new_topic_starts_a_new_offer_and_used_tools_stay_available(router: Router) -> None:
+    first, alone = await router.route(PULLS), await router.route(WEATHER)
+    within = await router.route(WEATHER, conversation=[first.turn("github:list_pull_requests")])
+    assert keys(within) == [*keys(alone)[:9], "github:list_pull_requests"]
+    assert (within.confidence, within.recommended) == (alone.confidence, alone.recommended)
+    assert within.matches[-1].why.startswith("used earlier in this conversation; ")
+    shared = keys(alone)[-1]
+    fresh = await router.route(WEATHER, conversation=[replace(first.turn(), offered=(shared, *first.offered))])
+    assert list(fresh.offered) == keys(fresh)
+
+
+async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router) -> None:
+    alone = await router.route(RouteRequest(query=PULLS, limit=6))
+    others = tuple(tool.key for tool in sample().tools if tool.key not in keys(alone))[:30]
+    asked = RouteRequest(query=PULLS, conversation=(Turn(text="x", tools=others),), limit=6)
+    found = await router.route(asked)
+    brought = set(keys(found)) - set(keys(alone))
+    assert len(brought) == MOST_USED
+    assert brought <= set(others)
+    assert keys(found)[0] == keys(await router.route(replace(asked, limit=1)))[0] == "github:list_pull_requests"
+    only = await router.route(replace(asked, filters={"server": "github"}))
+    assert {match.tool.server for match in only.matches} == {"github"}
+
+
+async def test_turns_without_words_and_tools_that_are_gone_do_no_harm(router: Router) -> None:
+    turns = [Turn(text=""), Turn(text=" \n"), Turn(text="?", role="tool"), Turn(text="\ud800", role="")]
+    assert keys(await router.route(PULLS, conversation=turns)) == keys(await router.route(PULLS))
+    gone = Turn(text=PULLS, tools=("gone:tool",), offered=("gone:other", "github:list_pull_requests"))
+    found = await router.route("again", conversation=[gone])
+    assert {"gone:tool", "gone:other"}.isdisjoint({*keys(found), *found.offered})
