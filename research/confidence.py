@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.index.calibration import CONFIDENCE, GATE, LogisticMap, top_features
+from orchestrator.index.calibration import CONFIDENCE, GATE, LogisticMap, blend, top_features
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from orchestrator.routing.stages.merge import blend
 from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
 from research.sources import SETS
 

@@ -62,6 +62,40 @@ class LogisticMap:
         return 1 / (1 + math.exp(-min(max(odds, -30.0), 30.0)))
 
 
+def supported(chances: Probabilities, factors: Probabilities | float) -> Probabilities:
+    """Return the chances with their odds multiplied."""
+    return chances * factors / (1 - chances + chances * factors)
+
+
+def vote(keyword: Probabilities, semantic: Probabilities) -> Probabilities:
+    """0.6 * max + 0.4 * min of the legs' probabilities, so that agreement never loses to a single vote."""
+    return 0.6 * np.maximum(keyword, semantic) + 0.4 * np.minimum(keyword, semantic)
+
+
+def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities) -> Probabilities:
+    """The vote and the map fitted on both legs' features, in equal parts as log-odds.
+
+    The map alone leans on the leg that its queries favoured; the vote alone knows nothing of the features.
+    """
+    odds = (_odds_of(vote(keyword, semantic)) + _odds_of(fitted)) / 2
+    return 1 / (1 + np.exp(-odds))
+
+
+def _odds_of(probability: Probabilities) -> Probabilities:
+    clipped = np.minimum(np.maximum(probability, 1e-5), 1 - 1e-5)
+    return np.asarray(np.log(clipped / (1 - clipped)), np.float64)
+
+
+def probability(odds: Probabilities) -> Probabilities:
+    """Of log-odds, which are spent: their array is the answer's."""
+    np.minimum(odds, 30, out=odds)
+    np.maximum(odds, -30, out=odds)
+    np.negative(odds, out=odds)
+    np.exp(odds, out=odds)
+    odds += 1
+    return np.reciprocal(odds, out=odds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The five maps.

@@ -8,8 +8,8 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Kind, Match, Stage
 from orchestrator.routing import select
 from orchestrator.routing.conversation import in_order, keep_earlier, offered_before, used_lately
-from orchestrator.routing.costs import fit_matches
 from orchestrator.routing.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
+from orchestrator.routing.select import fit_matches
 from orchestrator.routing.task import MOST_COVERED, Found, Ranking, Task
 
 

@@ -11,8 +11,10 @@ from orchestrator.index.calibration import (
     NOT_IDLE,
     Calibration,
     Probabilities,
+    blend,
     most_by_meaning,
     most_by_words,
+    supported,
     top_features,
 )
 from orchestrator.index.features import (
@@ -30,7 +32,6 @@ from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
 from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
 from orchestrator.index.vectors import SemanticIndex
-from orchestrator.routing.stages.merge import blend, supported
 from orchestrator.routing.understand import Understood
 
 _CLAUSE_WIDTH = 10

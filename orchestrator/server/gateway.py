@@ -24,8 +24,8 @@ from orchestrator.records.digests import same_server
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.routing import select
-from orchestrator.routing.costs import definition_tokens
 from orchestrator.routing.router import Router
+from orchestrator.routing.select import definition_tokens
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from textwrap import shorten
 
 import numpy as np
 
+from orchestrator.index.calibration import supported
 from orchestrator.routing.search import Chances
 from orchestrator.routing.select import kept_of
 from orchestrator.routing.stages.always import always_for
 from orchestrator.routing.stages.fusion import PART
-from orchestrator.routing.stages.merge import supported
 from orchestrator.routing.task import Found, Ranking, Task
 
 SURE_OF_PART = 0.5

@@ -1,15 +1,12 @@
 """Fusion: the legs' probabilities over the union of their candidates become one ranking."""
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.calibration import Probabilities, supported, vote
 from orchestrator.records.request import Fusion
 from orchestrator.routing.search import Candidates
 from orchestrator.routing.select import kept_of
-from orchestrator.routing.stages.merge import merge, supported
 from orchestrator.routing.task import Found, Ranking, Task, best_first
 
 PART = 0.5
@@ -17,6 +14,10 @@ PART = 0.5
 LITTLE = 0.5
 """A tool whose odds its server lowers to less than this share gets a note."""
 ALWAYS_ONLY = 1.0
+
+RRF_K = 60
+RRF_WEIGHTS = (0.5, 0.5)
+"""Keyword, semantic."""
 
 
 def fuse(task: Task, found: Found, default: Fusion = Fusion.LEARNT) -> Ranking:
@@ -54,9 +55,6 @@ def fuse(task: Task, found: Found, default: Fusion = Fusion.LEARNT) -> Ranking:
         by_rank=by_rank,
         notes=dict.fromkeys(lowered, ("its server has less of what is asked",)),
     )
-
-
-FUSIONS: dict[str, Callable[[Task, Found], Ranking]] = {str(name): partial(fuse, default=name) for name in Fusion}
 
 
 def _always_only(task: Task, found: Found) -> Ranking:
@@ -107,3 +105,24 @@ def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str
         return [{"keyword": word} if held else {} for held, word in zip(overlap, keyword, strict=True)]
     both = zip(overlap, keyword, whole.semantic[order].tolist(), strict=True)
     return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
+
+
+def merge(
+    fusion: Fusion, keyword: Probabilities, semantic: Probabilities, learnt: Probabilities
+) -> tuple[Probabilities, NDArray[np.int64]]:
+    """Each candidate's probability, and the order, best first. Both legs must have scored every candidate.
+
+    learnt: `blend`. weighted: `vote`. rrf: reciprocal ranks; it orders only, the probability is the learnt one.
+    """
+    if fusion is Fusion.WEIGHTED:
+        probability = vote(keyword, semantic)
+        return probability, np.argsort(-probability, kind="stable")
+    if fusion is Fusion.RRF:
+        ranks = RRF_WEIGHTS[0] / (RRF_K + _ranks(keyword)) + RRF_WEIGHTS[1] / (RRF_K + _ranks(semantic))
+        return learnt, np.argsort(-ranks, kind="stable")
+    return learnt, np.argsort(-learnt, kind="stable")
+
+
+def _ranks(values: Probabilities) -> Probabilities:
+    """1 for the best. Equal ones have one rank: so all that a leg has not found, whatever their places."""
+    return 1 + len(values) - np.searchsorted(np.sort(values), values, side="right").astype(np.float64)
