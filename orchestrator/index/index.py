@@ -41,7 +41,7 @@ class Index:
         """earlier: an index whose tools need not be read again."""
         known: Mapping[str, Document] = {} if earlier is None else earlier.documents
         documents = [known.get(tool.hash) or Document.of(tool) for tool in catalogue.tools]
-        self.documents: Mapping[str, Document] = dict(zip([t.hash for t in catalogue.tools], documents, strict=True))
+        self.documents: Mapping[str, Document] = {document.tool.hash: document for document in documents}
         self.note = note
         self.flags = {document.tool.key: document.suspicions for document in documents if document.suspicions}
         if self.flags:
