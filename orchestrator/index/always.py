@@ -11,7 +11,7 @@ MAX_GAP = 2
 
 _NEGATIONS = frozenset("not don without never avoid except".split())
 _ENDS = _NEGATIONS | {"no"}
-"""Behind such a word a phrase does not go on: "search the docs, no web"."""
+"""No phrase goes on behind these: "search the docs, no web"."""
 _PARTICLES = frozenset("up out in on for from with".split())
 _NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
@@ -24,47 +24,29 @@ class Capability:
     phrases: tuple[str, ...]
 
 
+def _capability(tool: str, phrases: str) -> Capability:
+    return Capability(tool=tool, phrases=tuple(phrases.split(", ")))
+
+
 DEFAULT_CAPABILITIES = (
-    Capability(
-        tool="workspace_rag_query",
-        phrases=(
-            "document",
-            "docs",
-            "knowledge",
-            "search workspace",
-            "search documents",
-            "search docs",
-            "search knowledge base",
-            "find in documents",
-            "find in docs",
-            "look in documents",
-            "look in docs",
-            "check documents",
-            "ask knowledge base",
-        ),
+    _capability(
+        "workspace_rag_query",
+        "document, docs, knowledge, search workspace, search documents, search docs, search knowledge base, "
+        "find in documents, find in docs, look in documents, look in docs, check documents, ask knowledge base",
     ),
-    Capability(
-        tool="web_search",
-        phrases=(
-            "search web",
-            "search the internet",
-            "search online",
-            "google",
-            "look up",
-            "find online",
-            "find on web",
-        ),
+    _capability(
+        "web_search", "search web, search the internet, search online, google, look up, find online, find on web"
     ),
-    Capability(tool="memory_recall", phrases=("what do you remember", "do you remember", "recall memory")),
-    Capability(tool="ask_user", phrases=("ask me", "ask the user", "check with me")),
+    _capability("memory_recall", "what do you remember, do you remember, recall memory"),
+    _capability("ask_user", "ask me, ask the user, check with me"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlwaysHit:
-    """A capability that a clause asks for.
+    """A capability that a clause asks for, by which phrase.
 
-    `settles`: nothing else in the clause names another tool or server, so that no search is needed for it.
+    `settles`: nothing else in the clause names another tool or server, so no search is needed for it.
     `clear`: the phrase can hardly mean something else, as "google" or "look up" can.
     """
 
@@ -95,20 +77,15 @@ class AlwaysIndex:
         named: Callable[[str], Collection[int]],
     ) -> None:
         self._named = named
-        positions = _positions([capability.tool for capability in capabilities], keys)
-        found = [(positions.get(capability.tool), capability) for capability in capabilities]
-        phrases = [
-            _phrase(text, position)
-            for position, capability in found
-            if position is not None
-            for text in capability.phrases
-            if any(split_words(text))
-        ]
         self._by_first: dict[str, list[_Phrase]] = {}
         self._own: dict[int, set[str]] = {}
-        for phrase in phrases:
-            self._by_first.setdefault(phrase.stems[0], []).append(phrase)
-            self._own.setdefault(phrase.tool, set()).update(phrase.stems)
+        for capability in capabilities:
+            position = _position(capability.tool, keys)
+            if position is None:
+                continue
+            for phrase in [_phrase(text, position) for text in capability.phrases if any(split_words(text))]:
+                self._by_first.setdefault(phrase.stems[0], []).append(phrase)
+                self._own.setdefault(position, set()).update(phrase.stems)
         self.tools = tuple(self._own)
 
     def match(self, clause: str) -> list[AlwaysHit]:
@@ -119,20 +96,17 @@ class AlwaysIndex:
         best: dict[int, tuple[_Phrase, frozenset[int]]] = {}
         for start, word in enumerate(words):
             for phrase in self._by_first.get(word, ()):
-                if phrase.tool in best and len(best[phrase.tool][1]) >= len(phrase.stems):
-                    continue
                 places = _places(phrase, words, start)
-                if places is not None and not self._negated(words, start, phrase.tool):
+                longer = phrase.tool not in best or len(best[phrase.tool][1]) < len(phrase.stems)
+                if places and longer and not self._negated(words, start, phrase.tool):
                     best[phrase.tool] = (phrase, places)
         return [
-            AlwaysHit(
-                tool=tool, phrase=phrase.text, clear=phrase.clear, settles=self._settles(clause, words, phrase, places)
-            )
-            for tool, (phrase, places) in best.items()
+            AlwaysHit(tool=tool, phrase=own.text, clear=own.clear, settles=self._settles(clause, words, own, places))
+            for tool, (own, places) in best.items()
         ]
 
     def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
-        """Whether a negation stands before, with nothing between but stop words and the capability's own."""
+        """Return whether a negation stands before, with nothing between but stop words and the capability's own."""
         for word in reversed(words[:start]):
             if word in _NEGATIONS:
                 return True
@@ -141,10 +115,7 @@ class AlwaysIndex:
         return False
 
     def _settles(self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
-        """Whether no content word outside the phrase stands in another tool's name or server.
-
-        Words of the capability's other phrases are its own: "search" beside "document" asks for nothing else.
-        """
+        """Return whether no content word outside the phrases stands in another tool's name or server."""
         if len(places) == 1 and phrase.stems[0] in _within_names(clause):
             return False
         own = self._own[phrase.tool]
@@ -152,16 +123,13 @@ class AlwaysIndex:
         return all(tool == phrase.tool for word in rest - STOP_WORDS for tool in self._named(word))
 
 
-def _positions(tools: Sequence[str], keys: Mapping[str, int]) -> dict[str, int]:
-    """The tool of each key; for a bare name the built-in one, else the only one of that name."""
-    named: dict[str, list[int]] = {tool: [] for tool in tools}
-    endings = tuple(f":{tool}" for tool in tools)
-    for key in [key for key in keys if key.endswith(endings)]:
-        if (name := key.partition(":")[2]) in named:
-            named[name].append(keys[key])
-    exact = {tool: [key for key in (tool, f"builtin:{tool}", f":{tool}") if key in keys] for tool in tools}
-    only = {tool: found[0] for tool, found in named.items() if len(found) == 1}
-    return only | {tool: keys[found[0]] for tool, found in exact.items() if found}
+def _position(tool: str, keys: Mapping[str, int]) -> int | None:
+    """Return the tool of a key; of a bare name the built-in one, else the only one of that name."""
+    for key in (tool, f"builtin:{tool}", f":{tool}"):
+        if key in keys:
+            return keys[key]
+    named = [position for key, position in keys.items() if key.partition(":")[2] == tool]
+    return named[0] if len(named) == 1 else None
 
 
 def _phrase(text: str, tool: int) -> _Phrase:
@@ -174,12 +142,12 @@ def _phrase(text: str, tool: int) -> _Phrase:
 
 
 def _stems(text: str) -> list[str]:
-    """Stems in order, stop words kept as they are: they may be part of a phrase."""
+    """Return the stems in order, stop words as they are: they may be part of a phrase."""
     return [stemmed(word) for word in split_words(text)]
 
 
-def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int] | None:
-    """The places of the phrase's words, in order from `start` and with small gaps; None if they are not there."""
+def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]:
+    """Return the places of the phrase's words, from `start` and with small gaps; empty if they are not there."""
     places, gap = [start], 0
     for place in range(start + 1, len(words)):
         if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _ENDS:
@@ -189,9 +157,9 @@ def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]
             gap = 0
         elif not (phrase.loose and words[place] in STOP_WORDS):
             gap += 1
-    return frozenset(places) if len(places) == len(phrase.stems) else None
+    return frozenset(places if len(places) == len(phrase.stems) else ())
 
 
 def _within_names(clause: str) -> frozenset[str]:
-    """Stems of capitalised words in a row: "Google" in "in Google Calendar" is part of a name."""
+    """Return the stems of capitalised words in a row: "Google" in "in Google Calendar" is part of a name."""
     return frozenset(stem(word) for name in _NAME.findall(clause) for word in split_words(name))

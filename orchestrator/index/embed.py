@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,10 +22,11 @@ from orchestrator.records.tool import Tool
 Vectors = NDArray[np.float32]
 """Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
 
+_PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 _BATCH = 512
 _FEW = 8
 _MOST_KNOWN, _LONGEST_KNOWN = 50_000, 60
-"""How many words' tokens are remembered, and the characters of the longest."""
+"""Words whose tokens are kept, and the characters of the longest."""
 _MAX_CHARS = 8_000
 _REMOTE_CHARS = 6_000
 """Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
@@ -44,18 +45,18 @@ class Embedder(Protocol):
     remote: bool
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row a text; raises EmbedderUnavailable when it cannot answer now."""
+        """Return a row a text; raises EmbedderUnavailable when it cannot answer now."""
         ...
 
 
 def embedder_for(options: Options) -> Embedder:
-    """The embedder that `options.embedder` names: `static`, `openai:MODEL`, or a model2vec folder."""
+    """Return the embedder that `options.embedder` names: `static`, `openai:MODEL`, or a model2vec folder."""
     named = named_embedder(options)
     return StaticEmbedder(named) if isinstance(named, Path) else named
 
 
 def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
-    """The folder of a static model, or an endpoint; InvalidConfig where there is none. Nothing is loaded or asked."""
+    """Return the folder of a static model, or an endpoint, without loading or asking it; InvalidConfig for neither."""
     name = options.embedder
     if name.startswith("openai:"):
         return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
@@ -70,50 +71,50 @@ def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
 
 
 def embedder_id(options: Options) -> str:
-    """The id of the embedder that they name, which for a static model takes reading its files; loads no model."""
+    """Return the id of the embedder that the options name; reads a static model's files, but loads no model."""
     named = named_embedder(options)
     return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Rows scaled to length 1; zero rows stay zero."""
+    """Scale rows to length 1; zero rows stay zero."""
     lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """A row a text, of length 1; EmbedderUnavailable where a caller's own embedder answers something else."""
+    """Return a row a text, of length 1; EmbedderUnavailable where a caller's own embedder answers something else."""
     vectors = embedder.embed(texts)
     if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
         return vectors
-    rows = np.asarray(vectors, np.float32)
-    if rows.ndim != 2 or len(rows) != len(texts):
-        raise EmbedderUnavailable(
-            f"embedder {embedder.id!r} answered {rows.shape} for {len(texts)} texts: one row each"
-        )
-    if not np.isfinite(rows).all():
-        raise EmbedderUnavailable(f"embedder {embedder.id!r} answered numbers that are not finite")
-    return unit(rows)
+    return unit(_checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}"))
+
+
+def _checked(vectors: Vectors, expected: int, who: str) -> Vectors:
+    if vectors.ndim != 2 or len(vectors) != expected:
+        raise EmbedderUnavailable(f"{who} answered {vectors.shape} for {expected} texts: one row each")
+    if not np.isfinite(vectors).all():
+        raise EmbedderUnavailable(f"{who} answered numbers that are not finite")
+    return vectors
 
 
 def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
-    """A row a tool. A static model takes its facets one by one, so that a long description does not drown the name."""
+    """Return a row a tool.
+
+    A static model takes its facets one by one, so that a long description does not drown the name.
+    """
     if not isinstance(embedder, StaticEmbedder):
         return vectors_of(embedder, [card(tool) for tool in tools])
-    facets_of = [facets(tool) for tool in tools]
     total = np.zeros((len(tools), embedder.dimension), np.float32)
-    for place in range(len(facets_of[0]) if facets_of else 0):
-        weights = np.array([[facets[place][1]] for facets in facets_of], np.float32)
-        total += weights * embedder.embed([facets[place][0] for facets in facets_of])
+    for facet in zip(*map(facets, tools), strict=True):
+        weights = np.array([[weight] for _, weight in facet], np.float32)
+        total += weights * embedder.embed([text for text, _ in facet])
     return unit(total)
 
 
 def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
-    """Where this embedder sets what needs no tool, [dimension]; None for one that was not taught it."""
+    """Return the vector of what needs no tool [dimension]; None for an embedder that was not trained with one."""
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
-
-
-_PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 def _read_model(folder: Path) -> tuple[bytes, bytes]:
@@ -128,8 +129,8 @@ def _static_id(model: bytes, tokenizer: bytes) -> str:
 class StaticEmbedder:
     """A static model in model2vec's folder format: a vector a token, weighted, summed, scaled to length 1.
 
-    Opened on first use; a query takes about 0.1 ms and no network. `no_tool`: the vector beside which the model was
-    taught to set what needs no tool [dimension]; None where its config.json names no such text.
+    Opened on first use; a query takes about 0.1 ms and no network. `no_tool` is the vector of what needs no tool
+    [dimension], None where its config.json names no such text.
     """
 
     remote = False
@@ -166,22 +167,18 @@ class StaticEmbedder:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
-            for row, ids in enumerate(self._tokens(batch), start):
-                vectors[row] = self._pool(ids)
+            if len(batch) > _FEW:
+                tokens = [each.ids for each in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
+            else:  # Handing a few texts to the tokenizer's threads takes longer than cutting them.
+                tokens = list(map(self._words if self._by_word else self._cut, batch))
+            vectors[start : start + len(batch)] = [self._pool(ids) for ids in tokens]
         return unit(vectors)
-
-    def _tokens(self, texts: list[str]) -> Iterable[list[int]]:
-        """A query's few texts one by one: handing them to the tokenizer's threads takes longer than cutting them."""
-        if len(texts) > _FEW:
-            return (encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
-        cut = self._words if self._by_word else self._cut
-        return map(cut, texts)
 
     def _cut(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def _words(self, text: str) -> list[int]:
-        """The tokens of a text that the tokenizer itself would first cut at spaces; each word is cut once for all."""
+        """Cut a text that the tokenizer itself would first cut at spaces; each word once for all."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         ids: list[int] = []
@@ -194,7 +191,7 @@ class StaticEmbedder:
         return ids
 
     def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
-        """The weighted sum of the tokens' vectors; unknown tokens say nothing."""
+        """Return the weighted sum of the tokens' vectors; unknown tokens say nothing."""
         ids = np.array([token for token in token_ids if token != self._unknown], np.int64)
         rows = self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
         if self._weights is None:
@@ -225,7 +222,7 @@ class OpenAIEmbedder:
         return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
     def close(self) -> None:
-        """Closes the client; a later call opens it again."""
+        """Close the client; a later call opens it again."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -233,45 +230,41 @@ class OpenAIEmbedder:
     def _request(self, texts: Sequence[str]) -> Vectors:
         import openai
 
+        client = self._opened()
+        where = f"embedding model {self.model!r} at {address(str(client.base_url))}"
+        timeout = min(self._timeout_s, 2 + len(texts) / 2)
+        secrets = secrets_of(str(client.base_url), self._api_key)
+        try:
+            with LogFilter(secrets):
+                answer = client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
+            vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise Unauthorised(f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY") from None
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+            status = getattr(error, "status_code", None)
+            reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
+            raise EmbedderUnavailable(f"{where} did not answer: {reason}") from None
+        vectors = _checked(vectors, len(texts), f"embedding model {self.model!r}")
+        if self.dimension and vectors.shape[1] != self.dimension:
+            raise EmbedderUnavailable(
+                f"embedding model {self.model!r} answered {vectors.shape[1]} dimensions after {self.dimension}"
+            )
+        self.dimension = int(vectors.shape[1])
+        return vectors
+
+    def _opened(self) -> Any:
+        import openai
+
         if self._client is None:
             client = openai.OpenAI(max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none")
             if not self._api_key and str(client.base_url).startswith(OPENAI_URL):
                 raise Unauthorised(NO_KEY)
             self._client = client
-        timeout = min(self._timeout_s, 2 + len(texts) / 2)
-        secrets = secrets_of(str(self._client.base_url), self._api_key)
-        try:
-            with LogFilter(secrets):
-                answer = self._client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
-            vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            told = f"{self._where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY"
-            raise Unauthorised(told) from None
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
-            status = getattr(error, "status_code", None)
-            reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
-            raise EmbedderUnavailable(f"{self._where} did not answer: {reason}") from None
-        return self._checked(vectors, len(texts))
-
-    @property
-    def _where(self) -> str:
-        return f"embedding model {self.model!r} at {address(str(self._client.base_url))}"
-
-    def _checked(self, vectors: Vectors, expected: int) -> Vectors:
-        if vectors.ndim != 2 or len(vectors) != expected:
-            raise EmbedderUnavailable(f"embedding model {self.model!r} answered {vectors.shape} for {expected} texts")
-        if self.dimension and vectors.shape[1] != self.dimension:
-            raise EmbedderUnavailable(
-                f"embedding model {self.model!r} answered {vectors.shape[1]} dimensions after {self.dimension}"
-            )
-        if not np.isfinite(vectors).all():
-            raise EmbedderUnavailable(f"embedding model {self.model!r} answered numbers that are not finite")
-        self.dimension = int(vectors.shape[1])
-        return vectors
+        return self._client
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Texts by the hundred, few enough that even a token a character stays within what one request may hold."""
+    """Yield texts by the hundred, few enough that a token a character stays within what one request may hold."""
     batch: list[str] = []
     room = _REQUEST_CHARS
     for text in texts:

@@ -1,4 +1,4 @@
-"""Endpoints of models: how one is named to people, what it said of an error, and why none of its answers came."""
+"""Endpoints of models: their addresses and errors as people may read them."""
 
 from urllib.parse import urlsplit
 
@@ -10,24 +10,24 @@ _UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError":
 
 
 def address(url: str) -> str:
-    """An endpoint's address for people: without a password or a key that stands in it, in its path either."""
+    """Return an endpoint's address without a password or a key that stands in it, in its path either."""
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     return secrets_of(url, None).redact(shown)
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:
-    """What no error and no log may show of an endpoint: its key, and the secrets of its address."""
+    """Return an endpoint's key and the secrets of its address, which no error and no log may show."""
     return Secrets([*filter(None, [key]), *url_secrets(url)])
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:
-    """What an endpoint said of its error, behind a colon, without the secrets that some repeat; "" for nothing."""
+    """Return the endpoint's own message behind a colon, without the secrets that some repeat; "" for none."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""
 
 
 def unanswered(error: Exception) -> str:
-    """Why a request had no answer at all, in words where they are known."""
+    """Return why a request had no answer at all, in words where they are known."""
     return _UNANSWERED.get(type(error).__name__, type(error).__name__)

@@ -1,4 +1,4 @@
-"""What the fitted maps read: a row of numbers for each candidate, comparable between queries and catalogues."""
+"""Features: a row of numbers for each candidate, comparable between queries and catalogues, for the fitted maps."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,35 +18,19 @@ Rows = NDArray[np.float64]
 
 QUERY = ("log_terms", "log_tools", "unknown")
 ASKED = (*QUERY, "known_weight")
-"""What is known of a query; the legs' maps read QUERY alone."""
-KEYWORD = (
-    "kw_share_of_best",
-    "kw_share_of_ceiling",
-    "kw_margin",
-    "kw_log_rank",
-    "kw_best_clause",
-    "kw_server",
-    "name_in_query",
-    "query_in_name",
-    "query_in_tool",
-    "server_in_query",
-    "kw_pairs",
+"""The features of a query; the legs' maps read QUERY alone."""
+KEYWORD = tuple(
+    "kw_share_of_best kw_share_of_ceiling kw_margin kw_log_rank kw_best_clause kw_server name_in_query query_in_name "
+    "query_in_tool server_in_query kw_pairs".split()
 )
-SEMANTIC = (
-    "cos",
-    "cos_behind_best",
-    "cos_margin",
-    "cos_log_rank",
-    "cos_z",
-    "cos_best_clause",
-    "cos_server",
-    "cos_clause_rank",
-)
+SEMANTIC = tuple("cos cos_behind_best cos_margin cos_log_rank cos_z cos_best_clause cos_server cos_clause_rank".split())
 
 
 def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) -> list[list[float]]:
-    """ASKED of each part: how much was asked, of how large a catalogue, the share of its weight in words nobody uses,
-    and how much the others say: their summed inverse document frequency, in tens."""
+    """Return ASKED of each part: its terms, the catalogue's tools, the weight of unknown words and of the known ones.
+
+    The last is their summed inverse document frequency, in tens.
+    """
     size = math.log1p(scores.tools)
     return [
         [math.log1p(len(weighted)), size, 1 - known / (sum(weighted.values()) or 1.0), says / 10]
@@ -57,8 +41,8 @@ def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) 
 class Chosen:
     """The candidates of each part of a query, one part's behind the other's, the whole's first.
 
-    `clauses` are those parts, right behind the whole, by which its candidates are judged, too; given is how many.
-    `positions` [rows] says which tool a row of features is about, and `rows` which of them are of each part.
+    `clauses`: the parts right behind the whole, by which its candidates are judged, too. `positions` [rows]: the tool
+    that each row of features is about; `rows`: where each part's stand.
     """
 
     def __init__(self, parts: Sequence[Positions], clauses: int) -> None:
@@ -71,20 +55,16 @@ class Chosen:
         return len(self.positions)
 
     def own(self, of_parts: NDArray[Any]) -> NDArray[Any]:
-        """For each row what is of its part; [parts, ...] to [rows, ...], or to [1, ...] where there is but one part."""
+        """Return each row's part of an array: [parts, ...] to [rows, ...], or to [1, ...] for a single part."""
         return of_parts if self._part is None else of_parts[self._part]
 
     def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
-        """For each row what its part has at its column [rows]; [parts, columns] to [rows]."""
+        """Return each row's value in its part and column [rows]; [parts, columns] to [rows]."""
         return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
-
-    def beside(self, of_parts: NDArray[Any]) -> NDArray[Any]:
-        """For each row what its part has of it; [parts, rows] to [rows]."""
-        return of_parts[0] if self._part is None else of_parts[self._part, np.arange(len(self))]
 
 
 def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen) -> Rows:
-    """KEYWORD, for the chosen candidates."""
+    """Return KEYWORD for the chosen candidates."""
     if not len(chosen):
         return np.zeros((0, len(KEYWORD)))
     positions = chosen.positions
@@ -114,7 +94,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
 def semantic_features(
     index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen, among: NDArray[np.bool_] | None = None
 ) -> Rows:
-    """SEMANTIC, for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools]."""
+    """Return SEMANTIC for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools]."""
     if not len(chosen):
         return np.zeros((0, len(SEMANTIC)))
     positions = chosen.positions
@@ -143,8 +123,10 @@ def semantic_features(
 
 
 def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int64]]:
-    """Each part's best value, and each value's lead over its part's best other one (negative for all but the best) and
-    rank in its part: 0 for the best; equal values keep their order."""
+    """Return each part's best value, each value's lead over its part's best other one, and its rank in its part.
+
+    Leads are negative for all but the best; ranks begin at 0, and equal values keep their order.
+    """
     best = np.zeros(len(chosen.rows))
     margins, ranks = np.empty(len(values)), np.empty(len(values), np.int64)
     for part, rows in enumerate(chosen.rows):
@@ -160,25 +142,25 @@ def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int6
 
 
 def _best_rank(clauses: NDArray[Any]) -> Rows:
-    """The log of each candidate's best rank by any clause: a tool may serve one clause alone. [clauses, candidates]"""
+    """Return the log of each candidate's best rank by any clause [clauses, candidates]: a tool may serve one alone."""
     ranks = (-clauses).argsort(axis=1, kind="stable").argsort(axis=1)
     return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
 
 
 def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
-    """For each candidate the share of its part's weight that it holds, the share that its name holds, and how much of
-    its name's weight is said."""
+    """Return the share of its part's weight that each candidate holds, that its name holds, and its name's weight."""
     columns = scores.columns
     weight = columns.idf * scores.asked
     share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
     fields = columns.held.take(chosen.positions, axis=1)
     held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
     said = columns.idf_of_all * (scores.asked > 0)  # As the names' weights are.
-    return chosen.beside(share @ held), chosen.beside(share @ named), chosen.beside(said @ named)
+    rows = np.arange(len(chosen))
+    return chosen.at(share @ held, rows), chosen.at(share @ named, rows), chosen.at(said @ named, rows)
 
 
 def union(size: int, *several: Positions) -> Positions:
-    """All of these positions within `size`, in order, each once."""
+    """Return all of these positions within `size`, in order, each once."""
     there = np.zeros(size, np.bool_)
     for positions in several:
         there[positions] = True
@@ -186,7 +168,7 @@ def union(size: int, *several: Positions) -> Positions:
 
 
 def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where these positions stand among the chosen ones, which rise, and whether they do; both [positions]."""
+    """Return where these positions stand among the chosen ones, which rise, and if they do; both [positions]."""
     if not len(chosen):
         return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
     places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
@@ -194,13 +176,12 @@ def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.in
 
 
 def best_positions(whole: NDArray[np.float32], clauses: Iterable[NDArray[np.float32]], width: int) -> Positions:
-    """The best `width` of the whole and the best third of that of each clause, in order, each once."""
+    """Return the best `width` of the whole and the best third of that of each clause, in order, each once."""
     return union(len(whole), _best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses))
 
 
 def _best(scores: NDArray[np.float32], width: int) -> Positions:
-    # Zeros are left out first: selecting among thousands of equal values takes ten times as long.
-    # Booleans first: numpy finds the nonzero among floats ten times as slowly.
+    # Selecting among thousands of equal values, and nonzero of floats, take ten times as long each.
     found: Positions = (scores != 0).nonzero()[0]
     if len(found) > width:
         found = found[scores[found].argpartition(len(found) - width)[-width:]]

@@ -1,8 +1,8 @@
-"""Descriptions are data: what in a tool's texts is meant for the model or for the ranking, and the tool without it.
+"""Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
-Looked for are instructions to the model, praise that asks to be chosen, text that a person does not see, and stuffing
+Known forms of instructions to the model, praise that asks to be chosen, text that a person does not see, and stuffing
 with keywords. The author of a file can vouch for a tool with the label `reviewed` = `yes`; a server cannot, since
-labels never come from its listing. A few known forms are all that is tried: a flag is a warning, approval is the guard.
+labels never come from its listing. A flag is a warning; approval is the guard.
 """
 
 import re
@@ -17,7 +17,7 @@ from orchestrator.index.text import SENTENCE_END, STOP_WORDS, spaced
 from orchestrator.records.tool import Tool
 
 VOUCHED = "reviewed"
-"""The label that says, with `yes`, that somebody has read the tool."""
+"""The label that says, with `yes`, that a person has read the tool."""
 MAX_KEYWORDS = 40
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """Words from which on a text can be stuffed; the share that one word takes in such a text; the share of stop words
@@ -30,24 +30,10 @@ _HIDDEN = re.compile(
 )
 _INVISIBLE = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u200c\u2060\ufeff]+")
 _BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)")
-_HINTS = (
-    *(
-        "instruction",
-        "prompt",
-        "tell",
-        "mention",
-        "reveal",
-        "inform",
-        "~/.",
-        "/etc/",
-        "<|",
-        "[inst",
-        "[system",
-        "[admin",
-        "other tool",
-    ),
-    *("other function", "other server", "other api", "other plugin", "always", "must", "only use", "instead of", "<"),
-    *("before ", "password", "credential", "private key", "api key", "conversation", "regardless", "no matter"),
+_HINTS = tuple(
+    "instruction|prompt|tell|mention|reveal|inform|~/.|/etc/|<|[inst|[system|[admin|other tool|other function|"
+    "other server|other api|other plugin|always|must|only use|instead of|before |password|credential|private key|"
+    "api key|conversation|regardless|no matter".split("|")
 )
 """Without one of these, in lower case, none of the forms below can match."""
 _ORDERS = re.compile(
@@ -74,21 +60,20 @@ _PRAISE = re.compile(
 
 
 def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
-    """Return the key of each tool whose texts are not taken at their word, with the reasons."""
+    """Return the key of each tool with suspicious texts, with the reasons."""
     return {tool.key: reasons for tool in tools if (reasons := suspicions(tool))}
 
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
-    """Return why a tool's texts are not taken at their word; () for most tools, and for one that is vouched for."""
+    """Return why a tool's texts are suspicious; () for most tools, and for one that is vouched for."""
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     inside = compact(tool.input_schema).replace("\\n", "\n").replace("_", " ") if tool.input_schema else ""
     text = f"{tool.description}\n{spaced(tool.name)}\n{' '.join(tool.keywords)}\n{inside}"
     reasons = []
     if (not text.isascii() or "<!--" in text) and (hidden := _HIDDEN.search(text)):
-        reasons.append(
-            f"hidden text {_quoted(hidden.group()) if hidden.group()[0] == '<' else ascii(hidden.group()[0])}"
-        )
+        shown = hidden.group()
+        reasons.append(f"hidden text {_quoted(shown) if shown[0] == '<' else ascii(shown[0])}")
     plain = folded(text)
     lowered = plain.lower()
     if any(hint in lowered for hint in _HINTS):
