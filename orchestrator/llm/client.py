@@ -138,16 +138,20 @@ class Models:
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> _Answer:
         """Ask; try again what may pass, after as long as the endpoint asked for."""
-        attempt = 1
-        while True:
-            try:
-                return await self._in_its_dialect(model, messages, shape, limit)
-            except ToolrouteError as error:
-                if not error.retry or attempt >= self.tries:
-                    raise
-                asked_s = getattr(error, "retry_after_s", None)
-            await asyncio.sleep(0.5 * 2 ** (attempt - 1) if asked_s is None else asked_s)
-            attempt += 1
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+
+        def wait(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            asked_s = getattr(error, "retry_after_s", None)
+            return 0.5 * 2 ** (state.attempt_number - 1) if asked_s is None else float(asked_s)
+
+        again = AsyncRetrying(
+            retry=retry_if_exception(lambda error: isinstance(error, ToolrouteError) and error.retry),
+            stop=stop_after_attempt(self.tries),
+            wait=wait,
+            reraise=True,
+        )
+        return await again(self._in_its_dialect, model, messages, shape, limit)
 
     async def _in_its_dialect(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
