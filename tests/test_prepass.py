@@ -22,7 +22,6 @@ from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
 from tests.decisions import ALL, READ, decision, schema
 from tests.scripted import asking
-from tests.test_router import BrokenEmbedder
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
 AWKWARD = [
@@ -130,17 +129,6 @@ async def test_a_route_whose_gate_opens_makes_no_network_call(monkeypatch: pytes
         unsure = await router.route("zzqx vrrm plonk")
     assert refused
     assert any("keyword leg alone" in warning for warning in unsure.warnings)
-
-
-@pytest.mark.parametrize("error", [RuntimeError("no memory"), KeyError("word")])
-async def test_whatever_a_callers_own_embedder_raises_leaves_the_keyword_answer(error: Exception) -> None:
-    async with Router(sample(), embedder=BrokenEmbedder(error)) as router:
-        decision = await router.route(
-            RouteRequest(query="refund a charge", tenant="org:1", route_hint=RouteHint.SEMANTIC)
-        )
-    told = f"keyword leg alone: embedder 'broken' failed ({type(error).__name__}: {error})"
-    assert decision.warnings == (told,)
-    assert decision.matches[0].tool.key == "stripe:refund_charge"
 
 
 class OwnEmbedder:

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
+import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,8 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Stage
-from orchestrator.routing.explain import MAX_REJECTED
 from orchestrator.routing.router import Router
-from tests.catalogues import sample, taking, tool
+from tests.catalogues import sample, tool
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
 """Settled by its words."""
@@ -52,22 +53,25 @@ class BrokenEmbedder:
 
 
 @pytest.mark.parametrize(
-    ("query", "stage", "best", "servers"),
+    ("query", "stage", "best"),
     [
-        ("search my documents for the travel policy", Stage.ALWAYS, "builtin:workspace_rag_query", ()),
-        ("use jira to create a bug for the broken login page", Stage.EXPLICIT, "jira:create_issue", ()),
-        (CLEAR, Stage.KEYWORD, "stripe:refund_charge", ()),
-        (VAGUE, Stage.SEMANTIC, "facilities:set_room_climate", ()),
+        ("search my documents for the travel policy", Stage.ALWAYS, "builtin:workspace_rag_query"),
+        ("use jira to create a bug for the broken login page", Stage.EXPLICIT, "jira:create_issue"),
+        (CLEAR, Stage.KEYWORD, "stripe:refund_charge"),
+        (VAGUE, Stage.SEMANTIC, "facilities:set_room_climate"),
     ],
 )
 async def test_each_stage_settles_the_tasks_that_are_its_own(
-    router: Router, query: str, stage: Stage, best: str, servers: tuple[str, ...]
+    router: Router, query: str, stage: Stage, best: str
 ) -> None:
     decision = await router.route(query)
-    assert (decision.stage, decision.matches[0].tool.key) == (stage, best)
-    assert decision.recommended[0] == best
+    assert (decision.stage, decision.matches[0].tool.key, decision.recommended[0]) == (stage, best, best)
     assert decision.semantic_ran == (stage is Stage.SEMANTIC)
     assert stage.value in decision.matches[0].evidence
+    assert decision.catalogue == sample().version
+    assert 0.9 < decision.tokens.saved < 1
+    total = sum(ms for name, ms in decision.timings_ms.items() if name != "total")
+    assert decision.timings_ms["total"] == pytest.approx(total, abs=5)
 
 
 async def test_what_no_tool_can_do_ends_at_none_with_low_matches_and_connects_nothing(router: Router) -> None:
@@ -78,123 +82,113 @@ async def test_what_no_tool_can_do_ends_at_none_with_low_matches_and_connects_no
     assert "no tool fits well" in decision.warnings[-1]
 
 
-async def test_a_decision_is_whole_and_its_numbers_are_probabilities(router: Router) -> None:
-    for query in (
-        CLEAR,
-        VAGUE,
-        "use jira to create a bug",
-        "search my documents",
-        "find flights and post them to slack",
-    ):
-        decision = await router.route(query)
-        assert decision.query == query
-        assert decision.tenant == "local"
-        assert decision.catalogue == sample().version
-        assert 0 < len(decision.matches) <= 10
-        assert len(set(keys(decision))) == len(decision.matches)
-        for number in (decision.confidence, decision.gate_confidence, *(m.score for m in decision.matches)):
-            assert 0 <= number <= 1
-        assert all(0 <= score <= 1 for match in decision.matches for score in match.evidence.values())
-        assert all(match.why for match in decision.matches)
-        assert set(decision.recommended) <= set(keys(decision))
-        assert len(decision.rejected) <= MAX_REJECTED
-        assert not {item.tool for item in decision.rejected} & set(keys(decision))
-        assert 0 < decision.tokens.after < decision.tokens.before
-        assert 0.9 < decision.tokens.saved < 1
-        assert decision.timings_ms["total"] == pytest.approx(
-            sum(ms for stage, ms in decision.timings_ms.items() if stage != "total"), abs=5
-        )
-
-
 async def test_only_the_recommended_mcp_tools_servers_are_connected() -> None:
     tools = [tool("time:now", "Tell the time in a city"), tool("clock:now", "A workflow", kind=Kind.WORKFLOW)]
     async with Router(Catalogue([*tools, *sample()])) as router:
         decision = await router.route("tell the time in a city")
-    assert decision.recommended == ("time:now",)
-    assert decision.servers == ("time",)
+    assert (decision.recommended, decision.servers) == (("time:now",), ("time",))
 
 
-async def test_a_compound_task_recommends_a_tool_for_each_part(router: Router) -> None:
-    decision = await router.route("refund the charge of the customer and create an invoice for the customer")
-    assert set(decision.recommended) == {"stripe:refund_charge", "stripe:create_invoice"}
-
-
-async def test_an_open_gate_embeds_nothing() -> None:
+async def test_an_open_gate_or_the_keyword_hint_embeds_nothing() -> None:
     embedder = BrokenEmbedder(AssertionError("must not be called"))
     async with Router(sample(), embedder=embedder) as router:
         for query in (CLEAR, "search my documents for the travel policy"):
-            decision = await router.route(query)
-            assert not decision.semantic_ran
-        assert decision.warnings == ()
+            assert (await router.route(query)).warnings == ()
         await router.route(request(VAGUE, route_hint=RouteHint.KEYWORD))
     assert embedder.calls == 0
 
 
-@pytest.mark.parametrize("error", [EmbedderUnavailable("gone fishing"), Unauthorised("the key was refused")])
-async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(error: Exception) -> None:
-    embedder = BrokenEmbedder(error)
-    query = "somebody should warm up the room, the climate is cold"
-    async with Router(sample(), embedder=embedder) as router:
-        decision = await router.route(request(query, route_hint=RouteHint.SEMANTIC))
-        by_words = await router.route(request(query, route_hint=RouteHint.KEYWORD))
-    assert embedder.calls == 1
-    assert not decision.semantic_ran
-    assert f"keyword leg alone: {error}" in decision.warnings
+@pytest.mark.parametrize(
+    ("embedder", "reason"),
+    [
+        (BrokenEmbedder(EmbedderUnavailable("gone fishing")), "gone fishing"),
+        (BrokenEmbedder(Unauthorised("the key was refused")), "the key was refused"),
+        (BrokenEmbedder(KeyError("word")), "embedder 'broken' failed (KeyError: 'word')"),
+        (BrokenEmbedder(), "the embedder knows no word of the query"),
+        (BrokenEmbedder(seconds=0.3, remote=True), "no answer within 0.05 s"),
+    ],
+)
+async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(
+    embedder: BrokenEmbedder, reason: str
+) -> None:
+    async with Router(sample(), embedder=embedder, options=Options(semantic_timeout_s=0.05)) as router:
+        decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
+        by_words = await router.route(request(CLEAR, route_hint=RouteHint.KEYWORD))
+    assert (decision.stage, decision.semantic_ran) == (Stage.KEYWORD, False)
+    assert f"keyword leg alone: {reason}" in decision.warnings
     assert keys(decision) == keys(by_words) != []
 
 
-async def test_an_embedder_that_knows_no_word_of_the_query_has_no_say() -> None:
-    async with Router(sample(), embedder=BrokenEmbedder()) as router:
-        decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
-    assert (decision.stage, decision.semantic_ran) == (Stage.KEYWORD, False)
-    assert "keyword leg alone: the embedder knows no word of the query" in decision.warnings
+class HangingEmbedder:
+    """An endpoint's embedder that answers for the tools, and for a query only when it is released."""
+
+    id, dimension, remote = "hanging", 8, True
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if len(texts) < 5:
+            self.release.wait(50)
+        return np.ones((len(texts), self.dimension), np.float32)
 
 
-async def test_a_remote_embedder_that_does_not_answer_in_time_is_given_up() -> None:
-    options = Options(semantic_timeout_s=0.05)
-    embedder = BrokenEmbedder(seconds=0.3, remote=True)
-    async with Router(sample(), embedder=embedder, options=options) as router:
-        decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
-    assert "keyword leg alone: no answer within 0.05 s" in decision.warnings
-    assert decision.matches[0].tool.key == "stripe:refund_charge"
-    assert decision.timings_ms["semantic"] < 300
+async def test_a_hanging_embedder_holds_up_no_other_thread_and_leaves_none_behind() -> None:
+    embedder, asked = HangingEmbedder(), request("warm it up", route_hint=RouteHint.SEMANTIC)
+    before = threading.enumerate()
+    async with Router(sample(), embedder=embedder, options=Options(semantic_timeout_s=40)) as router:
+        await asyncio.to_thread((await router.index("local")).semantic, embedder)
+        more_than_asyncio_has = min(32, (os.cpu_count() or 1) + 4) + 2
+        routes = asyncio.gather(*(router.route(asked) for _ in range(more_than_asyncio_has)))
+        try:
+            async with asyncio.timeout(20):
+                assert await asyncio.to_thread(threading.active_count)
+        finally:
+            embedder.release.set()
+        assert all(decision.semantic_ran for decision in await routes)
+        own = [thread for thread in threading.enumerate() if thread.name.startswith("toolroute embedding")]
+    for thread in set(own) - set(before):
+        thread.join(20)
+        assert not thread.is_alive()
 
 
-async def test_the_route_hint_decides_whether_meaning_is_asked(router: Router) -> None:
-    assert (await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))).semantic_ran
-    assert not (await router.route(request(VAGUE, route_hint=RouteHint.KEYWORD))).semantic_ran
-    for hint, ran in ((RouteHint.AUTO, False), (RouteHint.SEMANTIC, True)):
-        assert (await router.route(request(CLEAR, route_hint=hint))).semantic_ran is ran
+@pytest.mark.parametrize("limit", [1, 3, 50])
+async def test_at_most_the_limit_is_answered_and_the_others_are_rejected_with_what_they_lack(
+    router: Router, limit: int
+) -> None:
+    decision = await router.route(request("create a jira issue for the bug", limit=limit))
+    assert len(decision.matches) <= limit
+    assert decision.matches[0].tool.key == "jira:create_issue"
+    assert all(f"behind the {limit} matches" in item.why for item in decision.rejected)
+    assert any("lacks" in item.why for item in decision.rejected) == (limit < 50)
 
 
-@pytest.mark.parametrize("limit", [1, 3, 10, 50])
-async def test_at_most_the_limit_is_answered_and_the_best_stay_the_same(router: Router, limit: int) -> None:
-    found = keys(await router.route(request("create an issue", limit=limit)))
-    assert len(found) <= limit
-    assert found[0] == keys(await router.route(request("create an issue")))[0]
+@pytest.mark.parametrize("hint", [RouteHint.SEMANTIC, RouteHint.KEYWORD])
+async def test_a_filtered_route_answers_as_the_catalogue_of_what_passes(hint: RouteHint) -> None:
+    labelled = [replace(one, labels={"part": "kept" if place % 2 else "other"}) for place, one in enumerate(sample())]
+    kept = [one for one in labelled if one.labels["part"] == "kept"]
+    apart = []
+    async with Router(Catalogue(labelled)) as whole, Router(Catalogue(kept)) as alone:
+        for query in ("open an issue about the crash", "refund the payment", "will it rain", "book a desk", VAGUE):
+            filtered = await whole.route(request(query, route_hint=hint, filters={"part": "kept"}))
+            expected = await alone.route(request(query, route_hint=hint))
+            assert keys(filtered)[0] == keys(expected)[0], query
+            apart.append(abs(filtered.confidence - expected.confidence))
+    assert np.mean(apart) < 0.03
 
 
-async def test_every_filter_must_hold_and_only_tools_that_pass_are_answered(router: Router) -> None:
-    for filters in ({"kind": "agent"}, {"server": "jira"}, {"maturity": "emerging", "kind": "integration"}):
-        decision = await router.route(request("create an issue for the review", filters=filters, limit=50))
-        assert decision.matches
-        for match in decision.matches:
-            own = {"kind": str(match.tool.kind), "server": match.tool.server, **match.tool.labels}
-            assert filters.items() <= own.items()
-    nothing = await router.route(request("create an issue", filters={"kind": "agent", "server": "jira"}))
-    assert (nothing.stage, nothing.matches) == (Stage.NONE, ())
-
-
-async def test_a_filter_holds_for_always_available_capabilities_too(router: Router) -> None:
-    decision = await router.route(request("search my documents", filters={"kind": "integration"}))
-    assert {match.tool.kind for match in decision.matches} == {Kind.INTEGRATION}
-
-
-@pytest.mark.parametrize("fusion", list(Fusion))
-async def test_every_fusion_finds_the_tool_that_both_legs_put_first(router: Router, fusion: Fusion) -> None:
-    decision = await router.route(request(CLEAR, fusion=fusion, route_hint=RouteHint.SEMANTIC))
-    assert decision.matches[0].tool.key == "stripe:refund_charge"
-    assert all(0 <= match.score <= 1 for match in decision.matches)
+@pytest.mark.parametrize(
+    ("filters", "warning"),
+    [
+        ({"kind": "agnet"}, "no tool is left by kind=agnet; did you mean kind=agent?"),
+        ({"sever": "jira"}, "no tool is left by sever=jira; did you mean server=jira?"),
+        ({"server": "xxxxxxxx"}, "no tool is left by server=xxxxxxxx; `toolroute tools list` shows them all"),
+    ],
+)
+async def test_a_filter_that_no_tool_passes_warns_with_what_may_be_meant(
+    router: Router, filters: dict[str, str], warning: str
+) -> None:
+    assert warning in (await router.route(request("a page", filters=filters))).warnings
 
 
 async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Router) -> None:
@@ -202,47 +196,26 @@ async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Rou
     for cap in (whole.tokens.after - 1, whole.tokens.after // 2, 60, 1):
         decision = await router.route(request("create an issue", token_cap=cap))
         assert decision.tokens.after <= cap
-        assert len(decision.matches) + len([r for r in decision.rejected if "does not fit" in r.why]) >= len(
-            whole.matches
-        )
+        dropped = [item for item in decision.rejected if "does not fit" in item.why]
+        assert len(decision.matches) + len(dropped) >= len(whole.matches)
     assert decision.matches == ()
 
 
-@pytest.mark.parametrize("limit", [10, 50])
-async def test_a_decision_takes_at_most_128_kib_whatever_its_tools_carry(limit: int) -> None:
-    words = {"enum": [f"value {number} 读" for number in range(60)]}
-    properties = {f"p{number}": words for number in range(12)}
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
-    labels = {f"label {number}": "value " * 30 for number in range(40)}
-    for given in ({"input_schema": schema}, {"labels": labels}):
+async def test_a_decision_takes_at_most_128_kib_whatever_its_tools_carry_and_keeps_what_a_call_needs() -> None:
+    wide = {f"p{place}": {"enum": [f"value {number} 读" for number in range(60)]} for place in range(12)}
+    prose = {f"p{place}": {"type": "string", "description": "word " * 100} for place in range(100)}
+    for given in (
+        {"input_schema": {"type": "object", "properties": wide, "required": list(wide)}},
+        {"labels": {f"label {number}": "value " * 30 for number in range(40)}},
+        {"input_schema": {"type": "object", "properties": {**prose, "path": {}}, "required": ["path"]}},
+    ):
         heavy = [tool(f"big:read_thing_{number}", "Read a thing", **given) for number in range(60)]
         async with Router(Catalogue(heavy)) as large:
-            decision = await large.route(request("read a thing", limit=limit))
-        assert 50_000 < len(json.dumps(asdict(decision))) <= 128 * 1024
-
-
-async def test_a_decision_that_is_too_large_keeps_what_a_call_needs() -> None:
-    prose = {f"p{number}": {"type": "string", "description": "word " * 100} for number in range(100)}
-    schema = {"type": "object", "properties": {**prose, "path": {"type": "string"}}, "required": ["path"]}
-    long = [tool(f"big:read_thing_{number}", "Read a thing", input_schema=schema) for number in range(50)]
-    async with Router(Catalogue(long)) as large:
-        decision = await large.route(request("read a thing", limit=50))
-    definitions = json.dumps([asdict(match.tool) for match in decision.matches])
-    assert len(definitions) <= 128 * 1024
+            decision = await large.route(request("read a thing", limit=50))
+        assert len(json.dumps(asdict(decision))) <= 128 * 1024
+        assert "shortened to 128 KiB" in decision.warnings[0]
     assert len(decision.matches) == 50
-    assert decision.tokens.after * 3 < len(definitions)
-    assert "shortened to 128 KiB" in decision.warnings[0]
     assert all(list(match.tool.input_schema["properties"]) == ["path"] for match in decision.matches)
-    async with Router(Catalogue(long)) as large:
-        capped = await large.route(request("read a thing", limit=50, token_cap=4_000))
-    assert not any("128 KiB" in warning for warning in capped.warnings)
-
-
-async def test_candidates_beyond_the_limit_are_rejected_with_what_they_lack(router: Router) -> None:
-    decision = await router.route(request("create a jira issue for the bug", limit=2))
-    assert decision.rejected
-    assert all("behind the 2 matches" in item.why for item in decision.rejected)
-    assert any("lacks" in item.why for item in decision.rejected)
 
 
 async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> None:
@@ -266,14 +239,73 @@ async def test_concurrent_requests_share_one_index_and_do_not_mix(router: Router
     assert all(decision.matches[0].tool.key == queries[decision.query] for decision in decisions)
 
 
-async def test_a_decision_resolves_calls_to_its_own_tools() -> None:
-    async with Router(Catalogue([tool("mail:send", "Send a letter", input_schema=taking("to", to="who"))])) as router:
-        decision = await router.route("send a letter")
-    (offered,) = decision.tools("anthropic")
-    call = {"type": "tool_use", "id": "1", "name": offered["name"], "input": {"to": "Ana"}}
-    assert decision.resolve(call).tool.key == "mail:send"
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"query": " \n\t "}, "query is empty"),
+        ({"query": "x" * 100_001}, "100,001 characters: at most 100,000"),
+        ({"limit": 0}, "limit=0: give 1 to 50"),
+        ({"limit": 51}, "limit=51"),
+        ({"token_cap": 0}, "token_cap=0"),
+    ],
+)
+async def test_a_request_that_cannot_be_routed_is_refused_with_the_remedy(
+    router: Router, wrong: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        await router.route(RouteRequest(**{"query": "q", **wrong}))
 
 
-def test_a_router_takes_a_catalogue_or_a_store() -> None:
+async def test_a_text_takes_settings_by_name_and_is_locals(router: Router) -> None:
+    decision = await router.route("create an issue", limit=3, fusion=Fusion.RRF)
+    assert (decision.tenant, len(decision.matches)) == ("local", 3)
+    with pytest.raises(InvalidInput, match=r"'limt'.*e\.g\. limit=3"):
+        await router.route("create an issue", limt=3)
+    with pytest.raises(InvalidInput, match="a RouteRequest has its own settings"):
+        await router.route(request("create an issue"), limit=3)
     with pytest.raises(InvalidInput, match="either a catalogue or a store"):
         Router()
+
+
+async def test_a_query_of_100_000_characters_is_answered_in_time(router: Router) -> None:
+    text = "refund the charge of the customer. " + "The report says that all is well in the garden. " * 2_080
+    for query in (text[:100_000], "x" * 100_000, "ab, " * 25_000, "汉" * 100_000, "use " * 25_000, "," * 100_000):
+        started = time.perf_counter()
+        assert len((await router.route(query)).matches) <= 10
+        assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("query", ["\x00\x01\x02", "?!...", "\ud800\udfff", "🚀🔥", "the and of", "\u200b\u202e", "0"])
+async def test_a_query_without_a_word_is_answered_and_claims_nothing(router: Router, query: str) -> None:
+    decision = await router.route(query)
+    assert decision.gate_confidence < 0.7
+    assert decision.stage in (Stage.NONE, Stage.SEMANTIC)
+
+
+async def test_an_empty_catalogue_says_how_to_fill_it_and_of_one_tool_that_one_wins() -> None:
+    async with Router(Catalogue()) as empty, Router(Catalogue([tool("mail:send_letter", "Send a letter")])) as one:
+        for hint in RouteHint:
+            decision = await empty.route(request("send a letter and book a desk for Monday", route_hint=hint))
+            assert (decision.stage, decision.matches, decision.confidence) == (Stage.NONE, (), 0.0)
+            assert "the catalogue of local is empty: add tools" in decision.warnings[-1]
+        assert (await one.route("send a letter to Ana")).recommended == ("mail:send_letter",)
+        assert (await one.route(request("qwertzuiop", route_hint=RouteHint.KEYWORD))).stage is Stage.NONE
+
+
+LANGUAGES = {
+    "Chinese": ("帮我查询明天北京的天气", "查询天气预报", "发送电子邮件", "翻译文本"),
+    "Cyrillic": ("прогноз погоды на завтра", "показать прогнозы погоды", "отправить письмо", "перевести текст"),
+    "Arabic": ("ما هي توقعات الطقس غدا", "عرض توقعات الطقس", "إرسال رسالة بريد", "ترجمة النص"),
+    "Greek": ("πρόγνωση του καιρού για αύριο", "πρόγνωση καιρού", "αποστολή μηνύματος", "μετάφραση κειμένου"),
+    "Korean": ("내일 날씨 예보 알려줘", "날씨 예보 조회", "이메일 보내기", "텍스트 번역"),
+}
+"""A query, the description of the tool that it means, and those of others."""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_query_in_any_script_finds_the_tool_in_that_script(language: str) -> None:
+    query, *descriptions = LANGUAGES[language]
+    tools = [tool(f"s{number}:t{number}", text) for number, text in enumerate(descriptions)]
+    async with Router(Catalogue([*tools, *sample()])) as router:
+        for hint in RouteHint:
+            assert keys(await router.route(request(query, route_hint=hint)))[0] == "s0:t0", hint
