@@ -18,6 +18,7 @@ _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _DEPRECATED = re.compile(
     r"(?i)\A\W{0,8}(?:deprecated|obsolete)\b(?!\s(?!by\b|since\b|in\b|as\b)[a-z])|[\[(]deprecated\b"
     r"|\bthis (?:tool|function|method|endpoint|api) (?:is|has been) (?:deprecated|obsolete)\b"
+    r"|(?-i:[.!\n]\s*DEPRECATED\b)"
 )
 
 

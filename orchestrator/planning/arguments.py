@@ -108,7 +108,7 @@ class Parameter:
             return False
         if self.type in ("integer", "number"):
             return piece.form == "number"
-        return self.type == "string" and (piece.form == self.form if self.form else True)
+        return self.type == "string" and (not self.form or piece.form == self.form)
 
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
@@ -137,6 +137,8 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
         left = [other for other in parameters if other.name in required and other.name not in values]
         only = parameter in left and not any(_compete(parameter, other) for other in left if other is not parameter)
         fitting = [piece for piece in pieces if parameter.takes(piece) and _unmistakable(parameter, piece)]
+        if parameter.form == "path" and not fitting:
+            fitting = [piece for piece in pieces if piece.form == "quoted text"]
         if only and len(fitting) == 1:
             value = coerce(fitting[0].value, properties[parameter.name])
             take(parameter, value, f"the only {fitting[0].form} in the text", fitting[0])

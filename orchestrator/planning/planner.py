@@ -1,11 +1,12 @@
 """The planner without a model: one step a clause at most, bound to a match. It never searches and never guesses."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.errors import InvalidArguments
+from orchestrator.index.intent import begins_action, known_actions, reads_only
 from orchestrator.planning.arguments import extract, given_for
 from orchestrator.records.decision import Decision
 from orchestrator.records.digests import digest_of
@@ -17,6 +18,8 @@ RESULT_TOKENS = 8_000
 """What a step reserves for its tool's result, besides its arguments."""
 OF_PART = 2 / 3
 """The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""
+SURE = 0.5
+"""The least chance of a reading tool for a part that begins with no action."""
 _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
 """What joins parts that may be carried out at the same time; others wait for the steps before them."""
 
@@ -41,25 +44,65 @@ def plan(request: PlanRequest) -> Plan:
     return replace(made, warnings=(*reasons[1:], *made.warnings))
 
 
-def _bind(request: PlanRequest) -> list[tuple[str, Match | None, str]]:
-    """Return each part of the task that a match fits, with the match and the reason."""
-    decision = request.decision
-    least = OF_PART * request.min_confidence
-    bound: list[tuple[str, Match | None, str]] = []
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """Parts of the task that make one step: the one that begins an action, and those that only tell more of it."""
+
+    texts: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return ". ".join(self.texts)
+
+    def with_part(self, text: str, place: int) -> "_Clause":
+        return _Clause((*self.texts, text), (*self.places, place))
+
+
+def _clauses(decision: Decision) -> list[_Clause]:
+    """Return the parts by the actions that begin them; what tells more belongs to the action before it, else behind.
+
+    A part that begins with no action is one, too, where it is surely something to be read ("git status, then ...").
+    """
+    found: list[_Clause] = []
+    ahead = _Clause((), ())
     for place, text in enumerate(decision.parts):
-        asked, left_out = split_left_out(text)
-        if left_out and asked == text:
-            continue
-        best = max(decision.matches, key=lambda match: match.for_parts[place] if match.for_parts else 0.0)
-        worth = best.for_parts[place] if best.for_parts else 0.0
-        if worth >= least:
-            bound.append((text, best, f"{worth:.0%} likely for this part; {best.why}"))
-    if bound and all(match is bound[0][1] for _, match, _ in bound):
-        bound = []
-    if not bound:
+        worth, best = _best_for(decision, (place,))
+        if begins_action(text, known_actions()) or (worth >= SURE and reads_only(best.tool)):
+            found.append(ahead.with_part(text, place))
+            ahead = _Clause((), ())
+        elif found:
+            found[-1] = found[-1].with_part(text, place)
+        else:
+            ahead = ahead.with_part(text, place)
+    return found
+
+
+def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
+    """Return each clause of the task with the match that likely fits it, if any, and the reason."""
+    decision = request.decision
+    clauses = _clauses(decision)
+    if len(clauses) < 2:
         best = _recommended(decision)
-        bound = [(split_left_out(decision.query)[0], best, best.why or "the best match")]
+        whole = _Clause((split_left_out(decision.query)[0],), ())
+        return [(whole, best, best.why or "the best match")]
+    bound: list[tuple[_Clause, Match | None, str]] = []
+    for clause in clauses:
+        worth, best = _best_for(decision, clause.places)
+        if worth >= OF_PART * request.min_confidence:
+            bound.append((clause, best, f"{worth:.0%} likely for this part; {best.why}"))
+        else:
+            bound.append((clause, None, "no match of this Decision is likely enough for this part"))
     return bound
+
+
+def _best_for(decision: Decision, places: Sequence[int]) -> tuple[float, Match]:
+    """Return the match that is likeliest for one of these parts, with its chance."""
+    worth = [
+        max((match.for_parts[place] for place in places if match.for_parts), default=0.0) for match in decision.matches
+    ]
+    best = max(range(len(worth)), key=worth.__getitem__)
+    return worth[best], decision.matches[best]
 
 
 def _recommended(decision: Decision) -> Match:
@@ -67,18 +110,18 @@ def _recommended(decision: Decision) -> Match:
     return next((match for match in decision.matches if match.tool.key in keys), decision.matches[0])
 
 
-def _steps(request: PlanRequest, bound: Sequence[tuple[str, Match | None, str]]) -> tuple[Step, ...]:
-    """Return a step a part; one behind anything but "and" or a comma waits for all steps before it."""
+def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, str]]) -> tuple[Step, ...]:
+    """Return a step a clause; one behind anything but "and" or a comma waits for all steps before it."""
     steps: list[Step] = []
     before: tuple[str, ...] = ()
     task, past = request.decision.query, 0
-    for number, (text, match, why) in enumerate(bound, 1):
-        start = task.find(text, past)
+    for number, (clause, match, why) in enumerate(bound, 1):
+        start = task.find(clause.texts[0], past)
         joint = task[past:start].strip().lower() if start >= 0 else "."
         if steps and joint not in _SIDE_BY_SIDE:
             before = tuple(step.id for step in steps)
-        past = start + len(text) if start >= 0 else past
-        blank = Step(id=f"s{number}", task=text, tool="", depends_on=before, why=why)
+        past = max(past, task.find(clause.texts[-1], max(start, 0)) + len(clause.texts[-1]))
+        blank = Step(id=f"s{number}", task=clause.text, tool="", depends_on=before, why=why)
         steps.append(_fill(request, blank, match) if match else blank)
     return tuple(steps)
 
