@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.planning.planner import OF_PART, plan
+from orchestrator.planning.planner import OF_PART, SURE, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
@@ -48,16 +48,26 @@ def test_each_part_goes_to_its_own_match_and_waits_for_those_before_then() -> No
     assert [step.depends_on for step in side_by_side.steps] == [(), ()]
 
 
-def test_a_part_that_no_match_is_likely_for_has_no_step() -> None:
+def test_a_part_that_no_match_is_likely_for_is_a_step_without_a_tool() -> None:
     least = OF_PART * PlanRequest(decision=READ_AND_NOTE).min_confidence
-    for chance, steps in ((least, 2), (least - 0.01, 1)):
+    for chance, tool in ((least, ADD_NOTE.key), (least - 0.01, "")):
         matches = (READ_AND_NOTE.matches[0], replace(READ_AND_NOTE.matches[1], for_parts=(0.0, chance)))
-        assert len(planned(replace(READ_AND_NOTE, matches=matches)).steps) == steps
+        assert [step.tool for step in planned(replace(READ_AND_NOTE, matches=matches)).steps] == [READ.key, tool]
 
 
-def test_parts_of_one_tool_are_one_task() -> None:
-    found = of_parts(TWO, "Read the file notes/a.txt", 'add a note titled "A"', chances=[(READ, (0.9, 0.9))])
-    assert [step.tool for step in planned(found).steps] == [READ.key]
+def test_two_parts_of_one_tool_are_two_steps_with_their_own_arguments() -> None:
+    parts = ("Read the file a.txt", "read the file b.txt")
+    found = of_parts(" then ".join(parts), *parts, chances=[(READ, (0.9, 0.9))])
+    assert [step.arguments for step in planned(found).steps] == [{"path": "a.txt"}, {"path": "b.txt"}]
+
+
+def test_what_begins_no_action_belongs_to_the_part_before_it_unless_it_is_surely_read() -> None:
+    parts = ("I am in a hurry", 'add a note titled "A"', "it is about b.txt")
+    found = of_parts(". ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9, 0.2)), (READ, (0.1, 0.0, 0.4))])
+    assert [step.tool for step in planned(found).steps] == [ADD_NOTE.key]
+    parts = ("the contents of a.txt", 'add a note titled "A"')
+    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (SURE, 0.0))])
+    assert [step.tool for step in planned(found).steps] == [READ.key, ADD_NOTE.key]
 
 
 async def test_what_the_task_leaves_out_is_no_step_and_gives_no_argument(router: Router) -> None:

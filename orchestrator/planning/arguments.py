@@ -7,7 +7,7 @@ text or number left for the one required parameter left that takes it.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -135,13 +135,10 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
             take(parameter, said[0], "stated in the text")
     for parameter in sorted(parameters, key=lambda parameter: not parameter.form):
         left = [other for other in parameters if other.name in required and other.name not in values]
-        only = parameter in left and not any(_compete(parameter, other) for other in left if other is not parameter)
-        fitting = [piece for piece in pieces if parameter.takes(piece) and _unmistakable(parameter, piece)]
-        if parameter.form == "path" and not fitting:
-            fitting = [piece for piece in pieces if piece.form == "quoted text"]
-        if only and len(fitting) == 1:
-            value = coerce(fitting[0].value, properties[parameter.name])
-            take(parameter, value, f"the only {fitting[0].form} in the text", fitting[0])
+        if piece := _only_left(parameter, left, pieces):
+            take(
+                parameter, coerce(piece.value, properties[parameter.name]), f"the only {piece.form} in the text", piece
+            )
     missing = tuple(name for name in required if name not in values)
     return Extraction(values=values, missing=missing, notes=tuple(f"{name}: {note}" for name, note in notes.items()))
 
@@ -245,9 +242,18 @@ def _compete(one: Parameter, other: Parameter) -> bool:
     return one.form == other.form
 
 
-def _unmistakable(parameter: Parameter, piece: Piece) -> bool:
-    """Return whether a piece may be the parameter's for being the only one: of its form, quoted, or a number."""
-    return bool(parameter.form) or piece.form in ("quoted text", "number")
+def _only_left(parameter: Parameter, left: Sequence[Parameter], pieces: Sequence[Piece]) -> Piece | None:
+    """Return the one piece left that can only be this parameter's: of its form, quoted, or a number.
+
+    left: the required parameters without a value.
+    """
+    if parameter not in left or any(_compete(parameter, other) for other in left if other is not parameter):
+        return None
+    taken = [piece for piece in pieces if parameter.takes(piece)]
+    fitting = taken if parameter.form else [piece for piece in taken if piece.form in ("quoted text", "number")]
+    if parameter.form == "path" and not fitting:
+        fitting = [piece for piece in pieces if piece.form == "quoted text"]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _fits(schema: Mapping[str, Any], name: str, value: Any) -> bool:
