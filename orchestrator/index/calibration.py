@@ -68,32 +68,23 @@ def supported(chances: Probabilities, factors: Probabilities | float) -> Probabi
 
 
 def vote(keyword: Probabilities, semantic: Probabilities) -> Probabilities:
-    """0.6 * max + 0.4 * min of the legs' probabilities, so that agreement never loses to a single vote."""
+    """Return 0.6 * max + 0.4 * min of the legs' probabilities, so that agreement never loses to a single vote."""
     return 0.6 * np.maximum(keyword, semantic) + 0.4 * np.minimum(keyword, semantic)
 
 
 def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities) -> Probabilities:
-    """The vote and the map fitted on both legs' features, in equal parts as log-odds.
+    """Return the mean, as log-odds, of the vote and of the map fitted on both legs' features.
 
     The map alone leans on the leg that its queries favoured; the vote alone knows nothing of the features.
     """
-    odds = (_odds_of(vote(keyword, semantic)) + _odds_of(fitted)) / 2
-    return 1 / (1 + np.exp(-odds))
+    odds = (log_odds(vote(keyword, semantic), 1e-5) + log_odds(fitted, 1e-5)) / 2
+    return np.asarray(1 / (1 + np.exp(-odds)))
 
 
-def _odds_of(probability: Probabilities) -> Probabilities:
-    clipped = np.minimum(np.maximum(probability, 1e-5), 1 - 1e-5)
-    return np.asarray(np.log(clipped / (1 - clipped)), np.float64)
-
-
-def probability(odds: Probabilities) -> Probabilities:
-    """Of log-odds, which are spent: their array is the answer's."""
-    np.minimum(odds, 30, out=odds)
-    np.maximum(odds, -30, out=odds)
-    np.negative(odds, out=odds)
-    np.exp(odds, out=odds)
-    odds += 1
-    return np.reciprocal(odds, out=odds)
+def log_odds(chance: Any, least: float = 1e-4) -> Any:
+    """Return the log-odds of a chance, or of an array of them, kept that far off 0 and 1."""
+    clipped = np.minimum(np.maximum(chance, least), 1 - least)
+    return np.log(clipped / (1 - clipped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,12 +226,6 @@ class Correction:
     def on(self, fitted: LogisticMap) -> LogisticMap:
         """Return the map whose chances are corrected."""
         return replace(fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset)
-
-
-def log_odds(chance: Any) -> Any:
-    """Return the log-odds of a chance, or of an array of them, kept off 0 and 1."""
-    clipped = np.clip(chance, 1e-4, 1 - 1e-4)
-    return np.log(clipped / (1 - clipped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Intent: whether a tool is known to only read, and which words begin an action.
+"""Intent: tools that are known to only read, and the words that begin an action.
 
 A word is an action when tools are named for it and described by it (`create_issue`: "Create a new issue"): in this
 catalogue, or in public ones and labelled tasks (`orchestrator/data/actions.txt`, counted by
@@ -94,12 +94,7 @@ def _thing(tool: Tool) -> tuple[str, ...]:
 
 def reads(text: str) -> bool:
     """Return whether a text begins with a reading verb or a question, after "please" and the like."""
-    for word in split_words(text[:100]):
-        if word in QUESTIONS or word in READING_VERBS:
-            return True
-        if word not in STOP_WORDS:
-            return False
-    return False
+    return begins_action(text, READING_VERBS)
 
 
 def begins_action(text: str, actions: frozenset[str]) -> bool:
