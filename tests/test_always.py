@@ -5,11 +5,9 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
 from orchestrator.index.index import Index
-from orchestrator.records.tool import Stage, Tool
+from orchestrator.records.tool import Stage
 from orchestrator.routing.router import Router
 from tests.catalogues import sample, tool
-
-BUILT_IN = [tool(f"builtin:{capability.tool}") for capability in DEFAULT_CAPABILITIES]
 
 
 @pytest.fixture(scope="module")
@@ -22,88 +20,47 @@ def hits(index: Index, clause: str) -> dict[str, AlwaysHit]:
 
 
 @pytest.mark.parametrize(
-    ("clause", "name"),
+    ("clause", "name", "settles"),
     [
-        ("search my documents for the travel policy", "workspace_rag_query"),
-        ("search through all of my old documents", "workspace_rag_query"),
-        ("Searching the documents", "workspace_rag_query"),
-        ("find the travel policy in our docs", "workspace_rag_query"),
-        ("search docs for the limits", "workspace_rag_query"),
-        ("what does our knowledge base say about parental leave", "workspace_rag_query"),
-        ("search the web for the latest news on Mars", "web_search"),
-        ("google the capital of France", "web_search"),
-        ("look up who won in 1998", "web_search"),
-        ("look it up", "web_search"),
-        ("find a good restaurant online", "web_search"),
-        ("what do you remember about my preferences", "memory_recall"),
-        ("ask me before you go on", "ask_user"),
+        ("search my documents for the travel policy", "workspace_rag_query", True),
+        ("search through all of my old documents", "workspace_rag_query", True),
+        ("what does our knowledge base say about parental leave", "workspace_rag_query", True),
+        ("search the docs, no web", "workspace_rag_query", False),
+        ("google the capital of France", "web_search", True),
+        ("look it up", "web_search", True),
+        ("find a good restaurant online", "web_search", True),
+        ("what do you remember about my preferences", "memory_recall", True),
+        ("ask me before you go on", "ask_user", True),
+        ("create an event in Google Calendar", "web_search", False),
+        ("look up the order in Shopify", "web_search", False),
+        ("search my documents in Notion", "workspace_rag_query", False),
+        ("ask me before you delete the s3 object", "ask_user", False),
     ],
 )
-def test_a_phrase_settles_the_task_in_any_form_and_with_gaps(index: Index, clause: str, name: str) -> None:
+def test_a_phrase_asks_for_a_capability_and_settles_what_names_no_other_tool_or_server(
+    index: Index, clause: str, name: str, *, settles: bool
+) -> None:
     found = hits(index, clause)
-    assert set(found) == {name}
-    assert found[name].settles
-
-
-@pytest.mark.parametrize(
-    ("clause", "name"),
-    [
-        ("create an event in Google Calendar", "web_search"),
-        ("look up the order in Shopify", "web_search"),
-        ("share the Google Drive folder with Ana", "web_search"),
-        ("search the web for flights to Rome", "web_search"),
-        ("translate the document into French", "workspace_rag_query"),
-        ("search my documents in Notion", "workspace_rag_query"),
-        ("ask me before you delete the s3 object", "ask_user"),
-    ],
-)
-def test_a_task_that_names_another_tool_or_server_is_not_swallowed(index: Index, clause: str, name: str) -> None:
-    found = hits(index, clause)
-    assert set(found) == {name}
-    assert not found[name].settles
-
-
-@pytest.mark.parametrize("tools", [BUILT_IN, [*BUILT_IN, tool("crm:add_lead")]])
-def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name(tools: list[Tool]) -> None:
-    found = hits(Index(Catalogue(tools), DEFAULT_CAPABILITIES), "put it into Google Calendar")
-    assert not found["web_search"].settles
-
-
-def test_no_phrase_goes_on_behind_a_negation(index: Index) -> None:
-    assert set(hits(index, "search the docs, no web")) == {"workspace_rag_query"}
+    assert {own: hit.settles for own, hit in found.items()} == {name: settles}
 
 
 @pytest.mark.parametrize(
     "clause",
-    [
-        "answer without searching the web",
-        "don't google it",
-        "search everywhere except the web",
-        "do not search my documents",
-        "book a desk for Monday",
-        "look at the picture that hangs up there",
-        "the web has a spider that I search for",
-        "",
-    ],
+    ["don't google it", "do not search my documents", "look at the picture that hangs up there", "the web search", ""],
 )
-def test_what_asks_for_no_capability_hits_none(index: Index, clause: str) -> None:
+def test_a_negation_or_another_order_of_words_asks_for_none(index: Index, clause: str) -> None:
     assert hits(index, clause) == {}
 
 
-def test_a_phrase_that_may_mean_something_else_is_not_clear(index: Index) -> None:
-    assert not hits(index, "look up the order in Shopify")["web_search"].clear
+def test_a_clause_may_ask_for_several_and_a_phrase_that_may_mean_something_else_is_not_clear(index: Index) -> None:
+    assert set(hits(index, "search the docs and ask me")) == {"workspace_rag_query", "ask_user"}
     assert not hits(index, "upload it to google drive")["web_search"].clear
     assert hits(index, "search the web for flights")["web_search"].clear
 
 
-def test_a_clause_may_ask_for_several_capabilities(index: Index) -> None:
-    assert set(hits(index, "search the docs and ask me")) == {"workspace_rag_query", "ask_user"}
-
-
-def test_a_capability_that_the_catalogue_lacks_is_not_active() -> None:
-    index = Index(Catalogue([tool("crm:add_lead")]), DEFAULT_CAPABILITIES)
-    assert index.always.tools == ()
-    assert hits(index, "search the web") == {}
+def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name() -> None:
+    alone = Index(Catalogue([tool("builtin:web_search")]), DEFAULT_CAPABILITIES)
+    assert not hits(alone, "put it into Google Calendar")["web_search"].settles
 
 
 def test_a_bare_name_means_the_built_in_tool_else_the_only_one_of_that_name() -> None:
@@ -113,14 +70,11 @@ def test_a_bare_name_means_the_built_in_tool_else_the_only_one_of_that_name() ->
 
     assert active("exa:web_search", "builtin:web_search") == ["builtin:web_search"]
     assert active("exa:web_search") == ["exa:web_search"]
-    assert active("exa:web_search", "brave:web_search") == []
+    assert active("exa:web_search", "brave:web_search") == active("crm:add_lead") == []
 
 
 def test_users_set_their_own_capabilities_in_any_language() -> None:
-    own = (
-        Capability(tool="ops:deploy", phrases=("ship it", "выкатить релиз", "搜索文档")),
-        Capability(tool="ops:none", phrases=("ship it",)),
-    )
+    own = (Capability(tool="ops:deploy", phrases=("ship it", "выкатить релиз", "搜索文档")),)
     index = Index(Catalogue([tool("ops:deploy"), tool("ops:stop")]), own)
     for clause in ("please ship it", "надо выкатить новый релиз", "请搜索文档中的政策"):
         assert set(hits(index, clause)) == {"deploy"}, clause
@@ -140,15 +94,11 @@ async def test_beside_something_else_its_score_says_how_clearly_it_is_asked_for(
     assert [match.score for match in (await router.route(query)).matches if match.tool.name == name] == [score]
 
 
-async def test_what_a_quotation_says_asks_for_no_capability_and_keeps_none_from_settling(router: Router) -> None:
+async def test_what_is_settled_stays_ahead_and_what_is_quoted_asks_for_nothing(router: Router) -> None:
+    decision = await router.route("Search my documents for the policy. Then refund charge ch_3PqX.")
+    assert [match.tool.name for match in decision.matches[:2]] == ["workspace_rag_query", "refund_charge"]
+    assert (decision.stage, decision.confidence) == (Stage.ALWAYS, 1.0)
     quoted = await router.route("send Ana an email saying 'please look it up and search my documents'")
     assert not any("always" in match.evidence for match in quoted.matches)
     settled = await router.route("search the web for 'refund a charge in Stripe'")
     assert (settled.stage, settled.recommended) == (Stage.ALWAYS, ("builtin:web_search",))
-
-
-async def test_what_is_settled_stays_ahead_of_tools_for_the_other_parts(router: Router) -> None:
-    decision = await router.route("Search my documents for the policy. Then refund charge ch_3PqX.")
-    names = [match.tool.name for match in decision.matches]
-    assert names[:2] == ["workspace_rag_query", "refund_charge"]
-    assert (decision.stage, decision.confidence) == (Stage.ALWAYS, 1.0)

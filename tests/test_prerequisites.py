@@ -71,11 +71,6 @@ async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(
     assert second in keys
 
 
-async def test_a_coverage_set_holds_what_its_best_tool_requires() -> None:
-    decision = await routed("post a message that lunch is ready", coverage=0.9)
-    assert {match.tool.key for match in decision.matches} >= {"chat:post_message", "chat:list_channels"}
-
-
 async def test_what_the_task_says_itself_needs_no_other_tool() -> None:
     decision = await routed("post a message to channel C0142 that lunch is ready", route_hint=RouteHint.SEMANTIC)
     found = match_of(decision, "chat:list_channels")
