@@ -15,13 +15,13 @@ from orchestrator.records.tool import Match, Stage
 from orchestrator.routing.clauses import split_left_out
 
 RESULT_TOKENS = 8_000
-"""What a step reserves for its tool's result, besides its arguments."""
+"""Tokens that a step reserves for its tool's result, besides its arguments."""
 OF_PART = 2 / 3
 """The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""
 SURE = 0.5
 """The least chance of a reading tool for a part that begins with no action."""
 _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
-"""What joins parts that may be carried out at the same time; others wait for the steps before them."""
+"""Joints of parts that may be carried out at the same time; others wait for the steps before them."""
 
 
 def plan(request: PlanRequest) -> Plan:

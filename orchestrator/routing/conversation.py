@@ -16,7 +16,7 @@ MAX_TURNS = 8
 MAX_CHARS = 2_000
 """A longer earlier text is a pasted document: no request that a later turn would mean."""
 LEANING = 0.4
-"""What the terms of the turn before weigh beside a turn's own. At 0.6 they outweighed a request of one word."""
+"""The weight of the terms of the turn before; a turn's own weigh 1. At 0.6 they outweighed a request of one word."""
 MOST_OWN = 2
 """A turn with more words of its own that some tool uses stands alone."""
 ASKED_NOW = 0.5

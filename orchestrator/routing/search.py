@@ -37,10 +37,10 @@ from orchestrator.routing.understand import Understood
 _CLAUSE_WIDTH = 10
 """Candidates of a leg that are looked at for one clause alone, and among the tools of the servers that are named."""
 SHORT, LONG, LEAST = 8, 20, 0.05
-"""A task of so few terms asks one thing, which several servers may do equally well; of so many it has several steps.
+"""A task of up to SHORT terms asks one thing, which several servers may do equally well; one of LONG has several steps.
 LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
 CHANGES_UNASKED = 0.2
-"""What is left of the odds of a tool that may change something, where its part reads and a twin only reads."""
+"""The share that is left of the odds of a tool that may change something, where its part reads and a twin only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
 fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
@@ -51,7 +51,7 @@ Chances = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartFound:
-    """What the whole task or one of its parts finds: candidates [rows] with features and chances.
+    """Findings for the whole task or one of its parts: candidates [rows] with features and chances.
 
     `support`: how far their server speaks for each; `chances` by the legs that ran; `sure`: the chance that the best is
     right.
@@ -70,7 +70,7 @@ class PartFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the gate opens by: the chance of the part that is least sure, and the most that the words of any support."""
+    """The evidence that opens the gate: the chance of the part that is least sure, and the most that the words of any support."""
 
     least: float
     most: float
@@ -83,7 +83,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What a search found for the whole task and for its clauses, where there are several.
+    """Findings of a search for the whole task and for its clauses, where there are several.
 
     `idle`: the task's cosine with what needs no tool, where the embedder knows that.
     """

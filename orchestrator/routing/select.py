@@ -14,9 +14,9 @@ from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
 
 DEPRECATED = 0.8
-"""What the probability of a tool labelled so is multiplied with; of one that says so itself see `standing.py`."""
+"""The factor on the probability of a tool that is labelled deprecated."""
 WITHIN = 0.8
-"""A runner-up is recommended beside the best when its probability is at least this share of the best's."""
+"""A runner-up is recommended with the best when its probability is at least this share of the best's."""
 ALIKE = 0.6
 """The share of their words that the descriptions of near-duplicates have in common."""
 DESCRIBED = 400
@@ -55,7 +55,7 @@ def _repeated(tools: Sequence[Tool], same: Sequence[int]) -> list[int]:
 
 
 def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tuple[str, ...]:
-    """The keys of the one or two tools to use first.
+    """Return the keys of the one or two tools to use first.
 
     Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts or
     names several servers, and another one has a best tool of its own.
@@ -73,7 +73,7 @@ def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tu
 
 
 def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
-    """What each of these tools keeps of its probability, as deprecated ones lose some of it; [positions]."""
+    """Return the share of its probability that each of these tools keeps: deprecated ones lose some; [positions]."""
     old = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
     return np.where(old, DEPRECATED, 1.0)
 
@@ -97,7 +97,7 @@ def _number(text: str) -> float:
 
 
 def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
-    """The matches within a cap of tokens, and those dropped.
+    """Return the matches within a cap of tokens, and those dropped.
 
     All schemas shrink together, step by step; below the smallest the tail is dropped, since a tool that cannot be
     called is no tool. The best match is kept while it fits at all.
@@ -154,7 +154,7 @@ def _shorten(part: dict[str, Any]) -> dict[str, Any]:
 def _map_schema(
     schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The schema with a change made to it and to each schema within its properties and items."""
+    """Return the schema with a change made to it and to each schema within its properties and items."""
     if schema is None:
         return None
     changed = change(dict(schema))

@@ -1,4 +1,4 @@
-"""What a pipeline's stages pass on: the Task, what the legs Found, and the Ranking made of it. All frozen."""
+"""Records that a pipeline's stages pass on: the Task, what the legs Found, and the Ranking made of it. All frozen."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Task:
 
     @property
     def most(self) -> int:
-        """How many matches the request wants; of a coverage set the most there can be."""
+        """The number of matches that the request wants; of a coverage set the most there can be."""
         return self.request.limit if self.request.coverage is None else MOST_COVERED
 
 
@@ -54,7 +54,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What the legs have found so far; each leg returns it with its own part added.
+    """The findings of the legs so far; each leg returns it with its own part added.
 
     `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
     the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword leg's,

@@ -66,17 +66,17 @@ class Understood:
 
     @property
     def reads(self) -> bool:
-        """Whether all clauses read."""
+        """True where all clauses read."""
         return all(clause.reads for clause in self.clauses)
 
     @property
     def asks_nothing(self) -> bool:
-        """Whether all of it says what is not wanted."""
+        """True where all of it says what is not wanted."""
         return bool(self.left_out) and self.asked == self.text and not self.earlier
 
     @property
     def texts(self) -> list[str]:
-        """What an embedder reads: the whole, its parts, the earlier texts."""
+        """The texts that an embedder reads: the whole, its parts, the earlier texts."""
         whole = _respelt(self.asked, self.corrected)
         said = [whole, *(part.meant for part in self.parts), *(text for text, _ in self.earlier)]
         return [spelt_out(text) for text in said]

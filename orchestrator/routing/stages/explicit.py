@@ -41,7 +41,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explicit:
-    """What a task says of servers. `unknown` maps names in a strong form to the known servers with similar names."""
+    """The servers that a task names. `unknown` maps names in a strong form to the known servers with similar names."""
 
     mentions: tuple[Mention, ...] = ()
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from orchestrator.routing.select import kept_of
 from orchestrator.routing.task import Found, Ranking, Task, best_first
 
 PART = 0.5
-"""What a tool that surely serves a part of a task scores at least."""
+"""The least score of a tool that surely serves a part of a task."""
 LITTLE = 0.5
 """A tool whose odds its server lowers to less than this share gets a note."""
 ALWAYS_ONLY = 1.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from orchestrator.routing.task import Found, Task
 
 KEYWORD_ALONE = "keyword leg alone: "
-"""How a warning begins that says why the semantic leg did not run; the reason follows."""
+"""The beginning of a warning that says why the semantic leg did not run; the reason follows."""
 NO_KNOWN_WORD = "the embedder knows no word of the query"
 """The one reason that is no failure."""
 
