@@ -40,7 +40,7 @@ SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of up to SHORT terms asks one thing, which several servers may do equally well; one of LONG has several steps.
 LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
 CHANGES_UNASKED = 0.2
-"""The share that is left of the odds of a tool that may change something, where its part reads and a twin only reads."""
+"""The share that is left of a tool's odds that may change something, where its part reads and a twin only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
 fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
@@ -70,7 +70,7 @@ class PartFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The evidence that opens the gate: the chance of the part that is least sure, and the most that the words of any support."""
+    """The evidence that opens the gate: the chance of the least sure part, and the most that the words of any support."""
 
     least: float
     most: float
