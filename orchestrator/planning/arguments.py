@@ -52,7 +52,7 @@ _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
 _MOST = 50
 """Pieces of a form that are looked at; a text with more is a table, and none of them is the one that is meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
-"""Words that may stand between a parameter's name and its value; "of" does before a number or an address."""
+"""Words that may stand between a parameter's name and its value; before a number "of" may, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

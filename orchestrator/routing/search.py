@@ -70,7 +70,7 @@ class PartFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The evidence that opens the gate: the chance of the least sure part, and the most that the words of any support."""
+    """The evidence that opens the gate: the chance of the least sure part, and the most that any words support."""
 
     least: float
     most: float
