@@ -190,7 +190,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many replies of a list nobody has asked for yet."""
+        """The number of replies of a list that nobody has asked for yet."""
         return 0 if callable(self._replies) else len(self._replies)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""No two files import each other in a circle, and the deterministic side loads no engine."""
+"""Imports go one way, no two files import each other in a circle, and the deterministic side loads no engine."""
 
 import ast
 import json
@@ -16,6 +16,25 @@ FOLDERS = {
     "activities": "orchestrator.activities",
     "workflows": "orchestrator.workflows",
 }
+LAYERS = (
+    "errors records",
+    "options",
+    "catalogue",
+    "index",
+    "store",
+    "mcp",
+    "routing",
+    "planning",
+    "llm",
+    "temporal activities workflows",
+    "server",
+    "evaluate",
+    "testing",
+    "cli __main__",
+)
+"""Each package imports from its own line and from those above it, also within functions."""
+WHEN_CALLED = {("orchestrator.records.decision", "orchestrator.catalogue.export")}
+"""A Decision's own methods give its tools in a provider's shape."""
 ENGINES = {"numpy", "qdrant_client", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 
@@ -33,6 +52,18 @@ def imports() -> Iterator[tuple[str, str, bool]]:
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     yield module, whole if whole in files else str(node.module), node in tree.body
+
+
+def package_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_imports_go_one_way() -> None:
+    layer_of = {package: number for number, line in enumerate(LAYERS) for package in line.split()}
+    found = {(module, imported) for module, imported, _ in imports() if package_of(module) and package_of(imported)}
+    assert {package_of(name) for pair in found for name in pair} == layer_of.keys()
+    wrong = {pair for pair in found if layer_of[package_of(pair[0])] < layer_of[package_of(pair[1])]}
+    assert wrong == WHEN_CALLED
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -10,9 +10,8 @@ import pytest
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue, StoreUnavailable
-from orchestrator.index import cache
-from orchestrator.index.cache import Indexes
 from orchestrator.records.request import RouteRequest
+from orchestrator.routing.indexes import Indexes
 from orchestrator.store.store import SHARED, Store, Stored
 from tests.stores import FILES, MAIL, shipped
 
@@ -109,7 +108,7 @@ async def test_an_index_is_renewed_when_its_tenants_tools_change_and_only_then(c
 async def test_a_store_that_fails_in_mid_flight_leaves_the_known_tools_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PATIENCE_S", 0.2)
+    monkeypatch.setattr("orchestrator.routing.indexes.PATIENCE_S", 0.2)
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
     meta = tmp_path / "store" / "meta.json"
     healthy = meta.read_text()
@@ -135,7 +134,7 @@ async def test_a_store_that_fails_in_mid_flight_leaves_the_known_tools_with_a_wa
 async def test_a_slow_store_is_waited_for_so_long_at_most_and_its_answer_taken_when_it_comes(
     counting: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "PATIENCE_S", 0.2)
+    monkeypatch.setattr("orchestrator.routing.indexes.PATIENCE_S", 0.2)
     indexes = Indexes(None, counting, (), 8)
     await indexes.get("org:1")
     empty = await indexes.get("org:2")

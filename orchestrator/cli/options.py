@@ -166,7 +166,7 @@ def _with_options(body: Command, options: list[Any]) -> Command:
 
 
 def place_options(*more: str) -> Callable[[Command], Command]:
-    """Give the command `place`, by `--store`, `--organization`, `--user` and those named besides."""
+    """Give the command `place`, by `--store`, `--organization`, `--user` and those named."""
     names = [name for name in _PLACE if name in (*more, "store", "organization", "user")]
 
     def decorate(body: Command) -> Command:

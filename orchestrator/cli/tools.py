@@ -33,7 +33,7 @@ shared_option = click.option("--shared", is_flag=True, help="Those of every tena
 
 @click.group()
 def tools() -> None:
-    """The tools that are known: import, sync, list, show, remove."""
+    """Import, sync, list, show and remove tools."""
 
 
 @tools.command("import")

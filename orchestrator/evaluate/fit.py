@@ -74,7 +74,7 @@ class Best:
 
     @property
     def needs(self) -> float:
-        """How many of the best hold all needed tools."""
+        """The number of best tools that hold all needed ones."""
         return (
             inf if sum(self.needed) < self.gold else max((n for n, own in zip(count(1), self.needed) if own), default=0)
         )

@@ -28,7 +28,7 @@ class Corpus:
 
     @classmethod
     def of(cls, documents: Sequence[Sequence[Sequence[str]]], weights: Sequence[float]) -> Self:
-        """Number the terms of documents, [documents][fields][terms], in the order in which they come up."""
+        """Give the terms of documents, [documents][fields][terms], numbers in the order in which they come up."""
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
         fields = list(chain.from_iterable(documents))

@@ -45,7 +45,7 @@ def name_words(tool: Tool) -> list[str]:
 
 
 def action_of(tool: Tool) -> str:
-    """Return the first word of a tool's name where it is an action; "" where it is none.
+    """Return the first word of a tool's name if it is an action, else "".
 
     It is one where the description begins with it, too, or begins with a known action and the name has several words.
     """

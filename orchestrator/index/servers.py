@@ -24,7 +24,7 @@ class ServerIndex:
     """
 
     def __init__(self, servers: Iterable[str], used: Collection[str] = ()) -> None:
-        """used: words in lower case that tools' descriptions use."""
+        """Read the servers' names; `used` are words in lower case that tools' descriptions use."""
         self.named: dict[str, tuple[str, ...]] = {}
         self.longest: dict[str, int] = {}
         for server in servers:

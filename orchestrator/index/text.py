@@ -69,7 +69,7 @@ def terms_and_words(text: str) -> list[tuple[str, str]]:
 
 
 def says(text: str, least: int) -> bool:
-    """Return whether the text has at least so many terms; stops reading a long one early."""
+    """Return whether the text has at least that number of terms; stops reading a long one early."""
     found = accumulate(len(_KNOWN[run][0]) for run in _runs(text))
     return any(count >= least for count in found)
 

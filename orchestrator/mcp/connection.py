@@ -249,8 +249,10 @@ class Connection:
 
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
-        """Some processes end over any first request but the older protocol's, and some leave it unanswered for 10 s:
-        the former are started once more for that one, and what a server took is remembered."""
+        """Open a session, by the older protocol's first request where the server ended over the newer one.
+
+        Such a server is started once more, and what it took is remembered.
+        """
         async with AsyncExitStack() as session:
             try:
                 client = await session.enter_async_context(self._new_client(launch))

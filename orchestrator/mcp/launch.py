@@ -34,13 +34,15 @@ class Launch:
 
     @property
     def executable(self) -> str | None:
-        """The command as it is started, None where it is not there: one that is installed beside toolroute is found
-        without its folder being on the PATH."""
+        """The command as it is started; None where it is missing.
+
+        One that is installed where toolroute is needs no folder on the PATH.
+        """
         if os.sep in self.command:
             return self.command if shutil.which(Path(self.cwd or "", self.command)) else None
-        beside = Path(sys.executable).parent / self.command
+        installed = Path(sys.executable).parent / self.command
         found = shutil.which(self.command, path=self.env.get("PATH"))
-        return self.command if found else shutil.which(str(beside))
+        return self.command if found else shutil.which(str(installed))
 
 
 def environment() -> Mapping[str, str]:

@@ -26,7 +26,7 @@ class Answered:
 
     @property
     def refusal(self) -> str:
-        """What an error says, without secrets."""
+        """The text of an error, without secrets."""
         said = self.secrets.redact(str(self.answer))
         if isinstance(self.answer, RuntimeError):
             return f"{self.key} ran, but its answer {said}"

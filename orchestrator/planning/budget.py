@@ -58,16 +58,16 @@ class Budget:
 
     @property
     def steps_left(self) -> int:
-        """How many more steps may start, each taking the most that a step may."""
+        """The number of further steps that may start, each taking the most that a step may."""
         return max(0, -(-self.remaining // max(1, self.limits.max_tokens_per_step)) - 1)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was worth telling, in order: the threshold once, every overrun."""
+        """The warnings in order: of the threshold once, of every overrun."""
         return tuple(self._warnings)
 
     def reserve(self, step: str, estimate: int) -> Grant:
-        """Grants `min(estimate, max_tokens_per_step)` to the step, tells it to wait for others, or refuses it.
+        """Grant `min(estimate, max_tokens_per_step)` to the step, tell it to wait for others, or refuse it.
 
         Waiting helps while others hold reservations that they may not use up; without them the answer is final.
         """
@@ -83,7 +83,7 @@ class Budget:
         return Grant(verdict=Verdict.REFUSED, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
-        """Why a step is not called whose allowance has so many tokens left for its result; nothing where they do."""
+        """Return why a step is not called that has `left` tokens for its result; "" where they are enough."""
         most = self.limits.max_tokens_per_step
         if left >= min(LEAST_RESULT_TOKENS, most // 2):
             return ""
@@ -93,7 +93,7 @@ class Budget:
         )
 
     def settle(self, step: str, used: int) -> None:
-        """Replaces the step's reservation by what it really used; more than was granted counts and is reported."""
+        """Replace the step's reservation by what it really used; more than was granted counts and is reported."""
         if step not in self._reserved:
             raise ValueError(f"step {step!r} holds no reservation")
         granted = self._reserved.pop(step)
@@ -103,12 +103,12 @@ class Budget:
         self._warn()
 
     def charge(self, used: int) -> None:
-        """Counts tokens that no step reserved: those of planning and of the answer."""
+        """Count tokens that no step reserved: those of planning and of the answer."""
         self._settled += max(0, used)
         self._warn()
 
     def report(self) -> BudgetReport:
-        """The figures as they stand."""
+        """Return the figures as they stand."""
         limits = self.limits
         return BudgetReport(
             max_total_tokens=limits.max_total_tokens,

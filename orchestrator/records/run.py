@@ -76,7 +76,7 @@ class RunRequest:
 
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve` names wait for
     the workflow's update `toolroute.approve`, at most `approval_timeout_s`. `steps_per_run` makes `toolroute.run`
-    continue as new after so many steps (else when the server suggests it); within your own workflow (`ToolRouter.run`)
+    continue as new after that many steps (else when the server suggests); within your own workflow (`ToolRouter.run`)
     nothing does. Fields that RouteRequest has too mean the same.
     """
 

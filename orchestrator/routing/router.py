@@ -12,7 +12,6 @@ from typing import Any, Self
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
-from orchestrator.index.cache import Indexes
 from orchestrator.index.calibration import Calibration, Fit, shipped
 from orchestrator.index.coverage import shipped as shipped_coverage
 from orchestrator.index.embed import (
@@ -32,6 +31,7 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.routing.conversation import earlier_texts
+from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.pipeline import DEFAULT, Leg, Pipeline
 from orchestrator.routing.task import Found, Task
 from orchestrator.routing.understand import understand

@@ -36,7 +36,7 @@ from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, check_siz
 
 
 def retry(attempts: int) -> RetryPolicy:
-    """Return the policy of so many attempts, from half a second to ten seconds apart."""
+    """Return the policy of `attempts` attempts, from half a second to ten seconds apart."""
     return RetryPolicy(
         initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
     )

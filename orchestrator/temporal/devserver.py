@@ -116,7 +116,7 @@ def _free_port() -> int:
 
 
 async def _binary(say: Say) -> str:
-    """Return the path of a server, brought into the cache folder where there is none."""
+    """Return the path of a server; download or build one into the cache folder if there is no other."""
     if found := shutil.which("temporal") or kept_binary():
         return found
     _cache().mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from orchestrator.temporal.call import tokens_of, was_cancelled, why_failed
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
 
 ANSWER_SHARE = 4
-"""One part in so many of a completion's tokens is for what it writes."""
+"""One part in four of a completion's tokens is for what it writes."""
 LEAST_FOR_ANSWER = 1_000
 """A reserve below this leaves no room for a model's answer."""
 _CHARS_PER_TOKEN = 5

@@ -133,7 +133,7 @@ def plain(value: Any) -> Any:
 
 
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
-    """Return the result within so many bytes of JSON: text is cut with a mark, structured content kept or dropped."""
+    """Return the result within `limit` bytes of JSON: text is cut with a mark, structured content kept or dropped."""
     text = kept = result.text.encode("utf-8", "replace").decode()
     while (size := _size(kept)) > limit:
         kept = kept[: limit * len(kept) // size]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run of one task, its request valid. `stopping` says, after so many steps, whether to give a Checkpoint."""
+    """One run of one task, its request valid. `stopping` says, after some steps, whether to give a Checkpoint."""
 
     def __init__(
         self,
