@@ -3,9 +3,10 @@
 import pytest
 
 from orchestrator.catalogue.export import export
+from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.records.tool import Match, Tool
-from orchestrator.routing.select import LADDER, by_standing, fit, recommend, repeated
+from orchestrator.routing.select import by_standing, fit, recommend, repeated
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"

@@ -12,11 +12,11 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from orchestrator.catalogue.export import Provider, export
+from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidInput
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Tool
-from orchestrator.routing.select import LADDER
 
 MAX_TOKENS = 8_000
 ANSWER_TOKENS = 2_000

@@ -1,14 +1,13 @@
 """Select: near-duplicates, the one or two tools to recommend, and the matches within a cap."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.export import export
+from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
 from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
@@ -21,8 +20,6 @@ ALIKE = 0.6
 """The share of their words that the descriptions of near-duplicates have in common."""
 DESCRIBED = 400
 """Characters of a description that are compared."""
-
-_SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
@@ -112,60 +109,6 @@ def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) ->
         used += costs[kept]
         kept += 1
     return shrunk[:kept], list(matches[kept:])
-
-
-def _full(tool: Tool) -> Tool:
-    return tool
-
-
-def _short_descriptions(tool: Tool) -> Tool:
-    """First sentences only, of the tool and of its parameters."""
-    return replace(
-        tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
-    )
-
-
-def _required_parameters(tool: Tool) -> Tool:
-    """First sentence, and of the parameters only the required ones, without descriptions."""
-    schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
-    if schema and isinstance(schema.get("properties"), dict):
-        required = schema.get("required")
-        needed = required if isinstance(required, list) else []
-        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
-    return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
-
-
-LADDER = (_full, _short_descriptions, _required_parameters)
-_PROSE = frozenset(("description", "title", "examples", "default", "$comment"))
-
-
-def _first_sentence(text: str, limit: int = 160) -> str:
-    first = _SENTENCE.split(text.strip(), maxsplit=1)[0]
-    return first if len(first) <= limit else first[: limit - 1].rstrip() + "…"
-
-
-def _shorten(part: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in part.items() if name not in _PROSE or name == "description"}
-    if isinstance(kept.get("description"), str):
-        kept["description"] = _first_sentence(kept["description"], 80)
-    return kept
-
-
-def _map_schema(
-    schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any] | None:
-    """Return the schema with a change made to it and to each schema within its properties and items."""
-    if schema is None:
-        return None
-    changed = change(dict(schema))
-    if isinstance(changed.get("properties"), dict):
-        changed["properties"] = {
-            name: _map_schema(part, change) if isinstance(part, dict) else part
-            for name, part in changed["properties"].items()
-        }
-    if isinstance(changed.get("items"), dict):
-        changed["items"] = _map_schema(changed["items"], change)
-    return changed
 
 
 MAX_BYTES = 128 * 1024

@@ -1,0 +1,64 @@
+"""A tool's definition shrunk step by step, so that more of them have room: LADDER holds the steps."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.records.tool import Tool
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+def _full(tool: Tool) -> Tool:
+    return tool
+
+
+def _short_descriptions(tool: Tool) -> Tool:
+    """First sentences only, of the tool and of its parameters."""
+    return replace(
+        tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
+    )
+
+
+def _required_parameters(tool: Tool) -> Tool:
+    """First sentence, and of the parameters only the required ones, without descriptions."""
+    schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
+    if schema and isinstance(schema.get("properties"), dict):
+        required = schema.get("required")
+        needed = required if isinstance(required, list) else []
+        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
+    return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
+
+
+LADDER = (_full, _short_descriptions, _required_parameters)
+_PROSE = frozenset(("description", "title", "examples", "default", "$comment"))
+
+
+def _first_sentence(text: str, limit: int = 160) -> str:
+    first = _SENTENCE.split(text.strip(), maxsplit=1)[0]
+    return first if len(first) <= limit else first[: limit - 1].rstrip() + "…"
+
+
+def _shorten(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in part.items() if name not in _PROSE or name == "description"}
+    if isinstance(kept.get("description"), str):
+        kept["description"] = _first_sentence(kept["description"], 80)
+    return kept
+
+
+def _map_schema(
+    schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the schema with a change made to it and to each schema within its properties and items."""
+    if schema is None:
+        return None
+    changed = change(dict(schema))
+    if isinstance(changed.get("properties"), dict):
+        changed["properties"] = {
+            name: _map_schema(part, change) if isinstance(part, dict) else part
+            for name, part in changed["properties"].items()
+        }
+    if isinstance(changed.get("items"), dict):
+        changed["items"] = _map_schema(changed["items"], change)
+    return changed
