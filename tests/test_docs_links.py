@@ -1,0 +1,38 @@
+"""The pages link to what is there, and the Python of docs/design.md runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import ROOT, printed, python_of
+
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, heading = target.partition("#")
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.exists(), target
+        assert not heading or heading in _anchors(linked), target
+
+
+def test_every_picture_is_shown() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [picture.name for picture in ROOT.glob("docs/*.svg") if picture.name not in shown] == []
+
+
+def test_the_pipeline_of_the_page_can_be_made(tmp_path: Path) -> None:
+    [pipeline] = python_of("docs/design.md")
+    assert printed(f"{pipeline}\nprint(router.pipeline.name)", tmp_path) == "plain\n"
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
