@@ -17,8 +17,7 @@ from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Gives, Match, Tool
 from orchestrator.routing.router import Router
 from orchestrator.testing import ScriptedModel
-from tests.catalogues import EXAMPLES, taking, tool
-from tests.command_line import Run
+from tests.catalogues import taking, tool
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
 CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
@@ -47,18 +46,12 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
     assert second.evidence["required"] == pytest.approx(first.score / 2)
     assert second.gives == Gives(parameter="channel_id", tool="chat:post_message")
     assert "gives the channel_id that chat:post_message requires" in second.why
-    assert [match["gives"] for match in decision.to_json()["matches"]] == [
-        None,
-        {"parameter": "channel_id", "tool": "chat:post_message"},
-    ]
 
 
 @pytest.mark.parametrize(
     ("task", "first", "second"),
     [
         ("share the quarterly budget with Ana on google drive", "google_drive:shareFile", "google_drive:searchFiles"),
-        ("turn off multi factor authentication for Bob", "okta:reset-mfa", "okta:find-user"),
-        ("silence the disk space monitor for an hour", "datadog:mute_monitor", "datadog:list_monitors"),
         ("book an appointment for the patient Mrs Lee", "ehr:book_appointment", "ehr:find_patient"),
     ],
 )
@@ -71,19 +64,14 @@ async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(
     assert second in keys
 
 
-async def test_what_the_task_says_itself_needs_no_other_tool() -> None:
-    decision = await routed("post a message to channel C0142 that lunch is ready", route_hint=RouteHint.SEMANTIC)
-    found = match_of(decision, "chat:list_channels")
-    assert found is not None
-    assert "required" not in found.evidence
-
-
-async def test_what_an_earlier_turn_has_looked_up_is_not_looked_up_again() -> None:
+async def test_what_the_task_says_itself_or_an_earlier_turn_looked_up_needs_no_other_tool() -> None:
     before = Turn(text="which channels are there", tools=("chat:list_channels",))
-    for conversation, raised in (((), True), ((before,), False)):
-        decision = await routed(
-            "post a message that lunch is ready", conversation=conversation, route_hint=RouteHint.SEMANTIC
-        )
+    for task, conversation, raised in (
+        ("post a message that lunch is ready", (), True),
+        ("post a message that lunch is ready", (before,), False),
+        ("post a message to channel C0142 that lunch is ready", (), False),
+    ):
+        decision = await routed(task, conversation=conversation, route_hint=RouteHint.SEMANTIC)
         found = match_of(decision, "chat:list_channels")
         assert found is not None
         assert ("required" in found.evidence) is raised
@@ -107,12 +95,6 @@ async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_aske
     (step,) = plan(PlanRequest(decision=decision)).steps
     assert step.tool == "shop:cancel_order"
     assert step.missing == ("order_id",)
-
-
-def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Run) -> None:
-    ran = toolroute("plan", "book an appointment for the patient Mrs Lee", "--catalogue", EXAMPLES / "tools.jsonl")
-    assert "--arg s1.patient_id=..." in ran.stdout
-    assert "ehr:find_patient gives s1.patient_id" in ran.stdout
 
 
 async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
