@@ -69,19 +69,6 @@ class PartFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """The evidence that opens the gate: the chance of the least sure part, and the most that any words support."""
-
-    least: float
-    most: float
-
-    @property
-    def chance(self) -> float:
-        """The chance that the keyword leg's best tool is right; of several clauses the least sure one's."""
-        return min(self.least, self.most)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """Findings of a search for the whole task and for its clauses, where there are several.
 
@@ -102,13 +89,11 @@ class Candidates:
         return chances
 
     @property
-    def opening(self) -> Opening:
-        """Return what the gate opens by, of what the keyword leg found."""
+    def gate_confidence(self) -> float:
+        """The chance that the keyword leg's best tool is right, of the least sure part, as far as words support it."""
         every = (self.whole, *self.clauses)
-        return Opening(
-            least=min(part.sure for part in every),
-            most=min(most_by_words(part.chances, part.rows, part.query) for part in every),
-        )
+        words = min(most_by_words(part.chances, part.rows, part.query) for part in every)
+        return min(words, *(part.sure for part in every))
 
 
 @dataclass(frozen=True, kw_only=True)

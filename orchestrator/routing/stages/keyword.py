@@ -26,7 +26,7 @@ def keyword(task: Task, found: Found) -> Found:
         named=positions_of(task, found.explicit.wanted),
     )
     candidates = search.by_keyword()
-    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.opening.chance)
+    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.gate_confidence)
 
 
 def gate(task: Task, found: Found) -> bool:
