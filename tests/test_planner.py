@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.planning.planner import OF_PART, SURE, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
@@ -140,3 +141,13 @@ async def test_a_routed_task_is_planned_without_a_further_search(router: Router,
     (step,) = planned(found).steps
     assert step.tool == found.recommended[0]
     assert set(step.missing).isdisjoint(step.arguments)
+
+
+async def test_a_server_that_is_not_known_is_never_replaced_by_another() -> None:
+    live = Tool(server="stripe-live", name="drop_table", description="Drop a table of the database.")
+    async with Router(Catalogue([live])) as router:
+        found = await router.route("use stripe-test to drop the table")
+    assert found.unknown_servers == ("stripe-test",)
+    made = planned(found)
+    assert made.steps == ()
+    assert "'stripe-test'" in made.reasons[0]

@@ -31,6 +31,9 @@ def plan(request: PlanRequest) -> Plan:
     decision = request.decision
     if decision.stage is Stage.NONE or not decision.matches:
         return finish(request, (), ("no tool is good enough for this task; nothing is called",))
+    if decision.unknown_servers:
+        named = ", ".join(map(repr, decision.unknown_servers))
+        return finish(request, (), (f"the task names {named}, which is no server here; no other is used in its place",))
     if decision.confidence < request.min_confidence:
         best = decision.matches[0].tool.key
         sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"

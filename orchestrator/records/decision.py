@@ -18,7 +18,8 @@ class Decision:
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
     `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
-    texts of the task's parts that routing searched for by themselves, where there are several.
+    texts of the task's parts that routing searched for by themselves, where there are several. `unknown_servers` are
+    named in the task and not known here: nothing is planned in their place.
     """
 
     query: str
@@ -38,6 +39,7 @@ class Decision:
     offered: tuple[str, ...] = ()
     coverage: float | None = None
     parts: tuple[str, ...] = ()
+    unknown_servers: tuple[str, ...] = ()
 
     def tool(self, key: str) -> Tool | None:
         """Return the matched tool with this `server:name`, or None."""
@@ -75,6 +77,7 @@ class Decision:
             "semantic_ran": self.semantic_ran,
             "coverage": self.coverage,
             "parts": list(self.parts),
+            "unknown_servers": list(self.unknown_servers),
             "servers": list(self.servers),
             "recommended": list(self.recommended),
             "offered": list(self.offered),
