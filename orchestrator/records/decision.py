@@ -77,7 +77,6 @@ class Decision:
             "semantic_ran": self.semantic_ran,
             "coverage": self.coverage,
             "parts": list(self.parts),
-            "unknown_servers": list(self.unknown_servers),
             "servers": list(self.servers),
             "recommended": list(self.recommended),
             "offered": list(self.offered),
