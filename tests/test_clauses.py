@@ -67,6 +67,7 @@ def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut() -> None:
         ("list issues that are not in Jira", "list issues that are not in Jira", ()),
         ("I do not know who called", "I do not know who called", ()),
         ("post 'don't delete it' to the channel", "post 'don't delete it' to the channel", ()),
+        ("no-code platforms", "no-code platforms", ()),
         ("don't delete it", "don't delete it", ("don't delete it",)),
         ('"don\'t delete it"', '"don\'t delete it"', ('"don\'t delete it"',)),
     ],

@@ -151,3 +151,9 @@ async def test_a_server_that_is_not_known_is_never_replaced_by_another() -> None
     made = planned(found)
     assert made.steps == ()
     assert "'stripe-test'" in made.reasons[0]
+
+
+async def test_a_verb_that_a_match_is_named_for_begins_a_step_of_its_own(router: Router) -> None:
+    made = planned(await router.route("cancel the order 4711 and refund charge ch_3PqX"))
+    assert [step.tool for step in made.steps] == ["shopify:cancelOrder", "stripe:refund_charge"]
+    assert [step.arguments for step in made.steps] == [{"orderId": "4711"}, {"charge": "ch_3PqX"}]

@@ -17,7 +17,8 @@ from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Gives, Match, Tool
 from orchestrator.routing.router import Router
 from orchestrator.testing import ScriptedModel
-from tests.catalogues import taking, tool
+from tests.catalogues import EXAMPLES, taking, tool
+from tests.command_line import Run
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
 CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
@@ -95,6 +96,11 @@ async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_aske
     (step,) = plan(PlanRequest(decision=decision)).steps
     assert step.tool == "shop:cancel_order"
     assert step.missing == ("order_id",)
+
+
+def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Run) -> None:
+    ran = toolroute("plan", "book an appointment for the patient Mrs Lee", "--catalogue", EXAMPLES / "tools.jsonl")
+    assert "ehr:find_patient gives s1.patient_id" in ran.stdout
 
 
 async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:

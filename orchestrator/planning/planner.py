@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.errors import InvalidArguments
-from orchestrator.index.intent import begins_action, known_actions, reads_only
+from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.planning.arguments import extract, given_for
 from orchestrator.records.decision import Decision
 from orchestrator.records.digests import digest_of
@@ -69,9 +69,10 @@ def _clauses(decision: Decision) -> list[_Clause]:
     """
     found: list[_Clause] = []
     ahead = _Clause((), ())
+    actions = known_actions() | {action_of(match.tool) for match in decision.matches}
     for place, text in enumerate(decision.parts):
         worth, best = _best_for(decision, (place,))
-        if begins_action(text, known_actions()) or (worth >= SURE and reads_only(best.tool)):
+        if begins_action(text, actions) or (worth >= SURE and reads_only(best.tool)):
             found.append(ahead.with_part(text, place))
             ahead = _Clause((), ())
         elif found:

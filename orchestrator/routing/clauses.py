@@ -22,7 +22,7 @@ _CUT = re.compile(
 )
 _LEFT_OUT = re.compile(
     r"(?i)(?:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
-    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b|(?:\A|(?<=[,;:(])\s?)not?\b"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
     r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
     r"(?:(?!\s(?:but|then)\s)[^,.;:!?)\n])*"
 )
