@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.intent import action_of
+from orchestrator.index.intent import action_of, thing_of
 from orchestrator.index.safety import cleaned, suspicions
 from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
@@ -27,7 +27,7 @@ class Document:
     """A tool as it is searched, without suspicious texts, which `suspicions` name.
 
     `terms` stand by field, in the order of `fields`; `words` in lower case, of the description; `action` is the word
-    that name and description begin with.
+    that name and description begin with; `thing` and `reads` say which tools are its twins.
     """
 
     tool: Tool
@@ -35,18 +35,23 @@ class Document:
     terms: tuple[tuple[str, ...], ...]
     words: frozenset[str]
     action: str
+    thing: tuple[str, ...]
+    reads: bool
     outdated: bool
 
     @classmethod
     def of(cls, tool: Tool) -> "Document":
         found = suspicions(tool)
         tool = cleaned(tool) if found else tool
+        thing, reads = thing_of(tool)
         return cls(
             tool=tool,
             suspicions=found,
             terms=tuple(tuple(field_terms(*field)) for field in fields(tool)),
             words=frozenset(_LOWER_WORD.findall(tool.description)),
             action=action_of(tool),
+            thing=thing,
+            reads=reads,
             outdated=is_outdated(tool),
         )
 

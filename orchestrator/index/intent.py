@@ -5,7 +5,6 @@ catalogue, or in public ones and labelled tasks (`orchestrator/data/actions.txt`
 `python -m research.actions`). Only what reads is listed by hand, since approval rests on it.
 """
 
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -70,26 +69,14 @@ def _known_stems() -> frozenset[str]:
     return frozenset(map(stem, known_actions()))
 
 
-def changing_twins(tools: Iterable[Tool]) -> list[bool]:
-    """Return for each tool whether it may change something and has a twin that only reads; [tools].
+def thing_of(tool: Tool) -> tuple[tuple[str, ...], bool]:
+    """Return a tool's server and name without its action, and whether it only reads, by its verb at either end, too.
 
-    Twins are tools of one server whose names are alike but for the action (`secret_create`, `secret_get`). Where a task
-    reads, the one that changes is hardly meant.
+    Tools that share the first are twins (`secret_create`, `secret_get`).
     """
-    own = [(_thing(tool), reads_only(tool) or _action_word(tool) in READING_VERBS) for tool in tools]
-    reading = {thing for thing, reads in own if reads}
-    return [not reads and thing in reading for thing, reads in own]
-
-
-def _action_word(tool: Tool) -> str:
-    """Return the first or last word of the tool's name, where it is an action."""
     words = name_words(tool)
-    return next((word for word in (words[0], words[-1]) if word in known_actions()), "")
-
-
-def _thing(tool: Tool) -> tuple[str, ...]:
-    action = _action_word(tool)
-    return tool.server, *(word for word in name_words(tool) if word != action)
+    action = next((word for word in (words[0], words[-1]) if word in known_actions()), "")
+    return (tool.server, *(word for word in words if word != action)), action in READING_VERBS or reads_only(tool)
 
 
 def reads(text: str) -> bool:

@@ -11,7 +11,7 @@ from orchestrator.catalogue.catalogue import places_of_servers
 from orchestrator.index.bigrams import Bigrams, Pair
 from orchestrator.index.bm25 import Columns, Corpus, Counts, Postings, each
 from orchestrator.index.documents import Document
-from orchestrator.index.intent import changing_twins, known_actions
+from orchestrator.index.intent import known_actions
 from orchestrator.index.text import terms
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -65,7 +65,11 @@ class KeywordIndex:
         self._name_sizes = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
         self.actions = known_actions() | {document.action for document in documents}
         """The words that begin an action."""
-        self.changing_twins = np.array(changing_twins(self.tools), np.bool_)
+        read = {document.thing for document in documents if document.reads}
+        changing = [not document.reads and document.thing in read for document in documents]
+        self.changing_twins = np.array(changing, np.bool_)
+        """For each tool whether it may change something and has a twin that only reads [tools]: where a task reads, it
+        is hardly meant."""
 
     @property
     def terms(self) -> Container[str]:
