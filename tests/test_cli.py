@@ -222,7 +222,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
     toolroute: Run, mcp_file: Path
 ) -> None:
     mcp_file.write_text(json.dumps(config(gone={"command": "no-such-program"})))
-    assert toolroute("tools", "sync").exit_code == 1
+    assert toolroute("tools", "sync", "mcp.json").exit_code == 1
     shown = toolroute("servers")
     assert (shown.exit_code, "'no-such-program' is not found" in shown.stdout) == (0, True)
     assert toolroute("servers", "--check").exit_code == 1
@@ -242,8 +242,11 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         (f"route q --limit 0 --catalogue {CATALOGUE}", "limit=0: give 1 to 50"),
         (f"route q --coverage 1.5 --catalogue {CATALOGUE}", "between 0 and 1"),
         (f"route q --coverage .9 --limit 3 --catalogue {CATALOGUE}", "leave out --limit"),
-        ("route q --filter kind", "write KEY=VALUE"),
-        ("route q --filter kind=agent --filter kind=mcp", "already 'agent'"),
+        ("tools remove a --shared --user u", "--shared is for every tenant"),
+        ("tools sync mcp.json --config mcp.json", "give one file that names all servers"),
+        ("tools sync mcp.json other.json", "unexpected extra argument (other.json)\n"),
+        ("route q --filter kind", "write NAME=VALUE"),
+        ("route q --filter kind=agent --filter kind=mcp", "--filter kind is given twice"),
         (f"route q --model m -o mcp --catalogue {CATALOGUE}", "its choice is shown as table or json"),
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),

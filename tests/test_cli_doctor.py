@@ -94,6 +94,7 @@ def test_doctor_finds_a_command_where_it_is_started_from(
         "here": here,
         "elsewhere": {**here, "cwd": str(tmp_path)},
         "nowhere": {**here, "cwd": str(tmp_path / "gone")},
+        "typed": {"command": "no-such-program sk-live-4711", "args": ["sk-live-4712"]},
     }
     mcp_file.write_text(json.dumps(config(**entries)))
     findings = json.loads(toolroute("doctor", "--config", mcp_file, "-o", "json").stdout)
@@ -105,4 +106,6 @@ def test_doctor_finds_a_command_where_it_is_started_from(
         "mcp here": ("works", "its command './serve.sh' is there (not started)"),
         "mcp elsewhere": ("broken", "its command './serve.sh' is not found"),
         "mcp nowhere": ("broken", f"its working folder {str(tmp_path / 'gone')!r} does not exist"),
+        "mcp typed": ("broken", "its command 'no-such-program ...' is not found"),
     }
+    assert "sk-live" not in toolroute("servers", "--check", "--config", mcp_file).stdout

@@ -81,7 +81,11 @@ async def test_in_a_pipe_nothing_is_changed_and_the_command_that_approves_is_pri
         (("run", "  "), 2, "query is empty"),
         (("run", "x", "--arg", "novalue"), 2, "NAME=VALUE"),
         (("run", "x", "--approve", "perhaps"), 2, "'perhaps' is not one of"),
-        (("run", "x", "--model", "m", "--task-queue", "theirs"), 2, "its workers have their own"),
+        (
+            ("run", "x", "--model", "m", "--task-queue", "q", "--address", "127.0.0.1:1"),
+            1,
+            "--model not used: the workers",
+        ),
         (("run", "x", "--store", "tols", "--config", "mcp.json", "--limit", "0"), 2, "limit=0"),
         (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "(Connection refused): start one"),
         (("worker", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json' cannot be read"),

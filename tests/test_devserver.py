@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.temporal import reach, temporal_server
+from orchestrator.cli.temporal import connect, temporal_server
 from orchestrator.options import Options
 from orchestrator.temporal.devserver import dev_server, kept_binary
 
@@ -21,7 +21,7 @@ async def test_a_server_answers_on_loopback_keeps_quiet_and_is_gone_afterwards(
     async with temporal_server(Options(temporal_namespace="desk.a1b2c"), dev=True) as to:
         host, _, port = to.address.rpartition(":")
         assert (host, to.namespace) == ("127.0.0.1", "desk.a1b2c")
-        await reach(to)
+        await connect(to)
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.open_connection(host, int(port))
     assert capfd.readouterr().out == ""

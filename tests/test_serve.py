@@ -22,11 +22,9 @@ from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import gateway as module
 from orchestrator.server.gateway import Followed, Gateway
 from orchestrator.server.protocol import make_server
-from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
-from tests.stores import shipped
 
 QUICK, PLAIN = entry("quick.py"), entry("plain.py")
 SILENT = entry("faulty.py", "mute", own={"connect_timeout_s": 60})
@@ -242,17 +240,6 @@ async def test_another_projects_server_of_the_same_name_is_listed_anew(
         found = await search(served, "the other tool")
         assert not any(key.startswith("db:") for key in keys(found))
         assert any("server 'db'" in warning for warning in found["warnings"])
-
-
-async def test_a_call_is_never_held_to_what_another_project_stored_under_the_name(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=shipped())
-    other = tool("quick:add", input_schema=taking("query"))
-    async with gateway(tmp_path, config(quick=QUICK)) as served:
-        await search(served)
-        await asyncio.to_thread(store.replace_server, "org:1", "quick", [other], entry="anothers")
-        assert text_of(await served.call("org:1", "quick:pid", {})).isdigit()
-        with pytest.raises(InvalidArguments, match="'x' is not of type 'integer'"):
-            await served.call("org:1", "quick:add", {"a": "x"})
 
 
 # --- a configuration that changes

@@ -1,4 +1,4 @@
-"""The command line: one file a command, each imported only when it is called."""
+"""The command line: each command is imported only when it is called."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ COMMANDS = {
     "explain": "route:explain",
     "tools": "tools:tools",
     "run": "run:run",
-    "plan": "plan:plan",
+    "plan": "route:plan",
     "worker": "worker:worker",
     "call": "call:call",
     "servers": "servers:servers",
@@ -25,6 +25,7 @@ COMMANDS = {
     "eval": "eval:evaluate",
     "doctor": "doctor:doctor",
 }
+_UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
 class _Lazy(click.Group):
@@ -34,12 +35,8 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        home = COMMANDS.get(cmd_name)
-        if home is None:
-            return None
-        module, _, name = home.partition(":")
-        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
-        return command
+        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
+        return getattr(import_module(f"{__name__}.{module}"), name) if module else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,24 +53,24 @@ def cli() -> None:
     """Find the few tools that fit a task, see why, and connect only their servers."""
 
 
-def _open_closed() -> None:
-    """Open standard streams that were closed (`>&-`) on nothing: other files would take their numbers."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (open until the process ends)
-            setattr(sys, name, nowhere)
-
-
 def main() -> None:
-    """Run the `toolroute` command. Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough.
+    """Run the `toolroute` command.
 
-    Besides, 4: some servers failed; 5: a step of a run is waiting for input or approval.
+    Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough, 4 some servers failed, 5 a step of a
+    run is waiting for input or approval, 130 interrupted.
     """
-    _open_closed()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Closed (`>&-`): other files would take its number.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # What a terminal cannot show is shown as "?", not as a traceback.
-    sys.exit(_flushed(_run()))
+    code = _run()
+    try:
+        sys.stdout.flush()  # Left to Python's own end, a failure is 120.
+    except OSError as error:
+        code = _unwritten(error)
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -84,7 +81,8 @@ def _run() -> int:
         return ended.code if isinstance(ended.code, int) else 0
     except click.ClickException as error:
         error.show(file=sys.stderr)
-        if "unexpected extra argument" in error.message:
+        takes = [] if getattr(error, "ctx", None) is None else error.ctx.command.params  # type: ignore[attr-defined]
+        if "unexpected extra argument" in error.message and any(param.name == "task" for param in takes):
             click.echo("Quote a task of several words.", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -98,18 +96,6 @@ def _run() -> int:
         if error.errno not in _UNWRITABLE:
             raise
         return _unwritten(error)
-
-
-_UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
-
-
-def _flushed(code: int) -> int:
-    """Write what standard output still holds and return the exit code: left to Python's own end, a failure is 120."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        return _unwritten(error)
-    return code
 
 
 def _unwritten(error: OSError) -> int:

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.catalogue.reading import read_json
-from orchestrator.cli.options import Place, awaited, output_option, place_options
+from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
 from orchestrator.errors import InvalidArguments
 from orchestrator.mcp.config import McpConfig
 
 if TYPE_CHECKING:
     from orchestrator.mcp.results import Answered
-    from orchestrator.records.tool import Tool
 
 
 @click.command()
 @click.argument("tool", metavar="SERVER:NAME")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
-@place_options("config")
+@taking("config", "tenant", "output")
 @click.option("--timeout", type=click.FloatRange(min=0.1), help="Seconds for connecting and calling together.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
-@output_option
-@awaited
 async def call(
     tool: str,
     arguments: str,
@@ -39,6 +36,7 @@ async def call(
     Your own word is the approval: nothing is asked. -o json has every block of the answer, too, images and files in
     base64. Where the store knows the tool, the arguments are checked before its server is connected.
     """
+    from orchestrator.catalogue.export import check_arguments
     from orchestrator.mcp.calls import Call
     from orchestrator.mcp.connections import Connections
 
@@ -46,7 +44,10 @@ async def call(
     entry = servers.servers.get(tool.partition(":")[0])
     known = await asyncio.to_thread(place.open_store().tool, place.tenant, tool, entry.identity) if entry else None
     if known is not None:
-        _check(known, given)
+        try:
+            check_arguments(known, given)
+        except InvalidArguments as error:
+            raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
         warn_of_flagged([known])
     async with Connections(servers) as connections:
         asked = Call.of(known or tool, given)
@@ -66,15 +67,6 @@ def _read_arguments(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidArguments(f"--args is {type(value).__name__}, not an object")
     return value
-
-
-def _check(tool: "Tool", given: dict[str, Any]) -> None:
-    from orchestrator.catalogue.export import check_arguments
-
-    try:
-        check_arguments(tool, given)
-    except InvalidArguments as error:
-        raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
 
 
 def _print_answer(answered: "Answered", output: str) -> int:

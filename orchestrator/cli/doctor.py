@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,17 +14,17 @@ from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.eval import kept, use_of
-from orchestrator.cli.options import Place, output_option, place_options, write_option
-from orchestrator.cli.output import console, counted, dim, echo_json, progress, warn_of_flagged
-from orchestrator.cli.temporal import reach, target
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import console, counted, dim, present, progress, warn_of_flagged
+from orchestrator.cli.temporal import connect, target
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
+from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.options import Options, misspelt, model_key
 
 if TYPE_CHECKING:
     from orchestrator.evaluate.findability import Findability
-    from orchestrator.mcp.config import ServerSpec
 
 _SHOWN = 20
 """Lines of each kind that are shown of a catalogue; `-o json` has all."""
@@ -42,28 +41,24 @@ class Finding(NamedTuple):
 
 
 @click.command()
-@place_options("catalogue", "config")
-@write_option
-@output_option
+@taking("catalogue", "config", "tenant", "write", "output")
 def doctor(place: Place, write: Path | None, output: str) -> int:
     """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
 
     With --config its servers are looked at, too. With --catalogue its tools are examined instead, by queries made from
     their own text: which cannot be found, and which collide; --write keeps the floor fitted to them.
     """
+    options = Options.from_env()
     if place.catalogue is not None:
         if place != Place(catalogue=place.catalogue):
             stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
             raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
-        _examine_catalogue(place.catalogue, Options.from_env(), write, output)
+        _examine_catalogue(place.catalogue, options, write, output)
         return 0
     if write is not None:
         raise InvalidInput("--write keeps what --catalogue finds: give --catalogue, too")
-    findings = list(_examine(place, Options.from_env()))
-    if output == "json":
-        echo_json([finding._asdict() for finding in findings])
-    else:
-        _show(findings)
+    findings = list(_examine(place, options))
+    present(output, [finding._asdict() for finding in findings], lambda: _show(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
@@ -73,26 +68,14 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
         yield Finding("environment", state, f"{name} is set, and nothing reads it", remedy)
     mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
     yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
-    stored = Catalogue()
-
-    def store() -> Finding:
-        nonlocal stored
-        with closing(place.open_store(options)) as opened:
-            stored = opened.load(place.tenant).catalogue
-            where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
-        servers = counted(len(stored.places), "server")
-        detail = f"{where}: {counted(len(stored), 'tool')} of {servers} for {place.tenant}"
-        remedy = "" if stored.places else "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
-        return Finding("store", "missing" if remedy else "works", detail, remedy)
-
-    yield _checked("store", store, "name a folder or a Qdrant URL with --store")
-    fit = partial(_calibration, options, place.tenant, stored)
-    yield _checked("calibration", fit, "mend or unset TOOLROUTE_CALIBRATION")
+    stored: list[Catalogue] = []
+    yield _checked("store", lambda: _store(place, options, stored), "name a folder or a Qdrant URL with --store")
+    known = stored[0] if stored else Catalogue()
+    yield _checked("calibration", lambda: _calibration(options, known), "mend or unset TOOLROUTE_CALIBRATION")
     vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
-    for key, reasons in suspects(stored.tools).items():
+    for key, reasons in suspects(known.tools).items():
         yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
-    start = "start the server that TEMPORAL_ADDRESS names, or mend the settings"
-    yield _checked("temporal", lambda: _temporal(options), start)
+    yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
     yield _model(options)
     if place.config is not None:
         yield from _servers(place.config)
@@ -117,7 +100,19 @@ def _embedder(options: Options) -> Finding:
     return Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query")
 
 
-def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
+def _store(place: Place, options: Options, stored: list[Catalogue]) -> Finding:
+    """Look at the store, and keep the tenant's catalogue in `stored`."""
+    with closing(place.open_store(options)) as opened:
+        known = opened.load(place.tenant).catalogue
+        where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
+    stored.append(known)
+    servers = counted(len(known.places), "server")
+    detail = f"{where}: {counted(len(known), 'tool')} of {servers} for {place.tenant}"
+    remedy = "" if known.places else "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
+    return Finding("store", "missing" if remedy else "works", detail, remedy)
+
+
+def _calibration(options: Options, known: Catalogue) -> Finding:
     """Compare the fit that routing would use with the embedder and the tenant's catalogue."""
     from orchestrator.index.embed import embedder_id
 
@@ -128,10 +123,9 @@ def _calibration(options: Options, tenant: str, stored: Catalogue) -> Finding:
         fit.check(embedder_id(options))
     about = fit.about or {}
     detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} {about.get('from', 'queries')}"
-    if not len(stored) or about.get("catalogue") in (None, stored.fingerprint):
+    if not len(known) or about.get("catalogue") in (None, known.fingerprint):
         return Finding("calibration", "works", detail)
-    now = f"of {about.get('tools', 'some')} tools; {tenant} has another catalogue now ({counted(len(stored), 'tool')})"
-    return Finding("calibration", "flagged", f"{detail} {now}", f"where much has changed, {REMEDY}")
+    return Finding("calibration", "flagged", f"{detail} of another catalogue", f"where much has changed, {REMEDY}")
 
 
 def _temporal(options: Options) -> Finding:
@@ -141,7 +135,7 @@ def _temporal(options: Options) -> Finding:
 
     async def reached() -> None:
         try:
-            await reach(server)
+            await connect(server)
         finally:
             await settle()
 
@@ -170,28 +164,24 @@ def _model(options: Options) -> Finding:
 
 
 def _servers(path: Path) -> Iterator[Finding]:
-    from orchestrator.mcp.config import McpConfig
-
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
         yield Finding("mcp config", "broken", str(error), "mend the file")
         return
     for name, spec in config.servers.items():
-        yield _checked(f"mcp {name}", partial(_server, f"mcp {name}", spec), "mend its entry")
+        yield _checked(f"mcp {name}", lambda spec=spec: _server(spec), "mend its entry")  # type: ignore[misc]
 
 
-def _server(what: str, spec: "ServerSpec") -> Finding:
-    launch = spec.launch()
+def _server(spec: ServerSpec) -> Finding:
+    what, launch = f"mcp {spec.name}", spec.launch()
     if launch.url:
         return Finding(what, "works", "reached by URL (not connected here)")
     if launch.cwd and not Path(launch.cwd).is_dir():
         return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "make it, or mend cwd")
     if launch.executable:
-        return Finding(what, "works", f"its command {launch.command!r} is there (not started)")
-    # Arguments that were written into the command are shown with it.
-    detail = launch.secrets.redact(f"its command {launch.command!r} is not found")
-    return Finding(what, "broken", detail, "install it, or give its full path")
+        return Finding(what, "works", f"its command {launch.program!r} is there (not started)")
+    return Finding(what, "broken", f"its command {launch.program!r} is not found", "install it, or give its full path")
 
 
 def _show(findings: list[Finding]) -> None:
@@ -214,37 +204,25 @@ def _examine_catalogue(path: Path, options: Options, write: Path | None, output:
     from orchestrator.index.index import Index
 
     catalogue = Catalogue.read(path)
-    index = Index(catalogue)
+    index, tools = Index(catalogue), len(catalogue)
     if not len(index.catalogue):
         warn_of_flagged(catalogue.tools)
         which = "only flagged tools" if index.flags else "no tools"
         raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
-    with progress("trying tools") as bar:
-        task = bar.add_task("", total=None)
-        trying = findability.examine(
-            index.catalogue, options, lambda done, total: bar.update(task, completed=done, total=total)
-        )
-        found, trials = asyncio.run(trying)
-    about = {
-        "from": "made queries",
-        "catalogue": catalogue.fingerprint,
-        "tools": len(catalogue),
-        "queries": found.queries,
-    }
+    with progress("trying tools") as done:
+        found, trials = asyncio.run(findability.examine(index.catalogue, options, done))
+    about = {"from": "made queries", "catalogue": catalogue.fingerprint, "tools": tools, "queries": found.queries}
     fit = replace(fit_made(trials, options), embedder=embedder_id(options), about=about)
     written, failed = kept(fit, write)
-    if output == "json":
-        place = None if written is None else str(written)
-        echo_json({**found.to_json(), "flagged": index.flags, "fit": {"floor": fit.floor}, "written": place})
-    else:
-        _show_examined(found, index.flags)
-        lines = [f"refuse below {fit.floor:g} here; {options.floor:g} is the default"]
-        console().print(dim("\n".join(["", *lines, *([use_of(written)] if written else [])])), soft_wrap=True)
+    shown = {"flagged": index.flags, "fit": {"floor": fit.floor}, "written": written and str(written)}
+    lines = [f"\nrefuse below {fit.floor:g} here; {options.floor:g} is the default"]
+    lines += [use_of(written)] if written else []
+    present(output, {**found.to_json(), **shown}, lambda: _show_examined(found, index.flags, lines))
     if failed is not None:
         raise failed
 
 
-def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> None:
+def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]], last: list[str]) -> None:
     from orchestrator.evaluate.findability import WITHIN
 
     out, queries = console(), counted(found.queries, "query", "queries")
@@ -253,8 +231,7 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> 
     out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}")
     sections: dict[str, Sequence[str]] = {
         "Cannot be found: fewer than half of their own queries bring them": [
-            f"{item.tool}: {item.brought} of {item.queries}"
-            + (f"; instead {', '.join(item.instead)}" if item.instead else "")
+            f"{item.tool}: {item.brought} of {item.queries}; instead {', '.join(item.instead) or 'nothing'}"
             for item in found.unfound
         ],
         "Collide: one takes queries of the other, or each some": [
@@ -273,3 +250,4 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> 
             out.print(Text(f"  {line}"), soft_wrap=True)
         if len(lines) > _SHOWN:
             out.print(dim(f"  and {len(lines) - _SHOWN:,} more: -o json has all"))
+    out.print(dim("\n".join(last)), soft_wrap=True)

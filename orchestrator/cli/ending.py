@@ -20,22 +20,15 @@ async def until_ended(body: Coroutine[Any, Any, T]) -> T:
     # Not the loop's own handlers: they would report a first Ctrl-C, too, while it listens for a second one.
     before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
-        result = await body
-    except asyncio.CancelledError:
-        if not received:
-            raise
+        return await body
     finally:
         for number, handler in before.items():
-            if handler is not None:  # One that is not Python's own cannot be put back.
-                signal.signal(number, handler)
-    if received:
-        raise SystemExit(128 + received[0]) from None
-    return result
+            signal.signal(number, handler or signal.SIG_DFL)
+        if received:
+            raise SystemExit(128 + received[0])
 
 
-def ending_signals() -> list[signal.Signals]:
+def ending_signals() -> list[int]:
     """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
-    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
-    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
-        return [signal.SIGTERM]
-    return [signal.SIGTERM, hangup]
+    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none.
+    return [signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)]

@@ -9,19 +9,10 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.options import FILE, PATH, TOOLS, calibration_option, output_option, settings, write_option
-from orchestrator.cli.output import console, counted, dim, echo_json, figure, one_line, progress, table, warn
+from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
+from orchestrator.cli.output import console, counted, dim, one_line, present, progress, table, warn
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate.runner import (
-    Answer,
-    Level,
-    QuerySet,
-    Stages,
-    answer_all,
-    by_category,
-    read_set,
-    report,
-)
+from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
 from orchestrator.records.forms import nearly
@@ -39,9 +30,7 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")
-@write_option
-@calibration_option
-@output_option
+@taking("write", "calibration", "output")
 def evaluate(
     folder: Path,
     level: Level,
@@ -51,7 +40,7 @@ def evaluate(
     per_query: Path | None,
     fit: bool,
     write: Path | None,
-    calibration: Path | None,
+    options: Options,
     output: str,
 ) -> int:
     """Measure the routing of FOLDER's queries.
@@ -61,45 +50,35 @@ def evaluate(
 
     Exit code 1 when meaning was to be searched and always failed.
     """
+    calibrated = typed("calibration") is not None
     if write is not None and not fit:
         raise InvalidInput("--write keeps what --fit makes: give --fit, too")
-    if fit and (level != "tool" or stages != "auto" or categories or per_query is not None or calibration is not None):
+    if fit and (level != "tool" or stages != "auto" or categories or per_query is not None or calibrated):
         raise InvalidInput("--fit fits what the gate decides among tools: give with it only --distractors and --write")
-    if calibration is not None and stages == "semantic":
+    if calibrated and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
-    found, options = read_set(folder, distractors), settings(calibration=calibration)
+    found = read_set(folder, distractors)
     _warn_of_unknown(found)
     if fit:
         _fit(found, options, write, output)
         return 0
-    answers = _answer(found, options, Stages(stages), level)
+    answers = asyncio.run(_answer(found, options, Stages(stages), level))
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
-    if output == "json":
-        echo_json({**result, "by_category": groups} if categories else result)
-    else:
-        _show(result, groups)
+    present(output, {**result, "by_category": groups} if categories else result, lambda: _show(result, groups))
     if per_query is not None:
         _write_lines(per_query, answers)
     return _warn_of_failures(result)
 
 
-def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
-    async def answer() -> list[Answer]:
-        with progress("routing queries") as bar:
-            task = bar.add_task("", total=len(found.queries))
-            # A leg alone is ordered by maps of its own; a calibration file corrects those of both.
-            maps = stages.calibration if stages is Stages.SEMANTIC else None
-            async with Router(found.catalogue, options=options, calibration=maps) as router:
-                return await answer_all(
-                    router,
-                    found.queries,
-                    stages=stages,
-                    level=level,
-                    on_progress=lambda done: bar.update(task, completed=done),
-                )
-
-    return asyncio.run(answer())
+async def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
+    # A leg alone is ordered by maps of its own; a calibration file corrects those of both.
+    maps, total = stages.calibration if stages is Stages.SEMANTIC else None, len(found.queries)
+    with progress("routing queries") as done:
+        async with Router(found.catalogue, options=options, calibration=maps) as router:
+            return await answer_all(
+                router, found.queries, stages=stages, level=level, on_progress=lambda number: done(number, total)
+            )
 
 
 def _warn_of_failures(result: dict[str, Any]) -> int:
@@ -130,27 +109,26 @@ def _write_lines(path: Path, answers: list[Answer]) -> None:
         raise InvalidInput(f"--per-query {str(path)!r} cannot be written: {error.strerror}") from None
 
 
+def _figure(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
 def _show(result: dict[str, Any], groups: Mapping[str, dict[str, Any]]) -> None:
     """Show two tables, each of which fits 80 columns: the order, and how sure routing is of it."""
-    out, rows = console(), {result["set"]: result, **groups}
+    out, refusals = console(), ("none, wrongly", "none, rightly")
     order = table("", "queries", *_ORDER, right=("queries", *_ORDER), padding=(0, 1, 0, 0))
-    sure = table(
-        "", *_CONFIDENCE, "none, wrongly", "none, rightly", right=(*_CONFIDENCE, "none, wrongly", "none, rightly")
-    )
-    for name, row in rows.items():
+    sure = table("", *_CONFIDENCE, *refusals, right=(*_CONFIDENCE, *refusals))
+    for name, row in {result["set"]: result, **groups}.items():
         label = one_line(name or "(none)", 18)
-        order.add_row(label, f"{row['queries']:,}", *(figure(row["metrics"][measure]) for measure in _ORDER))
+        order.add_row(label, f"{row['queries']:,}", *(_figure(row["metrics"][measure]) for measure in _ORDER))
         figures = [*(row["confidence"][measure] for measure in _CONFIDENCE), *row["refused"].values()]
-        sure.add_row(label, *map(figure, figures))
+        sure.add_row(label, *map(_figure, figures))
     out.print(order)
     out.print()
     out.print(sure)
-    tokens = result["tokens"]
-    best = ", ".join(f"{name} {figure(value)}" for name, value in result["ceiling"].items())
-    times = ", ".join(
-        f"{name} {' / '.join(figure(value, 2) for value in values.values())}"
-        for name, values in result["latency_ms"].items()
-    )
+    tokens, latencies = result["tokens"], result["latency_ms"].items()
+    best = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
+    times = ", ".join(f"{name} {' / '.join(_figure(ms, 2) for ms in values.values())}" for name, values in latencies)
     lines = (
         f"{counted(result['tools'], 'tool')}; the best that any order can reach: {best}",
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
@@ -164,15 +142,8 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
     from orchestrator.evaluate.fit import FOLDS, cross_validated, fit_labelled, try_all
     from orchestrator.index.embed import embedder_id
 
-    with progress("trying queries") as bar:
-        task = bar.add_task("", total=None)
-        trying = try_all(
-            found.catalogue,
-            found.queries,
-            options,
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
-        trials = asyncio.run(trying)
+    with progress("trying queries") as done:
+        trials = asyncio.run(try_all(found.catalogue, found.queries, options, done))
     fit = fit_labelled(trials, options)
     before, after = cross_validated(trials, options)
     about = {
@@ -189,29 +160,27 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
         change = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
         warn([f"the fit is worse on queries that it has not seen: {change}; give more queries, or leave it out"])
     written, failed = kept(replace(fit, embedder=embedder_id(options), about=about), write)
-    if output == "json":
-        echo_json({**about, "worse": worse, "folds": FOLDS, "written": None if written is None else str(written)})
-    else:
-        _show_fit({"built-in": asdict(before), "fitted": asdict(after)}, fit, len(trials), written)
+    worths = {"built-in": about["before"], "fitted": about["after"]}
+    shown = {**about, "worse": worse, "folds": FOLDS, "written": written and str(written)}
+    present(output, shown, lambda: _show_fit(worths, fit, len(trials), written))
     if failed is not None:
         raise failed
 
 
-def _show_fit(worths: Mapping[str, Mapping[str, float]], fit: Fit, queries: int, written: Path | None) -> None:
+def _show_fit(worths: Mapping[str, Any], fit: Fit, queries: int, written: Path | None) -> None:
     from orchestrator.evaluate.fit import COVERAGE, LEAST_FOR_COVERAGE
 
-    out = console()
     columns = ("ece", "settled", "precision", "none", "refused", f"held at {COVERAGE:g}", "tools")
     rows = table("", *columns, right=columns)
     for name, worth in worths.items():
-        rows.add_row(name, *map(figure, worth.values()))
-    out.print(rows)
+        rows.add_row(name, *map(_figure, worth.values()))
+    console().print(rows)
     lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
     if fit.coverage is None:
         few = f"fewer than {LEAST_FOR_COVERAGE} queries have a tool in the catalogue"
         lines.append(f"{few}: the thresholds of coverage sets stay as built in")
     lines.append(use_of(written) if written else "not written: give --write FILE to keep the fit to all queries")
-    out.print(dim("\n".join(lines)), soft_wrap=True)
+    console().print(dim("\n".join(lines)), soft_wrap=True)
 
 
 def kept(fit: Fit, path: Path | None) -> tuple[Path | None, InvalidInput | None]:

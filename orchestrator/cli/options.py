@@ -1,14 +1,17 @@
 """The options that commands share, and what is made of them: a place, a request, settings."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import wraps
+from inspect import iscoroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
+from click import option
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
@@ -18,6 +21,7 @@ from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 from orchestrator.options import Options, default_store
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
+from orchestrator.records.run import Approve
 from orchestrator.records.tenant import tenant_of
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Changes, Store
@@ -28,32 +32,24 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _NotEmpty:
+class _Given(click.Path):
     """Refuses "", which an unset variable leaves: as a path it would be the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            raise click.BadParameter("it is empty; is a variable unset? Name one, or leave it out", ctx, param)
-        return super().convert(value, param, ctx)  # type: ignore[misc]
+            self.fail("it is empty; is a variable unset? Name one, or leave it out", param, ctx)
+        return super().convert(value, param, ctx)
 
 
-class _Text(_NotEmpty, click.types.StringParamType):
-    pass
-
-
-class _Path(_NotEmpty, click.Path):
-    pass
-
-
-class _Tools(_Path):
+class _Tools(_Given):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
             remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
-            raise click.BadParameter(f"an address is not a file of tools: {remedy}", ctx, param)
+            self.fail(f"an address is not a file of tools: {remedy}", param, ctx)
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 
-TEXT, PATH, FILE = _Text(), _Path(path_type=Path), _Path(path_type=Path, dir_okay=False)
+TEXT, PATH, FILE = _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
 TOOLS = _Tools(path_type=Path)
 """A name or an address; a file or folder; a file; a file or folder of tools, where `-` is standard input."""
 
@@ -72,11 +68,15 @@ class Place:
     def tenant(self) -> str:
         return tenant_of(self.organization, self.user, default="local")
 
+    @property
+    def store_place(self) -> str:
+        """The store that `--store` names, else the user's own."""
+        return self.store or default_store()
+
     def open_store(self, options: Options | None = None) -> Store:
-        """Open the store that `--store` names, else the user's own; its embedder opens on first use."""
+        """Open the store; its embedder opens on first use."""
         options = options or Options.from_env()
-        where = self.store or default_store()
-        return Store(where, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+        return Store(self.store_place, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
 
     def known_store(self) -> Store:
         """Open a store to read from; InvalidInput where `--store` names one that does not exist."""
@@ -86,6 +86,17 @@ class Place:
             raise InvalidInput(f"store {self.store!r} does not exist: {made_by}")
         return store
 
+    def catalogue_or_store(self) -> "Catalogue":
+        """Read the tools of `--catalogue`, else those that the store has for the tenant."""
+        from orchestrator.catalogue.catalogue import Catalogue
+
+        return Catalogue.read(self.catalogue) if self.catalogue else self.known_store().load(self.tenant).catalogue
+
+    def servers(self) -> McpConfig | None:
+        """Read the mcpServers file given, else the working folder's, if there is one."""
+        found = self.config or find_config()
+        return McpConfig.read(found) if found else None
+
     def config_file(self) -> Path:
         """Return the mcpServers file given, else the working folder's; InvalidConfig without one."""
         found = self.config or find_config()
@@ -93,15 +104,10 @@ class Place:
             raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
         return found
 
-    def servers(self) -> McpConfig | None:
-        """Read the mcpServers file given, else the working folder's, if there is one."""
-        found = self.config or find_config()
-        return McpConfig.read(found) if found else None
-
     async def open_router(self, options: Options) -> Router:
         """Open a Router on the catalogue, or on the store; given both, the catalogue is stored first.
 
-        The servers of `--config` that the store lacks are listed first.
+        The servers of `--config` that the store does not know are listed first.
         """
         if self.catalogue is not None and self.store is None:
             if self.config is not None:
@@ -111,21 +117,21 @@ class Place:
             self.known_store()
         else:
             await self.fill(McpConfig.read(self.config) if self.config else None, options)
-        return Router(store=self.store or default_store(), options=options)
+        return Router(store=self.store_place, options=options)
 
     async def fill(self, servers: McpConfig | None, options: Options) -> None:
-        """Store what the catalogue holds, and list the servers that the store lacks for this tenant."""
+        """Store what the catalogue holds, and list the servers that the store does not know for this tenant."""
         from orchestrator.catalogue.catalogue import Catalogue
         from orchestrator.mcp.connections import Connections
         from orchestrator.mcp.sync import not_listed, sync
 
-        with closing(self.open_store(options)) as store:
+        writes = self.catalogue is not None or servers is not None
+        with closing(self.open_store(options) if writes else self.known_store()) as store:
             if self.catalogue is not None:
                 store_tools(store, self.tenant, Catalogue.read(self.catalogue, None))
             if servers is None:
                 await asyncio.to_thread(store.servers, self.tenant)  # One that does not answer is reported here.
-                return
-            if unknown := list(await asyncio.to_thread(not_listed, servers, store, self.tenant)):
+            elif unknown := list(await asyncio.to_thread(not_listed, servers, store, self.tenant)):
                 note(f"listing {', '.join(unknown)} (once) ...")
                 async with Connections(servers) as connections:
                     await sync(connections, store, self.tenant, lambda report: note(report.line), unknown)
@@ -133,12 +139,8 @@ class Place:
 
 def store_tools(store: Store, tenant: str, tools: "Catalogue") -> dict[str, Changes]:
     """Make these the tools of the servers that they name, with progress on standard error."""
-    by_server = {server: tools.of_server(server) for server in tools.places}
-    with progress("storing tools") as bar:
-        task = bar.add_task("", total=None)
-        return store.replace_servers(
-            tenant, by_server, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+    with progress("storing tools") as done:
+        return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
 
 
 def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> Path | None:
@@ -147,104 +149,160 @@ def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, .
     return given[0] if given else None
 
 
+def _choice(*words: str) -> click.Choice[str]:
+    return click.Choice([str(word) for word in words])
+
+
 _STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
 _CATALOGUE = "Use this file or folder of tools (- is standard input), not a store; with --store they are stored first."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
-_PLACE = {
-    "catalogue": click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE),
-    "store": click.option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE),
-    "config": click.option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG),
-    "organization": click.option("--organization", metavar="ID", help="The organization whose tools these are."),
-    "user": click.option("--user", metavar="ID", help="The user whose tools these are."),
+_SEARCHED = "What is searched: keywords, and meaning where these are not sure enough; keywords alone; or both."
+_TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text is required.'
+_MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
+_FIT = "What `doctor --write` or `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
+_KEEP = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
+_APPROVE = "Which tools a person is asked about: those not known to only read, those that may destroy, all, or none."
+_ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
+_NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
+_DEV = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
+_FILLED = "An argument for the steps' tools; s1.NAME for one."
+_OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
+    "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
+    "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG)],
+    "tenant": [
+        option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE),
+        option("--organization", metavar="ID", help="The organization whose tools these are."),
+        option("--user", metavar="ID", help="The user whose tools these are."),
+    ],
+    "request": [
+        option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
+        option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
+        option("--route-hint", type=_choice(*RouteHint), default="auto", show_default=True, help=_SEARCHED),
+        option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
+        option("--conversation", type=PATH, metavar="FILE", help=_TURNS),
+    ],
+    "shape": [
+        option("--fusion", type=_choice(*Fusion), help="[default: learnt]"),
+        option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
+    ],
+    "plan": [
+        option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help=_FILLED),
+        option("--min-confidence", default=0.3, show_default=True, help="Call nothing when routing is less sure."),
+    ],
+    "temporal": [
+        option("--address", "temporal_address", metavar="HOST:PORT", help=_ADDRESS),
+        option("--namespace", "temporal_namespace", metavar="NAME", help=_NAMESPACE),
+        option("--dev", is_flag=True, help=_DEV),
+    ],
+    "approve": [option("--approve", type=_choice(*Approve), default="changes", show_default=True, help=_APPROVE)],
+    "model": [option("--model", metavar="NAME", help=_MODEL)],
+    "calibration": [option("--calibration", metavar="FILE", type=_Given(), help=_FIT)],
+    "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
+    "output": [option("-o", "--output", type=_choice("table", "json"), default="table", show_default=True)],
 }
+_PLACE = ("catalogue", "store", "config", "organization", "user")
+_SETTINGS = ("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants")
 
 
-def _with_options(body: Command, options: list[Any]) -> Command:
-    for option in reversed(options):
-        body = option(body)
-    return body
+def taking(*groups: str) -> Callable[[Command], Command]:
+    """Give a command the options of these groups, as a `place`, a `request` and `options` where they make one.
 
-
-def place_options(*more: str) -> Callable[[Command], Command]:
-    """Give the command `place`, by `--store`, `--organization`, `--user` and those named."""
-    names = [name for name in _PLACE if name in (*more, "store", "organization", "user")]
+    A command may be a coroutine; it then ends on Ctrl-C, SIGTERM and SIGHUP with all that it has started.
+    """
 
     def decorate(body: Command) -> Command:
         @wraps(body)
         def command(**given: Any) -> Any:
-            place = Place(**{name: given.pop(name) for name in names})
-            if place.organization is not None and place.user is not None:
-                note(f"--user {place.user} not used: with --organization the tools are those of {place.organization}")
-            return body(place=place, **given)
+            made: dict[str, Any] = {}
+            if "tenant" in groups:
+                made["place"] = _place(**_taken(given, _PLACE))
+            if "request" in groups:
+                made["request"] = _request(made["place"].tenant, **_taken(given, _REQUEST))
+            if {"model", "calibration"} & set(groups):
+                made["options"] = _settings(**_taken(given, _SETTINGS))
+            if "plan" in groups:
+                given["arguments"] = _arguments(given["arguments"])
+            answer = body(**made, **given)
+            if not iscoroutine(answer):
+                return answer
+            from orchestrator.cli.ending import until_ended
 
-        return _with_options(command, [_PLACE[name] for name in names])  # type: ignore[return-value]
+            return asyncio.run(until_ended(answer))
 
-    return decorate
-
-
-_REQUEST = [
-    click.option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
-    click.option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
-    click.option(
-        "--route-hint",
-        type=click.Choice([str(hint) for hint in RouteHint]),
-        default="auto",
-        show_default=True,
-        help="What is searched: keywords, and meaning where these are not sure enough; keywords alone; or both.",
-    ),
-    click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
-    click.option(
-        "--conversation",
-        type=PATH,
-        metavar="FILE",
-        help='Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text, or '
-        '"content", is required.',
-    ),
-]
-_SHAPE = [
-    click.option("--fusion", type=click.Choice([str(fusion) for fusion in Fusion]), help="[default: learnt]"),
-    click.option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
-]
-
-
-def request_options(*, shape: bool = True) -> Callable[[Command], Command]:
-    """Give the command `request`, from its `task` and the options; `shape` adds what only routing in process takes."""
-
-    def decorate(body: Command) -> Command:
-        @wraps(body)
-        def command(*, place: Place, task: str, **given: Any) -> Any:
-            limit, coverage = given.pop("limit"), given.pop("coverage")
-            if limit is not None and coverage is not None:
-                raise InvalidInput("--coverage finds the number of matches itself: leave out --limit")
-            fusion = given.pop("fusion", None)
-            request = RouteRequest(
-                query=task,
-                tenant=place.tenant,
-                limit=10 if limit is None else limit,
-                coverage=coverage,
-                conversation=_conversation(given.pop("conversation")),
-                filters=_filters(given.pop("filters")),
-                route_hint=RouteHint(given.pop("route_hint")),
-                token_cap=given.pop("token_cap", None),
-                fusion=Fusion(fusion) if fusion else None,
-            )
-            request.validate()
-            return body(place=place, request=request, **given)
-
-        return _with_options(command, [*_REQUEST, *(_SHAPE if shape else [])])  # type: ignore[return-value]
+        for add in reversed([add for group in groups for add in _OPTIONS[group]]):
+            command = add(command)
+        return command  # type: ignore[return-value]
 
     return decorate
 
 
-def _filters(filters: tuple[str, ...]) -> dict[str, str]:
-    parsed: dict[str, str] = {}
-    for item in filters:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise InvalidInput(f"--filter {item!r}: write KEY=VALUE, e.g. kind=agent or domain=finance")
-        if parsed.setdefault(key, value) != value:
-            raise InvalidInput(f"--filter {item!r}: {key} is already {parsed[key]!r}; a tool has one value for a key")
-    return parsed
+def _taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def typed(name: str) -> Any:
+    """Return what the user has typed for an option of the running command, None for nothing."""
+    return click.get_current_context().params.get(name)
+
+
+def _place(**given: Any) -> Place:
+    place = Place(**given)
+    if place.organization is not None and place.user is not None:
+        note(f"--user {place.user} not used: with --organization the tools are those of {place.organization}")
+    return place
+
+
+def _settings(**given: Any) -> Options:
+    """Return the environment's settings, then those given; a model named here does all that a model does."""
+    if given.get("model"):
+        given |= {"model_route": "", "model_plan": ""}
+    return Options.from_env(**given)
+
+
+_REQUEST = ("task", "limit", "coverage", "route_hint", "filters", "conversation", "fusion", "token_cap")
+
+
+def _request(
+    tenant: str,
+    *,
+    task: str,
+    limit: int | None,
+    coverage: float | None,
+    route_hint: str,
+    filters: tuple[str, ...],
+    conversation: Path | None,
+    fusion: str | None = None,
+    token_cap: int | None = None,
+) -> RouteRequest:
+    if limit is not None and coverage is not None:
+        raise InvalidInput("--coverage finds the number of matches itself: leave out --limit")
+    request = RouteRequest(
+        query=task,
+        tenant=tenant,
+        limit=10 if limit is None else limit,
+        coverage=coverage,
+        conversation=_conversation(conversation) if conversation else (),
+        filters=_pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
+        route_hint=RouteHint(route_hint),
+        token_cap=token_cap,
+        fusion=Fusion(fusion) if fusion else None,
+    )
+    request.validate()
+    return request
+
+
+def _pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
+    """Return the values of `NAME=VALUE` by name; InvalidInput for another form, and for a name given twice."""
+    if wrong := [item for item in given if "=" not in item]:
+        raise InvalidInput(f"{name} {wrong[0]!r}: write NAME=VALUE, {example}")
+    pairs = [item.partition("=")[::2] for item in given]
+    if twice := [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]:
+        raise InvalidInput(f"{name} {twice[0]} is given twice: it has one value")
+    return dict(pairs)
+
+
+def _arguments(given: tuple[str, ...]) -> dict[str, Any]:
+    return {**_pairs("--arg", given, "e.g. timezone=Europe/Berlin")}
 
 
 class _Line(BaseModel):
@@ -255,55 +313,17 @@ class _Line(BaseModel):
     offered: tuple[str, ...] = ()
 
 
-def _conversation(path: Path | None) -> tuple[Turn, ...]:
+def _conversation(path: Path) -> tuple[Turn, ...]:
     """Read the turns of the file, oldest first."""
-    if path is None:
-        return ()
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
-    return tuple(_turn(f"--conversation {path}:{number}", line) for number, line in numbered_lines(text))
-
-
-def _turn(where: str, line: str) -> Turn:
-    try:
-        return Turn(**dict(_Line.model_validate_json(line)))
-    except ValidationError as error:
-        form = '{"role": "user", "text": "...", "tools": ["server:name"]}'
-        raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
-
-
-def settings(*, model: str | None = None, calibration: Path | None = None, **given: Any) -> Options:
-    """Return the environment's settings, then those given; a model named here does all that a model does."""
-    alone = {"model_route": "", "model_plan": ""} if model else {}
-    return Options.from_env(**{**given, **alone, "model": model, "calibration": calibration and str(calibration)})
-
-
-model_option = click.option(
-    "--model",
-    metavar="NAME",
-    help="The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]",
-)
-calibration_option = click.option(
-    "--calibration",
-    metavar="FILE",
-    type=PATH,
-    help="What `doctor --write` or `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]",
-)
-write_option = click.option(
-    "--write", metavar="FILE", type=FILE, help="Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
-)
-output_option = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-
-
-def awaited(body: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., int]:
-    """Run a command's coroutine, which returns the exit code, until it ends or a signal ends it."""
-
-    @wraps(body)
-    def command(**given: Any) -> int:
-        from orchestrator.cli.ending import until_ended
-
-        return asyncio.run(until_ended(body(**given)))
-
-    return command
+    turns = []
+    for number, line in numbered_lines(text):
+        try:
+            turns.append(Turn(**dict(_Line.model_validate_json(line))))
+        except ValidationError as error:
+            where, form = f"--conversation {path}:{number}", '{"role": "user", "text": "...", "tools": ["server:name"]}'
+            raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
+    return tuple(turns)

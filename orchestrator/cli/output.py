@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,9 +15,8 @@ from rich.text import Text
 from orchestrator.index.safety import suspects
 from orchestrator.records.tool import Tool
 
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Signs that turn the direction of the text behind them."""
-_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *_TURNING} - {ord("\n"), ord("\t")}
+# The last two ranges turn the direction of the text behind them.
+_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\n"), ord("\t")}
 _LEFT_OUT = dict.fromkeys(_SIGNS)
 _ESCAPED = {sign: f"\\u{sign:04x}" for sign in _SIGNS}
 _MOST_FLAGGED = 20
@@ -36,11 +36,6 @@ def one_line(text: str, limit: int | None = None) -> str:
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return `1 tool`, `1,200 tools`; `nouns` is a plural that is not made with an s."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
-
-
-def figure(value: float | None, digits: int = 3) -> str:
-    """Return `0.123`, or `-` for None."""
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def note(text: str) -> None:
@@ -67,8 +62,15 @@ def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
 def echo_json(value: Any, *, indent: int | None = 1) -> None:
     """Write one JSON document on standard output, whole whatever letters that can hold."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    # The line feeds of the indentation are the only control signs that stay.
     click.echo(as_json(value, indent=indent, ascii_only=not utf8))
+
+
+def present(output: str, value: Any, show: Callable[[], object]) -> None:
+    """Write the value as JSON where that is wanted; else have it shown to a person."""
+    if output == "json":
+        echo_json(value)
+    else:
+        show()
 
 
 def warn_of_flagged(tools: Sequence[Tool]) -> None:
@@ -116,10 +118,13 @@ def print_warnings(out: Console, warnings: Iterable[str]) -> None:
         out.print(Text(one_line(f"! {warning}"), style="yellow"))
 
 
-def progress(label: str) -> Any:
-    """Return a progress bar on standard error, shown only on a terminal."""
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal's standard error; the function given takes how many of how many are done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     errors = Console(stderr=True)
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -11,33 +11,16 @@ import uuid
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.ending import until_ended
-from orchestrator.cli.options import (
-    Place,
-    calibration_option,
-    model_option,
-    output_option,
-    place_options,
-    request_options,
-    settings,
-)
-from orchestrator.cli.output import as_json, echo_json, note, one_line, plain
-from orchestrator.cli.plan import answered, argument_option, min_confidence_option, parsed_arguments
-from orchestrator.cli.temporal import (
-    clean_stdout,
-    connect,
-    make_plugin,
-    quiet,
-    temporal_options,
-    temporal_server,
-    unwrap,
-)
-from orchestrator.errors import InvalidInput
+from orchestrator.cli.options import Place, taking, typed
+from orchestrator.cli.output import as_json, note, one_line, plain, present
+from orchestrator.cli.route import answered
+from orchestrator.cli.show import show_run
+from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, unwrap
+from orchestrator.cli.worker import make_worker
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
@@ -56,50 +39,34 @@ from orchestrator.records.run import (
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
-    from temporalio.client import Client, WorkflowHandle
+    from temporalio.client import WorkflowHandle
 
 NEEDS_USER = 5
 """Exit code: nothing went wrong, and a step is waiting for input or approval."""
 _LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
 _NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer after which the user hears that nobody serves the queue."""
-_NOT_TAKEN_UP = 3
-"""Events of a run that no worker has seen: started, a task for a worker, asked to cancel."""
 _STOPPING_S = 30.0
 """Most seconds that a cancelled run gets to stop its calls and to report how each step ended."""
+_SOON = timedelta(seconds=2)
 
 
 @click.command()
 @click.argument("task")
-@place_options("catalogue", "config")
-@temporal_options
-@click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
-@click.option(
-    "--approve",
-    type=click.Choice([str(word) for word in Approve]),
-    default="changes",
-    show_default=True,
-    help="Which steps wait for your yes: those not known to only read, those that may destroy, all, or none.",
+@taking(
+    *("catalogue", "config", "tenant", "temporal", "approve", "request", "plan", "model", "calibration", "output"),
 )
+@click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
-@model_option
-@argument_option
-@request_options(shape=False)
-@calibration_option
-@min_confidence_option
-@output_option
-def run(
+async def run(
     place: Place,
     request: RouteRequest,
-    address: str | None,
-    namespace: str | None,
+    options: Options,
     dev: bool,
     task_queue: str | None,
     approve: str,
     budget: int,
-    model: str | None,
-    arguments: tuple[str, ...],
-    calibration: Path | None,
+    arguments: dict[str, Any],
     min_confidence: float,
     output: str,
 ) -> int:
@@ -112,8 +79,6 @@ def run(
     for input or approval.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
-    if model and task_queue:
-        raise InvalidInput(f"--model {model!r} with --task-queue: its workers have their own; leave one of the two out")
     asks = sys.stdin.isatty()
     asked = RunRequest(
         task=request.query,
@@ -123,22 +88,19 @@ def run(
         filters=request.filters,
         route_hint=request.route_hint,
         coverage=request.coverage,
-        arguments=parsed_arguments(arguments),
+        arguments=arguments,
         limits=Limits(max_total_tokens=budget),
         min_confidence=min_confidence,
         approve=Approve(approve),
         approval_timeout_s=24 * 3600.0 if asks else SHORTEST_S,
     )
     asked.validate()
-    options = settings(model=model, calibration=calibration, temporal_address=address, temporal_namespace=namespace)
+    theirs = [f"--{name}" for name in ("catalogue", "store", "config", "calibration", "model") if typed(name)]
+    if task_queue and theirs:
+        note(f"{', '.join(theirs)} not used: the workers of {task_queue!r} have their own")
     with clean_stdout():
-        result = asyncio.run(until_ended(_run(asked, place, options, dev=dev, task_queue=task_queue, asks=asks)))
-    if output == "json":
-        echo_json(result.to_json())
-    else:
-        from orchestrator.cli.show import show_run
-
-        show_run(result)
+        result = await _run(asked, place, options, dev=dev, task_queue=task_queue, asks=asks)
+    present(output, result.to_json(), lambda: show_run(result))
     _say_how_to_approve(result)
     return _exit_code(result)
 
@@ -148,25 +110,17 @@ async def _run(
 ) -> RunResult:
     from orchestrator.temporal.devserver import settle
 
-    if task_queue:
-        given = {"--catalogue": place.catalogue, "--store": place.store, "--config": place.config}
-        if unused := [name for name, value in {**given, "--calibration": options.calibration}.items() if value]:
-            note(f"{', '.join(unused)} not used: the workers of {task_queue!r} have tools and servers of their own")
-    elif not (place.catalogue or place.servers()):
-        place.known_store()
     quiet()
-    plugin = None if task_queue else await make_plugin(place, options)
-    try:
-        async with AsyncExitStack() as stack:
-            client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)
-            queue = task_queue or f"toolroute-run-{uuid.uuid4().hex[:12]}"
-            if plugin is not None:
-                from orchestrator.cli.worker import make_worker
-
-                await stack.enter_async_context(make_worker(client, queue))
-            return await _follow(client, request, queue, asks=asks)
-    finally:
-        await settle()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(settle)
+        plugin = None if task_queue else await make_plugin(place, options)
+        client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)
+        run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
+        queue = task_queue or run_id
+        if plugin is not None:
+            await stack.enter_async_context(make_worker(client, queue))
+        handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
+        return await _follow(_Reporter(handle, queue, asks=asks))
 
 
 def _exit_code(result: RunResult) -> int:
@@ -187,58 +141,49 @@ def _say_how_to_approve(result: RunResult) -> None:
             arguments = waiting[step.id].arguments or step.arguments
             note(f"{step.id} waits for approval: {step.tool} with {as_json(arguments)}")
     if waiting:
-        note(f"approve with: {_approving(sys.argv[1:])}")
+        typed_line = sys.argv[1:]
+        end = typed_line.index("--") if "--" in typed_line else len(typed_line)
+        approving = [*typed_line[:end], "--approve", "never", *typed_line[end:]]  # The last --approve counts.
+        note(f"approve with: {shlex.join(['toolroute', *approving])}")
 
 
-def _approving(arguments: list[str]) -> str:
-    """Return the command line that was given, with `--approve never`."""
-    kept = [text for text in arguments if not text.startswith("--approve=")]
-    while "--approve" in kept:
-        at = kept.index("--approve")
-        del kept[at : at + 2]
-    end = kept.index("--") if "--" in kept else len(kept)
-    return shlex.join(["toolroute", *kept[:end], "--approve", "never", *kept[end:]])
-
-
-async def _follow(client: "Client", request: RunRequest, queue: str, *, asks: bool) -> RunResult:
-    """Start the run, report its progress, ask where a step waits, and cancel it when the user does."""
+async def _follow(reporter: "_Reporter") -> RunResult:
+    """Report the run's progress, ask where a step waits, and cancel it when the user does; return its result."""
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
 
-    run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
-    handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
-    reporter = _Reporter(handle, queue, asks=asks)
+    handle = reporter.handle
     reporting = asyncio.create_task(reporter.until_cancelled())
     try:
-        result: RunResult = await handle.result()
+        result = await handle.result()
         reporter.report(result.steps)
         return result
     except WorkflowFailureError as failure:
         raise unwrap(failure) from None
     except asyncio.CancelledError:
-        note("cancelling ... (once more: without waiting for it)")
+        how = f"Ctrl-C again leaves at once; follow it with `temporal workflow show --workflow-id {handle.id}`"
+        note(f"cancelling the run {handle.id}, its steps are stopped; {how}")
         with suppress(RPCError):
-            await _stop(handle, reporter)
+            await _stop(reporter)
         raise
     finally:
         reporting.cancel()
         await asyncio.gather(reporting, return_exceptions=True)
 
 
-async def _stop(handle: "WorkflowHandle[Any, RunResult]", reporter: "_Reporter") -> None:
+async def _stop(reporter: "_Reporter") -> None:
     """Cancel the run and report how its steps ended, at most until a second Ctrl-C.
 
     That one is taken here: as KeyboardInterrupt it would hit the worker in this process anywhere, which then hangs. A
     run that no worker has taken up is terminated, as it would stay there until one comes.
     """
-    hurry, soon = asyncio.Event(), timedelta(seconds=2)
+    handle, hurry = reporter.handle, asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hurry.set)
-    await handle.cancel()
     if not reporter.answered:
-        if (await handle.describe(rpc_timeout=soon)).history_length <= _NOT_TAKEN_UP:
-            await handle.terminate("cancelled before a worker took it up", rpc_timeout=soon)
+        await handle.terminate("cancelled before a worker took it up", rpc_timeout=_SOON)
         return
-    waiting = {asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())}
+    await handle.cancel()
+    waiting = [asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())]
     await asyncio.wait(waiting, timeout=_STOPPING_S, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
@@ -250,7 +195,7 @@ class _Reporter:
     """Writes each change of a step and what is tried again on standard error; asks where a step waits for approval."""
 
     def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, asks: bool) -> None:
-        self._handle, self._queue, self._asks = handle, queue, asks
+        self.handle, self._queue, self._asks = handle, queue, asks
         self._status: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
         self._retries_at = 0.0
@@ -259,19 +204,18 @@ class _Reporter:
     async def until_cancelled(self) -> None:
         from temporalio.service import RPCError
 
-        unserved_at: float | None = time.monotonic() + _NO_WORKER_AFTER_S
+        unserved_at = time.monotonic() + _NO_WORKER_AFTER_S
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 progress = await self.look()
                 await self._report_retries()
             except RPCError:  # No worker has taken the run up yet.
-                if unserved_at is not None and time.monotonic() > unserved_at:
+                if not self.answered and time.monotonic() > unserved_at:
                     start = f"start it with `toolroute worker --task-queue {self._queue}`, or end the run with Ctrl-C"
                     note(f"no worker serves the task queue {self._queue!r} yet, the run waits for one: {start}")
-                    unserved_at = None
+                    unserved_at = float("inf")
                 continue
-            unserved_at = None
             changed = self.report(progress.steps)
             for step in progress.steps:
                 if self._asks and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
@@ -279,8 +223,7 @@ class _Reporter:
 
     async def look(self) -> Progress:
         """Return how the run stands; RPCError while nobody serves it."""
-        in_time = timedelta(seconds=2)
-        progress: Progress = await self._handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=in_time)
+        progress: Progress = await self.handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=_SOON)
         self.answered = True
         return progress
 
@@ -297,7 +240,7 @@ class _Reporter:
         if time.monotonic() < self._retries_at:
             return
         self._retries_at = time.monotonic() + _RETRIES_EVERY_S
-        described = await self._handle.describe(rpc_timeout=timedelta(seconds=2))
+        described = await self.handle.describe(rpc_timeout=_SOON)
         for activity in described.raw_description.pending_activities:
             name, why = activity.activity_type.name, _reason(activity.last_failure)
             if activity.attempt > 1 and (name, why) not in self._retried:
@@ -310,10 +253,9 @@ class _Reporter:
         question = f"{step.step} {step.task!r}: may {step.tool} be called with {as_json(step.arguments)}? [y/N]: "
         click.echo(plain(question), err=True, nl=False)
         yes = (await _typed_line()).strip().lower() in ("y", "yes")
+        word = Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
         try:
-            await self._handle.execute_update(
-                names.APPROVE, Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
-            )
+            await self.handle.execute_update(names.APPROVE, word)
         except WorkflowUpdateFailedError as error:  # The step has waited too long for this word.
             note(str(error.cause))
 

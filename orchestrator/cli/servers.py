@@ -2,25 +2,21 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, awaited, output_option, place_options
-from orchestrator.cli.output import console, echo_json, note, table
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import console, note, present, table
 from orchestrator.errors import InvalidInput, Unauthorised
 from orchestrator.mcp.config import McpConfig
 
-if TYPE_CHECKING:
-    from orchestrator.mcp.connections import Connections
-
 
 @click.command()
-@place_options("config")
+@taking("config", "tenant")
 @click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
 @click.option("--of", "url", metavar="URL", help="Ask a running `serve` instead, with the token in TOOLROUTE_TOKEN.")
-@output_option
-@awaited
+@taking("output")
 async def servers(place: Place, check: bool, url: str | None, output: str) -> int:
     """Show server status.
 
@@ -33,10 +29,7 @@ async def servers(place: Place, check: bool, url: str | None, output: str) -> in
     if url and (place != Place() or check):
         raise InvalidInput("--of asks a running serve, whose token names the tenant: leave out the other options")
     states = await (_ask(url) if url else _look(place, check))
-    if output == "json":
-        echo_json(states)
-    else:
-        _show(states)
+    present(output, states, lambda: _show(states))
     return exit_code([state["state"] == "failed" for state in states]) if check else 0
 
 
@@ -48,11 +41,9 @@ async def _ask(url: str) -> list[dict[str, Any]]:
     from orchestrator.server.protocol import SERVERS
 
     serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
+    config = {"mcpServers": {"serve": serve}}
     try:
-        async with (
-            Connections({"mcpServers": {"serve": serve}}) as connections,
-            connections.using("serve") as connection,
-        ):
+        async with Connections(config) as connections, connections.using("serve") as connection:
             read = (await connection.client.read_resource(SERVERS)).contents[0]
     except Unauthorised:
         raise Unauthorised("serve refuses the token: set TOOLROUTE_TOKEN to one that it knows") from None
@@ -72,16 +63,9 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
         counts = await asyncio.to_thread(stored.servers, place.tenant)
         connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))
         if check:
-            await _connect_all(connections)
+            note(f"connecting {', '.join(connections.config.servers)} ...")
+            await asyncio.gather(*map(connections.tools, connections.config.servers), return_exceptions=True)
         return [state.to_json() for state in connections.states()]
-
-
-async def _connect_all(connections: "Connections") -> None:
-    async def connect(name: str) -> None:
-        note(f"connecting {name} ...")
-        await connections.tools(name)
-
-    await asyncio.gather(*map(connect, connections.config.servers), return_exceptions=True)
 
 
 def _show(states: list[dict[str, Any]]) -> None:

@@ -20,14 +20,7 @@ _FOUND = {
     Stage.SEMANTIC: ("found by keywords and meaning", "blue"),
     Stage.NONE: ("no tool fits", "red"),
 }
-_STATUS = {
-    StepStatus.DONE: "green",
-    StepStatus.FAILED: "red",
-    StepStatus.OUTCOME_UNKNOWN: "red",
-    StepStatus.REFUSED: "yellow",
-    StepStatus.NEEDS_INPUT: "yellow",
-    StepStatus.NEEDS_APPROVAL: "yellow",
-}
+_STATUS = {StepStatus.DONE: "green", StepStatus.FAILED: "red", StepStatus.OUTCOME_UNKNOWN: "red"}
 _OTHERS = 30
 """Columns that the figures, the kind and the reason need next to the longest name."""
 
@@ -61,29 +54,25 @@ def _headline(decision: Decision) -> Text:
     elif decision.matches:
         line.append("; the nearest:", style="default not bold")
     if decision.semantic_ran and decision.stage is not Stage.NONE:
-        line.append(f"\n  {_keywords_alone(decision.gate_confidence)}", style="dim not bold")
+        alone, gate = decision.gate_confidence, Options().gate
+        why = "; meaning was searched as well, as asked" if alone >= gate else f", and {gate:.0%} would have settled it"
+        line.append(f"\n  keywords alone were {alone:.0%} sure{why}", style="dim not bold")
     return line
-
-
-def _keywords_alone(confidence: float) -> str:
-    gate = Options().gate
-    if confidence >= gate:
-        return f"keywords alone were {confidence:.0%} sure; meaning was searched as well, as asked"
-    return f"keywords alone were {confidence:.0%} sure, and {gate:.0%} would have settled it"
 
 
 def _footer(decision: Decision) -> Text:
     tokens, tools = decision.tokens, decision.catalogue.tools
     if not tools:
         return dim("  the catalogue is empty")
-    parts = [f"connect {', '.join(decision.servers)}" if decision.servers else "no server needed"]
-    if decision.stage is Stage.NONE:
-        parts.clear()
+    connect = f"connect {', '.join(decision.servers)}" if decision.servers else "no server needed"
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
-    parts.append(f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)")
     held = f", holding all needed with {decision.coverage:.0%}" if decision.coverage else ""
-    parts.append(f"{len(decision.matches)} of {counted(tools, 'tool')}{held}")
-    parts.append(f"{decision.timings_ms.get('total', 0):.1f} ms")
+    parts = [
+        *([] if decision.stage is Stage.NONE else [connect]),
+        f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)",
+        f"{len(decision.matches)} of {counted(tools, 'tool')}{held}",
+        f"{decision.timings_ms.get('total', 0):.1f} ms",
+    ]
     legend = "\n  * use first; fit: each tool's own evidence, 0 to 1" if decision.recommended else ""
     return dim(f"  {'; '.join(parts)}{legend}")
 
@@ -158,14 +147,12 @@ def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: M
         tool = Text(step.tool or "no tool fits")
         rows.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
     out.print(rows)
-    missing = [(step, name) for step in plan.steps for name in step.missing]
-    if missing:
-        wanted = " ".join(f"--arg {step.id}.{name}=..." for step, name in missing)
-        out.print(Text(f"  missing: {wanted}", style="yellow"))
     sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
-    for step, name in missing:
-        if source := sources.get((step.tool, name)):
-            out.print(Text(f"  {source} gives {step.id}.{name}", style="yellow"))
+    missing = {f"{step.id}.{name}": sources.get((step.tool, name)) for step in plan.steps for name in step.missing}
+    if missing:
+        wanted = " ".join(f"--arg {name}=..." for name in missing)
+        found = (f"\n  {source} gives {name}" for name, source in missing.items() if source)
+        out.print(Text(f"  missing: {wanted}{''.join(found)}", style="yellow"))
 
 
 def _with(step: Step) -> Text:
@@ -174,7 +161,7 @@ def _with(step: Step) -> Text:
 
 
 def _ended(outcome: StepOutcome) -> Text:
-    status = Text(outcome.status.replace("_", " "), style=_STATUS.get(outcome.status, "dim"))
+    status = Text(outcome.status.replace("_", " "), style=_STATUS.get(outcome.status, "yellow"))
     return status.append(f": {outcome.reason[:200]}", style="default") if outcome.reason else status
 
 

@@ -1,41 +1,26 @@
-"""What the commands over Temporal share: their options, the server, the plugin, and a clean standard output."""
+"""What the commands over Temporal share: the server, the plugin, and a clean standard output."""
 
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import errors
 from orchestrator.cli.options import Place
 from orchestrator.cli.output import note
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
-from orchestrator.options import Options, default_store, set_variables
-from orchestrator.records.tenant import SHARED
+from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
-    from temporalio.service import RPCError
 
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def temporal_options(command: Command) -> Command:
-    """Add `--address`, `--namespace` and `--dev`."""
-    address = f"The Temporal server. [default: TEMPORAL_ADDRESS, else {DEFAULT_ADDRESS}]"
-    namespace = f"The Temporal namespace. [default: TEMPORAL_NAMESPACE, else {DEFAULT_NAMESPACE}]"
-    dev = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
-    command = click.option("--dev", is_flag=True, help=dev)(command)
-    command = click.option("--namespace", metavar="NAME", help=namespace)(command)
-    return click.option("--address", metavar="HOST:PORT", help=address)(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,57 +68,44 @@ async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterat
         yield Target(address=address, namespace=namespace)
 
 
-async def connect(to: Target, plugin: "OrchestratorPlugin | None") -> "Client":
-    """Return a client of the server; Unavailable, with the remedy, where none answers."""
-    try:
-        return await reach(to, plugin)
-    except Unavailable as error:
-        remedy = "start one, name it with --address or TEMPORAL_ADDRESS, or let --dev start one here"
-        if not to.more:
-            remedy += "; if it wants TLS or a key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
-        raise Unavailable(f"{error}: {remedy}") from None
-
-
-async def reach(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
-    """Return a client of the server and its namespace; the error says what is wrong, and `connect` what to do."""
+async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
+    """Return a client of the server and its namespace; the error says what is wrong, and what to do."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
     from temporalio.service import RPCError
 
+    plugins = [plugin] if plugin else []
     try:
         async with asyncio.timeout(10):
-            plugins = [plugin] if plugin else []
             client = await Client.connect(to.address, namespace=to.namespace, plugins=plugins, **to.more)
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=to.namespace))
             return client
     except RPCError as error:
-        raise _refusal(to, error) from None
+        raise _refusal(to, error.status.name, error.message) from None
     except (RuntimeError, ValueError, TimeoutError) as error:
-        text = str(error)
-        if "code: PermissionDenied" in text or "code: Unauthenticated" in text:
-            raise _no_access(to) from None
-        if "InvalidContentType" in text:
-            remedy = "set TEMPORAL_TLS=false, or name another with --address or TEMPORAL_ADDRESS"
-            raise InvalidConfig(f"the Temporal server at {to.address} does not speak TLS: {remedy}") from None
-        quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
-        reason = quoted[-1] if quoted else text or "no answer within 10 s"
-        raise Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]})") from None
+        raise _refusal(to, "", str(error)) from None
 
 
-def _refusal(to: Target, error: "RPCError") -> ToolrouteError:
-    from temporalio.service import RPCStatusCode
-
-    if error.status is RPCStatusCode.NOT_FOUND:
+def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
+    server = f"the Temporal server at {to.address}"
+    if status == "NOT_FOUND":
         remedy = "name another with --namespace or TEMPORAL_NAMESPACE, or create it: temporal operator namespace create"
-        return InvalidInput(f"the Temporal server at {to.address} has no namespace {to.namespace!r}: {remedy}")
-    if error.status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
-        return _no_access(to)
-    return Unavailable(f"the Temporal server at {to.address} does not serve ({error.message[:200]})")
-
-
-def _no_access(to: Target) -> Unauthorised:
-    remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
-    return Unauthorised(f"the Temporal server at {to.address} refuses access to namespace {to.namespace!r}: {remedy}")
+        return InvalidInput(f"{server} has no namespace {to.namespace!r}: {remedy}")
+    denied = status in ("UNAUTHENTICATED", "PERMISSION_DENIED")
+    if denied or "code: PermissionDenied" in text or "code: Unauthenticated" in text:
+        remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
+        return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
+    if status:
+        return Unavailable(f"{server} does not serve ({text[:200]})")
+    if "InvalidContentType" in text:
+        remedy = "set TEMPORAL_TLS=false, or name another with --address or TEMPORAL_ADDRESS"
+        return InvalidConfig(f"{server} does not speak TLS: {remedy}")
+    quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
+    reason = quoted[-1] if quoted else text or "no answer within 10 s"
+    remedy = "start one, name it with --address or TEMPORAL_ADDRESS, or let --dev start one here"
+    if not to.more:
+        remedy += "; if it wants TLS or a key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
+    return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")
 
 
 async def make_plugin(place: Place, options: Options, *, every_tenant: bool = False) -> "OrchestratorPlugin":
@@ -152,22 +124,16 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
     if place.catalogue is not None and place.store is None:
         catalogue = Catalogue.read(place.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
-            named, remedy = ", ".join(unknown), "with --store they are listed once and routed to as well"
-            note(f"{place.catalogue} has no tools of {named}: {remedy}")
+            remedy = "with --store they are listed once and routed to as well"
+            note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
         return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers)
-    if every_tenant:
-        await _ask_store(place, options)
-    else:
-        await place.fill(servers, options)
-    return OrchestratorPlugin(store=place.store or default_store(), options=options, mcp_servers=servers)
-
-
-async def _ask_store(place: Place, options: Options) -> None:
-    with closing(place.open_store(options)) as store:
-        try:
-            await asyncio.to_thread(store.servers, SHARED)
-        except StoreUnavailable as error:
-            note(f"toolroute: {error}. Until it answers, routing waits for it")
+    try:
+        await place.fill(None if every_tenant else servers, options)
+    except StoreUnavailable as error:
+        if not every_tenant:
+            raise
+        note(f"toolroute: {error}. Until it answers, routing waits for it")
+    return OrchestratorPlugin(store=place.store_place, options=options, mcp_servers=servers)
 
 
 def quiet() -> None:

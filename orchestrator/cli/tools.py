@@ -12,22 +12,14 @@ import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.cli.options import TEXT, TOOLS, Place, awaited, output_option, place_options, store_tools
-from orchestrator.cli.output import (
-    console,
-    counted,
-    echo_json,
-    note,
-    one_line,
-    plain,
-    table,
-    warn_of_flagged,
-)
+from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, store_tools, taking
+from orchestrator.cli.output import console, counted, echo_json, note, one_line, plain, present, table, warn_of_flagged
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Tool
 
+_ALL_SHOWN = "`toolroute tools list` shows all tools"
 shared_option = click.option("--shared", is_flag=True, help="Those of every tenant.")
 
 
@@ -38,10 +30,12 @@ def tools() -> None:
 
 @tools.command("import")
 @click.argument("file", type=TOOLS)
-@place_options()
+@taking("tenant")
 @shared_option
-@click.option("--server", type=TEXT, help="Whose tools those are that name no server. [default: called as their file]")
-@output_option
+@click.option(
+    "--server", metavar="NAME", type=TEXT, help="Whose tools those are that name no server. [default: the file's name]"
+)
+@taking("output")
 def import_tools(file: Path, place: Place, shared: bool, server: str | None, output: str) -> None:
     """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay.
 
@@ -57,20 +51,15 @@ def import_tools(file: Path, place: Place, shared: bool, server: str | None, out
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
     changes = store_tools(place.open_store(), tenant, found)
     totals = {
-        "servers": len(changes),
-        "new": sum(len(change.new) for change in changes.values()),
-        "changed": sum(len(change.changed) for change in changes.values()),
-        "gone": sum(len(change.gone) for change in changes.values()),
-        "same": sum(change.same for change in changes.values()),
+        name: sum(len(getattr(change, name)) for change in changes.values()) for name in ("new", "changed", "gone")
     }
+    totals["same"] = sum(change.same for change in changes.values())
     warn_of_flagged(found.tools)
     if not changes:
         note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
-    if output == "json":
-        echo_json({"tenant": tenant, **totals})
-    else:
-        counts = ", ".join(f"{number:,} {name}" for name, number in totals.items() if name != "servers")
-        click.echo(plain(f"{tenant}: {counted(len(changes), 'server')}, {counts}"))
+    counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
+    shown = {"tenant": tenant, "servers": len(changes), **totals}
+    present(output, shown, lambda: click.echo(plain(f"{tenant}: {counts}")))
 
 
 def _suggest_sync(file: Path) -> None:
@@ -86,40 +75,38 @@ def _suggest_sync(file: Path) -> None:
 
 @tools.command("remove")
 @click.argument("servers", nargs=-1, required=True, type=TEXT)
-@place_options()
+@taking("tenant")
 @shared_option
-@output_option
+@taking("output")
 def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: str) -> None:
     """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again."""
     tenant, store = _owner(place, shared=shared), place.known_store()
     known = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in known]:
-        hint = _near(unknown[0], known) or "`toolroute tools list` shows all tools"
+        hint = _near(unknown[0], known) or _ALL_SHOWN
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
     gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
-    if output == "json":
-        echo_json({"tenant": tenant, "removed": gone})
-    else:
-        click.echo(plain(f"{tenant}: {counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"))
+    counts = f"{counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"
+    present(output, {"tenant": tenant, "removed": gone}, lambda: click.echo(plain(f"{tenant}: {counts}")))
 
 
 @tools.command("list")
-@place_options("catalogue")
+@taking("catalogue", "tenant")
 @click.option("--server", help="Only this server's.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True)
 def list_tools(place: Place, server: str | None, output: str) -> None:
     """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl."""
-    known = _known(place)
+    known = place.catalogue_or_store()
     if server is not None and server not in known.places:
         hint = _near(server, known.places) or "without --server all are listed"
         raise InvalidInput(f"{place.tenant} has no tools of a server {server!r}; {hint}")
     found = known.tools if server is None else known.of_server(server)
+    listed = [tool_to_json(tool) for tool in found]
     if output == "json":
-        listed = [tool_to_json(tool) for tool in found]
         echo_json({"tenant": place.tenant, "fingerprint": known.fingerprint, "tools": listed})
     elif output == "jsonl":
-        for tool in found:
-            echo_json(tool_to_json(tool), indent=None)
+        for line in listed:
+            echo_json(line, indent=None)
     else:
         _list(found)
         servers = counted(len({tool.server for tool in found}), "server")
@@ -141,55 +128,50 @@ def _list(found: Iterable[Tool]) -> None:
 
 @tools.command("show")
 @click.argument("key", metavar="SERVER:NAME")
-@place_options("catalogue")
-@output_option
+@taking("catalogue", "tenant", "output")
 def show_tool(key: str, place: Place, output: str) -> None:
     """Show one tool: its definition, and its approval."""
-    known = _known(place)
+    known = place.catalogue_or_store()
     if key not in known.positions:
-        hint = _near(key, known.positions) or "`toolroute tools list` shows all tools"
-        raise InvalidInput(f"{place.tenant} has no tool {key!r}; {hint}")
+        raise InvalidInput(f"{place.tenant} has no tool {key!r}; {_near(key, known.positions) or _ALL_SHOWN}")
     tool = known[key]
-    if output == "json":
-        echo_json(tool_to_json(tool))
-    else:
-        _show(tool)
+    present(output, tool_to_json(tool), lambda: _show(tool))
     warn_of_flagged([tool])
 
 
 def _show(tool: Tool) -> None:
     from orchestrator.index.intent import reads_only
 
-    approval = "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise"
     shown = {
         "tool": tool.key,
         "kind": str(tool.kind),
         "description": tool.description,
         "keywords": ", ".join(tool.keywords),
         "labels": ", ".join(f"{name}={value}" for name, value in tool.labels.items()),
-        "approval": approval,
+        "approval": "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise",
         "definition": tool.hash,
     }
     for name, value in shown.items():
         if value:
             click.echo(f"{name:12} {one_line(value)}")
     schema = tool.input_schema or {}
-    for name, parameter in (schema.get("properties") or {}).items():
-        required = ", required" if name in (schema.get("required") or ()) else ""
-        kind = parameter.get("type", "any") if isinstance(parameter, dict) else "any"
-        text = parameter.get("description", "") if isinstance(parameter, dict) else ""
-        click.echo("  " + one_line(f"{name} ({kind if isinstance(kind, str) else json.dumps(kind)}{required}) {text}"))
+    for name, value in (schema.get("properties") or {}).items():
+        parameter = value if isinstance(value, dict) else {}
+        kind, required = parameter.get("type", "any"), ", required" if name in (schema.get("required") or ()) else ""
+        kind = kind if isinstance(kind, str) else json.dumps(kind)
+        click.echo("  " + one_line(f"{name} ({kind}{required}) {parameter.get('description', '')}"))
 
 
 @tools.command("sync")
-@place_options("config")
+@click.argument("file", type=FILE, required=False)
+@taking("config", "tenant")
 @click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
 @click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
 @click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
-@output_option
-@awaited
+@taking("output")
 async def sync_tools(
+    file: Path | None,
     place: Place,
     only: tuple[str, ...],
     timeout: float,  # noqa: ASYNC109
@@ -197,7 +179,7 @@ async def sync_tools(
     prune: bool,
     output: str,
 ) -> int:
-    """List the servers of an mcpServers file once and store their tools.
+    """List the servers of an mcpServers FILE once and store their tools.
 
     Stored MCP servers that the file does not name are reported, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
@@ -205,7 +187,9 @@ async def sync_tools(
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import left_over, sync
 
-    servers = McpConfig.read(place.config_file())
+    if file and place.config:
+        raise InvalidInput(f"{file} and --config {place.config}: give one file that names all servers")
+    servers = McpConfig.read(file or place.config_file())
     if unknown := [name for name in only if name not in servers.servers]:
         raise InvalidConfig(servers.lacks(unknown[0]))
     if not servers.servers:
@@ -219,31 +203,27 @@ async def sync_tools(
         await asyncio.to_thread(store.remove_server, tenant, name)
     if gone:
         named = ", ".join(f"{server} ({counted(number, 'tool')})" for server, number in gone.items())
-        source = servers.source
-        note(
-            f"removed, not in {source}: {named}" if prune else f"stored, but not in {source}: {named}; --prune removes"
-        )
+        what = f"removed, not in {servers.source}" if prune else f"stored, but not in {servers.source}"
+        note(f"{what}: {named}{'' if prune else '; --prune removes'}")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced])
-    if output == "json":
-        echo_json({**report.to_json(), "removed" if prune else "left_over": list(gone)})
-    else:
-        _show_sync([row.to_json() for row in report.servers])
+    shown = report.to_json()
+    present(output, {**shown, "removed" if prune else "left_over": list(gone)}, lambda: _show_sync(shown["servers"]))
     return report.exit_code
 
 
 def _show_sync(servers: list[dict[str, Any]]) -> None:
     from orchestrator.mcp.faults import without_name
 
-    figures = ("tools", "new", "changed", "gone")
-    rows = table("server", *figures, "outcome", right=figures)
+    rows = table("server", "tools", "new", "changed", "gone", "outcome", right=("tools", "new", "changed", "gone"))
     for row in servers:
         if row["error"]:
-            why = without_name(row["server"], row["error"])
-            rows.add_row(row["server"], *[""] * len(figures), f"failed: {why}", style="red")
-            continue
-        counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
-        rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
+            rows.add_row(
+                row["server"], "", "", "", "", f"failed: {without_name(row['server'], row['error'])}", style="red"
+            )
+        else:
+            counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
+            rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
     console().print(rows)
 
 
@@ -251,12 +231,6 @@ def _owner(place: Place, *, shared: bool) -> str:
     if shared and (place.organization or place.user):
         raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
     return SHARED if shared else place.tenant
-
-
-def _known(place: Place) -> Catalogue:
-    if place.catalogue:
-        return Catalogue.read(place.catalogue)
-    return place.known_store().load(place.tenant).catalogue
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -8,15 +8,14 @@ import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.cli.ending import ending_signals
-from orchestrator.cli.options import Place, calibration_option, model_option, place_options, settings
+from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import note
-from orchestrator.cli.temporal import connect, make_plugin, target, temporal_options, temporal_server
+from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 
@@ -28,63 +27,46 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @click.command()
-@place_options("catalogue", "config")
-@temporal_options
+@taking("catalogue", "config", "tenant", "temporal", "model", "calibration")
 @click.option("--task-queue", default=names.TASK_QUEUE, show_default=True, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", type=_POSITIVE, default=100, show_default=True, help="Activities at the same time.")
 @click.option("--cached-workflows", type=click.IntRange(min=0), default=1000, show_default=True, help="Kept in memory.")
 @click.option("--cached-tenants", type=_POSITIVE, default=256, show_default=True, help="Indexes kept in memory.")
-@click.option(
-    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds for calls to end."
-)
-@model_option
-@calibration_option
+@click.option("--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds for calls to end.")
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
-def worker(
+async def worker(
     place: Place,
-    address: str | None,
-    namespace: str | None,
+    options: Options,
     dev: bool,
     task_queue: str,
     concurrency: int,
     cached_workflows: int,
-    cached_tenants: int,
     grace: float,
-    model: str | None,
-    calibration: Path | None,
     check: bool,
 ) -> int:
     """Serve routing, planning and tool calls on a Temporal task queue.
 
-    With --organization or --user, the servers of the config that the store lacks for this tenant are listed first.
-    For other tenants list them with `toolroute tools sync`.
+    With --organization or --user, the servers of the config that the store does not know for this tenant are listed
+    first. For other tenants list them with `toolroute tools sync`.
     """
+    from orchestrator.temporal.devserver import settle
+
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
-    options = settings(
-        model=model,
-        calibration=calibration,
-        temporal_address=address,
-        temporal_namespace=namespace,
-        cached_tenants=cached_tenants,
-    )
-    if check:
-        return asyncio.run(_check(options, task_queue))
-
-    async def serve() -> None:
-        from orchestrator.temporal.devserver import settle
-
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(settle)
+        if check:
+            return await _check(await connect(target(options)), task_queue)
         plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user))
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(settle)
-            where = await stack.enter_async_context(temporal_server(options, dev=dev))
-            client = await connect(where, plugin)
-            limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
-            await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
-            note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
-            await _stopped()
-            note("stopping ...")
-
-    asyncio.run(serve())
+        where = await stack.enter_async_context(temporal_server(options, dev=dev))
+        client = await connect(where, plugin)
+        limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
+        await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
+        note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, *ending_signals()):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await stop.wait()
+        note("stopping ...")
     return 0
 
 
@@ -105,29 +87,14 @@ def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **l
     )
 
 
-async def _check(options: Options, task_queue: str) -> int:
+async def _check(client: "Client", task_queue: str) -> int:
     """Return 0 where a worker of this machine (or container) has asked for work in the last minutes, else 1."""
-    from temporalio.api.enums.v1 import TaskQueueType
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-    from orchestrator.temporal.devserver import settle
-
-    try:
-        client = await connect(target(options), None)
-        queue, kind = TaskQueue(name=task_queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
-        asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=queue, task_queue_type=kind)
-        pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
-    finally:
-        await settle()
+    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=task_queue))
+    pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
     if any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in pollers):
         return 0
     note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
     return 1
-
-
-async def _stopped() -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, *ending_signals()):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await stop.wait()

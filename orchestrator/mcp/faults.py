@@ -46,8 +46,8 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
     if launch.cwd and not Path(launch.cwd).is_dir():
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"the command {launch.command!r} is not found: install it, or give its full path"
-    return f"the command {launch.command!r} cannot be run ({error.strerror or type(error).__name__})"
+        return f"the command {launch.program!r} is not found: install it, or give its full path"
+    return f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
 
 
 def without_name(server: str, error: str) -> str:

@@ -44,6 +44,12 @@ class Launch:
         found = shutil.which(self.command, path=self.env.get("PATH"))
         return self.command if found else shutil.which(str(installed))
 
+    @property
+    def program(self) -> str:
+        """The command's program alone, to be shown: what else was typed into the command may be secret."""
+        name, _, more = self.command.strip().partition(" ")
+        return self.secrets.redact(name) + (" ..." if more else "")
+
 
 def environment() -> Mapping[str, str]:
     """Return what `${NAME}` is looked up in unless a caller gives something else: the process's environment."""

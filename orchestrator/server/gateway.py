@@ -20,12 +20,10 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import ServerReport, keep_current, not_listed, sync
-from orchestrator.records.digests import same_server
-from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.routing import select
 from orchestrator.routing.router import Router
-from orchestrator.routing.select import definition_tokens
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
 """Returns when the tool may be called with these arguments, and raises where it may not."""
 
 _REMEMBERED = 10_000
-_MOST = 50
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
 _WAIT_S = 20.0
@@ -70,13 +67,13 @@ class Followed:
         return self.config
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what differs after each change; None for a pipe, which can be read once alone."""
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what differs after each change; nothing for a pipe, which can be read once alone."""
     try:
         found = path.stat()
     except OSError:
-        return 0, 0, 0
-    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+        return (0,)
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else ()
 
 
 class Gateway:
@@ -104,7 +101,6 @@ class Gateway:
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._unlisted: dict[str, Unlisted] = {}
-        self._entries: dict[str, tuple[str, dict[str, str]]] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
 
     async def __aenter__(self) -> Self:
@@ -125,23 +121,20 @@ class Gateway:
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
-        unlisted = listed.reasons()
+        unlisted = dict(listed.why)
         catalogue = await self._catalogue(tenant, listed)
         # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
-        width = limit if all(map(self._callable, catalogue)) else min(_MOST, 3 * limit)
-        request = RouteRequest(
-            query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=_MOST_TOKENS * width // limit
-        )
-        decision = await self._router.route(request)
+        width = limit if all(map(self._callable, catalogue)) else min(MAX_LIMIT, 3 * limit)
+        cap = _MOST_TOKENS * width // limit
+        asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
+        decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
-        found = [
-            match for match in decision.matches if self._callable(match.tool) and match.tool.server not in unlisted
-        ]
-        matches, dropped = select.fit(found[:limit], _MOST_TOKENS, definition_tokens)
+        usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
+        matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
         for match in matches:
             self._remember(tenant, match.tool)
-        shown = {match.tool.key for match in matches}
-        servers = [server for server in decision.servers if any(match.tool.server == server for match in matches)]
+        shown, of = {match.tool.key for match in matches}, {match.tool.server for match in matches}
+        servers = [server for server in decision.servers if server in of]
         if self._warm:
             self._pool(tenant).warm(servers)
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
@@ -185,12 +178,10 @@ class Gateway:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
         server = key.partition(":")[0]
         listed = await self._listed(tenant, server)
-        why = listed.reasons().get(server)
+        why = listed.why.get(server)
         catalogue = await self._catalogue(tenant, listed)
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
-        if await self._is_anothers(tenant, server, catalogue.fingerprint):
-            catalogue = Catalogue(await self._pool(tenant).tools(server))
         if key not in catalogue.positions:
             meant = self._meant(key, catalogue)
             raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
@@ -210,17 +201,6 @@ class Gateway:
             await asyncio.sleep(0.05)
         listed.stored.clear()
         return catalogue
-
-    async def _is_anothers(self, tenant: str, server: str, fingerprint: str) -> bool:
-        """Return whether another project that shares the store has listed its own server of this name."""
-        spec = self.config.servers.get(server)
-        if spec is None:
-            return False
-        known, entries = self._entries.get(tenant, ("", {}))
-        if known != fingerprint:
-            entries = await asyncio.to_thread(self._store.entries, tenant)
-            self._entries[tenant] = fingerprint, entries
-        return not same_server(entries.get(server, spec.identity), spec.identity)
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""
@@ -274,11 +254,8 @@ class Gateway:
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
-            self._pools[tenant] = Connections(
-                self.config,
-                on_listed=keep_current(self._store, tenant, at_hand, self._entry),
-                **self._limits,
-            )
+            on_listed = keep_current(self._store, tenant, at_hand, self._entry)
+            self._pools[tenant] = Connections(self.config, on_listed=on_listed, **self._limits)
         return self._pools[tenant]
 
 
@@ -300,14 +277,15 @@ class Unlisted:
 
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
-        self._why: dict[str, str] = {}
-        self._missing: set[str] = set()
+        self.why: dict[str, str] = {}
+        """The servers whose tools the store does not hold now, each with the reason."""
         self.stored: set[str] = set()
         """Servers that were listed since the catalogue was last read, and have tools."""
+        self._missing: set[str] = set()
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
-        self._wait_until = self._wait_known_until = self._again_at = 0.0
-        self._tries = 0
+        self._until: tuple[float, ...] = ()
+        self._tries, self._again_at = 0, 0.0
         self._looked = asyncio.Event()
         self._some_known = self._complete = False
 
@@ -316,23 +294,16 @@ class Unlisted:
 
         For one `server`: at once where it is stored, else when it is, whatever others take.
         """
-        clock = asyncio.get_running_loop().time
-        if self._listing is None:
-            self._wait_until, self._wait_known_until = clock() + _WAIT_S, clock() + _WAIT_KNOWN_S
-            self._listing = asyncio.create_task(self._list())
-        elif self._listing.done() and not self._complete and clock() >= self._again_at:
+        now = asyncio.get_running_loop().time()
+        if self._listing is None or (self._listing.done() and not self._complete and now >= self._again_at):
+            self._until = self._until or (now + _WAIT_S, now + _WAIT_KNOWN_S)
             self._listing = asyncio.create_task(self._list())
         await self._looked.wait()
         if server is not None and server not in self._missing:
             return
-        brief = self._some_known and server is None
-        left_s = (self._wait_known_until if brief else self._wait_until) - clock()
+        left_s = self._until[self._some_known and server is None] - asyncio.get_running_loop().time()
         if not self._listing.done() and left_s > 0:
             await asyncio.wait([self._listing], timeout=left_s)
-
-    def reasons(self) -> dict[str, str]:
-        """Return the servers whose tools the store does not hold now, each with the reason."""
-        return dict(self._why)
 
     async def close(self) -> None:
         self._looked.set()
@@ -345,7 +316,7 @@ class Unlisted:
             self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
             unknown = [server for server, some_known in missing.items() if not some_known]
-            self._why = {server: self._why.get(server, "it is still being listed") for server in unknown}
+            self.why = {server: self.why.get(server, "it is still being listed") for server in unknown}
             self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
             self._looked.set()
             if missing:
@@ -364,9 +335,9 @@ class Unlisted:
         if not report.error:
             self.stored.update([report.server] if report.tools else [])
             self._missing.discard(report.server)
-            self._why.pop(report.server, None)
-        elif report.server in self._why:
-            self._why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
+            self.why.pop(report.server, None)
+        elif report.server in self.why:
+            self.why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
         if not report.error or report.server not in self._noted:  # That it fails again is no news.
             self._noted.add(report.server)
             self._note(report.line)

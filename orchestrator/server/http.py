@@ -28,7 +28,6 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST = 16
 _GRACE_S = 5.0
 """How long requests under way may take after the signal."""
-_TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
 new_token = secrets.token_urlsafe
 
@@ -57,10 +56,9 @@ class Tokens:
                 raise InvalidConfig(f"{path}: tenant {tenant!r}: give org:ID or user:ID")
             for text in given if isinstance(given, list) else [given]:
                 token = _checked(f"{path}: tenant {tenant!r}", text, environ)
-                if token in tokens:
+                if tokens.setdefault(token, tenant) != tenant:
                     shared = f"{tokens[token]!r} and {tenant!r} have the same token"
                     raise InvalidConfig(f"{path}: {shared}: give each its own")
-                tokens[token] = tenant
         return cls(tokens)
 
     async def verify_token(self, token: str) -> AccessToken | None:
@@ -72,12 +70,10 @@ class Tokens:
 def _checked(where: str, given: Any, environ: Mapping[str, str]) -> str:
     if not isinstance(given, str):
         raise InvalidConfig(f"{where}: a token is a text")
-    token = given
-    if given.startswith("${") and given.endswith("}"):
-        name = given[2:-1].removeprefix("env:")
-        if name not in environ:
-            raise InvalidConfig(f"{where}: {name} is not set in the environment")
-        token = environ[name]
+    name = given[2:-1].removeprefix("env:") if given.startswith("${") and given.endswith("}") else ""
+    if name and name not in environ:
+        raise InvalidConfig(f"{where}: {name} is not set in the environment")
+    token = environ[name] if name else given
     if len(token) < _SHORTEST or not token.isascii() or token.split() != [token]:
         make = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
         raise InvalidConfig(f"{where}: a token has {_SHORTEST} or more ASCII characters and no blanks; {make}")
@@ -134,14 +130,16 @@ async def serve_http(
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         if not host.strip().encode("idna"):  # A blank one would be all interfaces.
             raise UnicodeError
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, port), family=family)
     except UnicodeError:
         remedy = "give 127.0.0.1, or 0.0.0.0 for all interfaces"
         raise InvalidConfig(f"--host {host!r} names no address: {remedy}") from None
     except OSError as error:
         why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
-        remedy = "give another --port, or --port 0 for any free one" if error.errno in _TAKEN else "give another --host"
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        remedy = "give another --port, or --port 0 for any free one" if taken else "give another --host"
         raise InvalidConfig(f"{host}:{port} cannot be listened on ({why}): {remedy}") from None

@@ -55,8 +55,7 @@ _INSTRUCTIONS = (
     "its `input_schema`."
 )
 _MOST_NAMED = 40
-_LAST_WORDS_S = 0.2
-"""For what is answered at the end to be written, where nobody says that it was."""
+_LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
 
 
 class SearchArguments(BaseModel):
@@ -193,23 +192,23 @@ async def _answer(
     params: CallToolRequestParams,
     approve: Approve,
 ) -> CallToolResult:
-    name, arguments = params.name, params.arguments or {}
-    if name == "search":
+    tool, arguments = params.name, params.arguments or {}
+    if tool == "search":
         asked = _parsed(SearchArguments, arguments)
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint)
         return _text(json.dumps(found, ensure_ascii=False), found)
+    if tool == "call_tool":  # Models also write a tool's key in its place.
+        wanted = _parsed(CallArguments, arguments)
+        tool, arguments = wanted.tool, wanted.arguments
     meta = dict(context.meta or {})
-    call = partial(
-        gateway.call,
+    return await gateway.call(
         tenant,
+        tool,
+        arguments,
         allow=partial(_allow, context, params, approve),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
     )
-    if name == "call_tool":
-        wanted = _parsed(CallArguments, arguments)
-        return await call(wanted.tool, wanted.arguments)
-    return await call(name, arguments)  # Models also write a key where a name is wanted.
 
 
 async def _allow(
