@@ -32,6 +32,17 @@ async def test_a_flagged_tool_is_never_first_never_recommended_and_scores_below_
     assert "Ignore all" not in str(decision.tools("openai"))
 
 
+@pytest.mark.parametrize("hint", list(RouteHint))
+async def test_a_flagged_tool_moves_no_other_tools_score(hint: RouteHint) -> None:
+    request = RouteRequest(query="refund the charge of the customer", tenant="local", route_hint=hint)
+    async with Router(Catalogue(sample())) as without, Router(Catalogue([*sample(), EVIL])) as beside:
+        before, now = await without.route(request), await beside.route(request)
+    own = [match for match in now.matches if match.tool.key != EVIL.key]
+    assert [match.tool.key for match in own] == [match.tool.key for match in before.matches][: len(own)]
+    assert [match.score for match in own] == pytest.approx([m.score for m in before.matches[: len(own)]], abs=0.05)
+    assert now.confidence == pytest.approx(before.confidence, abs=0.05)
+
+
 async def test_a_flagged_tool_alone_is_shown_but_not_recommended() -> None:
     async with Router(Catalogue([EVIL])) as router:
         decision = await router.route("refund the charge of the customer")

@@ -47,6 +47,8 @@ class Index:
         if self.flags:
             catalogue = Catalogue(document.tool for document in documents)
         self.catalogue = catalogue
+        self.flagged = np.array([bool(document.suspicions) for document in documents]) if self.flags else None
+        """Which tools are flagged [tools]; None where there are no such tools."""
         self.keyword = KeywordIndex(documents, catalogue.places)
         used = frozenset[str]().union(*(document.words for document in documents))
         self.servers = ServerIndex(sorted(catalogue.places.keys() - {""}), used)

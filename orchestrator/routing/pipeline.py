@@ -9,7 +9,7 @@ from orchestrator.routing.decide import decide
 from orchestrator.routing.refiners.floors import floor_always, lift_named
 from orchestrator.routing.refiners.parts import take_turns
 from orchestrator.routing.refiners.related import related
-from orchestrator.routing.refiners.standing import demote_flagged, note_deprecated, spread_duplicates
+from orchestrator.routing.refiners.standing import append_flagged, note_deprecated, spread_duplicates
 from orchestrator.routing.stages.always import always
 from orchestrator.routing.stages.explicit import explicit
 from orchestrator.routing.stages.fusion import fuse
@@ -52,6 +52,6 @@ DEFAULT = Pipeline(
     gate=gate,
     dear=(semantic,),
     fusion=fuse,
-    refiners=(related, lift_named, floor_always, take_turns, spread_duplicates, demote_flagged, note_deprecated),
+    refiners=(related, lift_named, floor_always, take_turns, spread_duplicates, append_flagged, note_deprecated),
 )
 PRESETS = {DEFAULT.name: DEFAULT}

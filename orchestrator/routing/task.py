@@ -57,8 +57,8 @@ class Found:
     """The findings of the legs so far; each leg returns it with its own part added.
 
     `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
-    the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword leg's,
-    and both legs' once the semantic one ran.
+    the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
+    leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class Found:
     candidates: Candidates | None = None
     gate_confidence: float = 0.0
     semantic_ran: bool = False
+    vectors: Vectors | None = None
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

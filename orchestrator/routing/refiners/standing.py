@@ -6,8 +6,8 @@ from orchestrator.index.documents import is_outdated
 from orchestrator.routing.select import repeated
 from orchestrator.routing.task import Found, Ranking, Task
 
-MOST_FLAGGED = 0.65
-"""The most that a flagged tool scores: below the gate."""
+LEAST_FLAGGED, MOST_FLAGGED = 0.2, 0.65
+"""The least with which a flagged tool is shown, and the most that it scores: below the gate."""
 
 
 def spread_duplicates(task: Task, found: Found, ranking: Ranking) -> Ranking:
@@ -21,25 +21,29 @@ def spread_duplicates(task: Task, found: Found, ranking: Ranking) -> Ranking:
     return replace(ranking, order=(*sorted(window, key=lambda position: position in later), *rest))
 
 
-def demote_flagged(task: Task, found: Found, ranking: Ranking) -> Ranking:
-    """Cap the scores of flagged tools, and put one that leads behind the first that is not flagged."""
-    if not task.index.flags:
+def append_flagged(task: Task, found: Found, ranking: Ranking) -> Ranking:
+    """Set the flagged tools that fit among the others, never first: they were searched apart, so no score moves."""
+    flagged = task.index.flagged
+    if flagged is None or found.search is None:
         return ranking
-    tools, flags = task.index.catalogue.tools, task.index.flags
-    flagged = [position for position in ranking.order if tools[position].key in flags]
-    if not flagged:
+    allowed = flagged if found.allowed is None else flagged & found.allowed
+    search, side = replace(found.search, allowed=allowed), task.index.vectors
+    apart = search.by_keyword() if found.vectors is None or side is None else search.by_both(side, found.vectors)
+    chances = dict(zip(apart.whole.chosen.tolist(), apart.whole.chances.tolist(), strict=True))
+    fit = {place: min(MOST_FLAGGED, chance) for place, chance in chances.items() if chance >= LEAST_FLAGGED}
+    if not fit:
         return ranking
-    scores = {**ranking.scores, **{p: min(MOST_FLAGGED, ranking.scores[p]) for p in flagged}}
-    order = list(ranking.order)
-    confidence = ranking.confidence
-    clean = next((p for p in order if tools[p].key not in flags and scores[p] > 0), None)
-    if order[0] in flagged:
-        confidence = min(confidence, MOST_FLAGGED if clean is None else scores[clean])
-        if clean is not None:
-            order.remove(clean)
-            order.insert(0, clean)
-    notes = ranking.noted({p: f"flagged: {'; '.join(flags[tools[p].key])}" for p in flagged})
-    return replace(ranking, scores=scores, order=tuple(order), confidence=confidence, notes=notes)
+    order, tools = list(ranking.order), task.index.catalogue.tools
+    for place in sorted(fit, key=fit.__getitem__, reverse=True):
+        behind = (at for at, other in enumerate(order) if at and ranking.scores.get(other, 0.0) < fit[place])
+        order.insert(next(behind, len(order)), place)
+    return replace(
+        ranking,
+        order=tuple(order),
+        scores={**ranking.scores, **fit},
+        evidence={**ranking.evidence, **{place: {} for place in fit}},
+        notes=ranking.noted({place: f"flagged: {'; '.join(task.index.flags[tools[place].key])}" for place in fit}),
+    )
 
 
 def note_deprecated(task: Task, found: Found, ranking: Ranking) -> Ranking:

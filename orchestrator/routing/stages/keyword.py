@@ -17,12 +17,15 @@ def keyword(task: Task, found: Found) -> Found:
     """Return the keyword leg's candidates, and the chance that its best tool is right; nothing for a settled task."""
     if found.settled and task.request.coverage is None:
         return found
+    flagged, allowed = task.index.flagged, found.allowed
+    if flagged is not None:  # Nothing that they say moves another tool.
+        allowed = ~flagged if allowed is None else allowed & ~flagged
     search = Search(
         index=task.index,
         understood=task.understood,
         calibration=task.calibration,
         width=max(LEAST_WIDTH, 3 * task.most),
-        allowed=found.allowed,
+        allowed=allowed,
         named=positions_of(task, found.explicit.wanted),
     )
     candidates = search.by_keyword()

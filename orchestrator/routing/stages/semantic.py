@@ -26,7 +26,7 @@ async def semantic(task: Task, found: Found) -> Found:
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
     candidates = found.search.by_both(side, own, task.no_tool())
     warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
-    return replace(found, candidates=candidates, semantic_ran=True, warnings=warnings)
+    return replace(found, candidates=candidates, semantic_ran=True, vectors=own, warnings=warnings)
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
