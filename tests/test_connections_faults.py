@@ -43,7 +43,8 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
         (faulty("endless"), InvalidCatalogue, "or 1,000 pages"),
         (faulty("circle"), InvalidCatalogue, "the same cursor twice"),
-        (faulty("misshapen"), InvalidCatalogue, "breaks the protocol: tools.0"),
+        (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
+        (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
     ],
 )
 async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(

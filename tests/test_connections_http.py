@@ -195,7 +195,7 @@ async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_con
 
 
 async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_connection, "_LISTEN_AGAIN_S", (0.01, 0.02))
+    monkeypatch.setattr(mcp_connection, "_LISTEN_AGAIN_S", 0.01)
     heard: list[set[str]] = []
     port, open_now = free_port(), set[asyncio.Transport]()
 

@@ -33,7 +33,7 @@ def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
     assert (launch.command, launch.args, launch.env) == ("uvx", ("mcp-server-git", "3"), {"DEBUG": "true"})
     assert (launch.cwd, servers["git"].source) == ("/srv", str(file))
     assert (servers["remote"].transport, servers["remote"].launch({}).headers) == ("http", {"X-Team": "7"})
-    assert (servers["slow"].call_timeout_s, servers["slow"].trust_annotations) == (600, False)
+    assert (servers["slow"].limits.call_timeout_s, servers["slow"].trust_annotations) == (600, False)
 
 
 def test_vs_codes_file_is_read_with_comments_and_last_commas(tmp_path: Path) -> None:

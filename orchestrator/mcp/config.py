@@ -7,7 +7,7 @@ started, so a variable that is missing stops that server alone, and no secret st
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -35,33 +35,77 @@ FILE_NAMES = (".mcp.json", "mcp.json")
 
 logger = logging.getLogger(__name__)
 
-_HTTP_TYPES = frozenset({"http", "streamable-http", "streamable_http", "streamablehttp"})
+
+def _shell_text(value: Any) -> Any:
+    """Write a number or boolean among texts as a shell would pass it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSpec:
-    """One entry, unexpanded: a command to run or a URL to reach. Deadlines and the idle time are in seconds, 0 where
-    the entry gives none.
+_Seconds = Annotated[float, Field(gt=0)]
+_Text = Annotated[str, BeforeValidator(_shell_text)]
 
-    `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
+
+class Limits(BaseModel):
+    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    connect_timeout_s: _Seconds = 0.0
+    call_timeout_s: _Seconds = 0.0
+    idle_ttl_s: _Seconds = 0.0
+
+
+class ServerSpec(BaseModel):
+    """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
+
+    What only they use (autoApprove, icon, ...) is left alone. `problem` is what makes an entry useless, as a whole
+    sentence; such a server is known by its name alone.
     """
 
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cwd: str | None = None
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    source: str = field(default="mcpServers", compare=False)
-    connect_timeout_s: float = 0.0
-    call_timeout_s: float = 0.0
-    idle_ttl_s: float = 0.0
-    env_file: str = ""
-    only_tools: frozenset[str] | None = None
-    disabled_tools: frozenset[str] = frozenset()
-    trust_annotations: bool = True
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    name: str = ""
+    source: str = "mcpServers"
     problem: str = ""
+    command: str = ""
+    args: tuple[_Text, ...] = Field((), repr=False)
+    env: dict[str, _Text] = Field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    env_file: str = Field("", validation_alias=AliasChoices("envFile"))
+    url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
+    headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
+    type: str = Field("", validation_alias=AliasChoices("type", "transport"))
+    disabled: StrictBool = False
+    enabled: StrictBool = True
+    disabled_tools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))
+    only_tools: frozenset[str] | None = Field(None, validation_alias=AliasChoices("includeTools"))
+    trust_annotations: bool = True
+    limits: Limits = Field(Limits(), validation_alias=AliasChoices("toolroute"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, entry: Any) -> Any:
+        if not isinstance(entry, dict):
+            raise ValueError("an entry is an object")
+        return {key: value for key, value in entry.items() if key in _FIELD_OF and value is not None}
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        kind = self.type.lower()
+        if kind in {"sse", "ws", "websocket"}:
+            bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
+            remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
+            raise ValueError(f"type {self.type!r} is not supported: {remedy}")
+        if bool(self.command) == bool(self.url):
+            raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
+        fitting = {"stdio"} if self.command else {"http", "streamablehttp"}
+        if kind.replace("-", "").replace("_", "") not in {"", *fitting}:
+            raise ValueError(f"type {self.type!r} does not fit: give stdio with a command, http with a url, or none")
+        if self.url and self.env_file:
+            raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
+        if self.url and not self.url.startswith(("http://", "https://", "${")):
+            raise ValueError("url: give one that begins with http:// or https://")
+        return self
 
     def lists(self, tool: str) -> bool:
         """Return whether the entry leaves this tool of its server in."""
@@ -92,6 +136,9 @@ class ServerSpec:
         if self.problem:
             raise InvalidConfig(self.problem)
         return expand(self, environment() if environ is None else environ)
+
+
+_FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in {"name", "source", "problem"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,92 +209,20 @@ def find_config(folder: Path | None = None) -> Path | None:
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 
-def _shell_text(value: Any) -> Any:
-    """Write a number or boolean among texts as a shell would pass it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Seconds = Annotated[float, Field(gt=0)]
-_Text = Annotated[str, BeforeValidator(_shell_text)]
-
-
-class _Own(BaseModel):
-    """Our own settings of an entry, under "toolroute"; all in seconds."""
-
-    model_config = ConfigDict(extra="forbid")
-    connect_timeout_s: Seconds = 0.0
-    call_timeout_s: Seconds = 0.0
-    idle_ttl_s: Seconds = 0.0
-
-
-class _Entry(BaseModel):
-    """An entry as the common clients write it. What only they use (autoApprove, icon, ...) is left alone."""
-
-    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
-    disabled: StrictBool = False
-    enabled: StrictBool = True
-    command: str = ""
-    args: tuple[_Text, ...] = ()
-    env: dict[str, _Text] = Field(default_factory=dict)
-    cwd: str | None = None
-    env_file: str = Field("", validation_alias=AliasChoices("envFile"))
-    url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
-    headers: dict[str, _Text] = Field(default_factory=dict)
-    type: str = Field("", validation_alias=AliasChoices("type", "transport"))
-    disabled_tools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))
-    only_tools: frozenset[str] | None = Field(None, validation_alias=AliasChoices("includeTools"))
-    trust_annotations: bool = True
-    toolroute: _Own = Field(default_factory=_Own)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_null(cls, entry: Any) -> Any:
-        if not isinstance(entry, dict):
-            raise ValueError("an entry is an object")
-        return {key: value for key, value in entry.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _one_transport(self) -> Self:
-        kind = self.type.lower()
-        if kind in {"sse", "ws", "websocket"}:
-            bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
-            remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
-            raise ValueError(f"type {self.type!r} is not supported: {remedy}")
-        if bool(self.command) == bool(self.url):
-            raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
-        if kind not in ({"", "stdio"} if self.command else {"", *_HTTP_TYPES}):
-            raise ValueError(f"type {self.type!r} does not fit: give stdio with a command, http with a url, or none")
-        if self.url and self.env_file:
-            raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
-        if self.url and not self.url.startswith(("http://", "https://", "${")):
-            raise ValueError("url: give one that begins with http:// or https://")
-        return self
-
-
-_FIELD_OF = spellings(_Entry)
-
-
 def _is_off(entry: Any) -> bool:
     return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
 def _spec(name: str, entry: Any, source: str) -> ServerSpec:
-    parsed = _parsed(name, entry)
-    if isinstance(parsed, str):
-        return ServerSpec(name=name, source=source, problem=f"{source}: server {name!r}: {parsed}")
-    given = parsed.model_dump(exclude={"disabled", "enabled", "type", "toolroute"})
-    return ServerSpec(name=name, source=source, **given, **dict(parsed.toolroute))
-
-
-def _parsed(name: str, entry: Any) -> _Entry | str:
-    """Return the entry, or what is wrong with it."""
+    spec, problem = ServerSpec.model_construct(), ""
     if not name.strip() or ":" in name:
-        return "a name is not blank and holds no colon (a tool's key is server:name): rename"
-    if isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
-        return "{!r} is no setting: did you mean {!r}?".format(*slip)
-    try:
-        return _Entry.model_validate(entry)
-    except ValidationError as error:
-        return first_problem(error).replace("Value error, ", "", 1)
+        problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
+    elif isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
+        problem = "{!r} is no setting: did you mean {!r}?".format(*slip)
+    else:
+        try:
+            spec = ServerSpec.model_validate(entry)
+        except ValidationError as error:
+            problem = first_problem(error).replace("Value error, ", "", 1)
+    told = problem and f"{source}: server {name!r}: {problem}"
+    return spec.model_copy(update={"name": name, "source": source, "problem": told})

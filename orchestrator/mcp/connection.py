@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,7 +14,7 @@ import anyio
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.config import Limits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
 from orchestrator.mcp.transport import Stderr, Watched, http, stdio
@@ -40,9 +39,8 @@ _PROBE_S = 2.0
 _GAP_S, _GAP_AT_MOST_S = 0.05, 30.0
 _SOON_S = 1.0
 """A notice so soon after a listing may be about the listing itself."""
-_LISTEN_AGAIN_S = (0.5, 2.0, 10.0)
-"""Pauses before a stream of notices is opened again, the last one over and over: proxies end such streams often."""
-_TAKE_AGAIN_S, _TAKE_AGAIN_AT_MOST_S = 1.0, 60.0
+_LISTEN_AGAIN_S = 2.0
+"""Pause before a stream of notices is opened again: proxies end such streams often."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +60,10 @@ class Connection:
     is asked as the protocol was before 2026-07-28 right away, since it took that before.
     """
 
-    def __init__(self, spec: ServerSpec, on_settled: Callable[["Connection"], None], *, handshake: bool) -> None:
-        self.spec, self.handshake = spec, handshake
+    def __init__(
+        self, spec: ServerSpec, limits: Limits, on_settled: Callable[["Connection"], None], *, handshake: bool
+    ) -> None:
+        self.spec, self.limits, self.handshake = spec, limits, handshake
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
@@ -156,7 +156,7 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s, progress = call.seconds_left(self.spec.call_timeout_s), call.progress(self.secrets)
+        limit_s, progress = call.seconds_left(self.limits.call_timeout_s), call.progress(self.secrets)
         meta: Any = call.meta or None
         try:
             async with asyncio.timeout(limit_s):
@@ -182,7 +182,7 @@ class Connection:
             raise faults.credentials_refused(self.spec.name, message)
         if error.code == faults.BUSY:
             raise self._unavailable(f" is busy ({message}); it did not run the call")
-        if error.code in (faults.UNSENT, faults.SESSION_GONE):
+        if error.code == faults.UNSENT:
             self._die(message)
             raise CallLost(message, sent=False)
         # Over stdio a server may use this code itself; there the end of its output tells the two apart.
@@ -194,7 +194,7 @@ class Connection:
     async def list_again(self) -> tuple[Tool, ...]:
         """Ask the server for its tools now; ServerUnavailable where it fails."""
         try:
-            async with asyncio.timeout(self.spec.connect_timeout_s):
+            async with asyncio.timeout(self.limits.connect_timeout_s):
                 tools = await self._listing.tools(self.client)
         except ToolrouteError:
             raise
@@ -231,7 +231,7 @@ class Connection:
             opening.callback(loop.call_later(_TURN_S, lambda: turn and turn.pop()()).cancel)
             # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
             import_module("mcp")
-            opening.callback(loop.call_later(self.spec.connect_timeout_s, self._too_late).cancel)
+            opening.callback(loop.call_later(self.limits.connect_timeout_s, self._too_late).cancel)
             async with self._session(launch) as client, anyio.create_task_group() as tasks:
                 tools = await self._listing.tools(client)
                 self.tools = {tool.name: tool for tool in tools}
@@ -244,7 +244,9 @@ class Connection:
 
     def _too_late(self) -> None:
         """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        self._settle(error=self._unavailable(f": not connected within {self.spec.connect_timeout_s:g} s{self._hint()}"))
+        self._settle(
+            error=self._unavailable(f": not connected within {self.limits.connect_timeout_s:g} s{self._hint()}")
+        )
         self._scope.cancel()
 
     @asynccontextmanager
@@ -305,7 +307,7 @@ class Connection:
                 self.suspect = False
                 await self._probe(client)
             # Calls do not wake this task, so that they cost nothing here: it looks again when the time may be up.
-            idle_left = self.spec.idle_ttl_s
+            idle_left = self.limits.idle_ttl_s
             if not self.users:
                 idle_left += self.last_used - anyio.current_time()
                 if self.retired or idle_left <= 0:
@@ -324,17 +326,14 @@ class Connection:
             self._die(faults.in_words(error, self.secrets))
 
     async def _follow_listing(self, known: tuple[Tool, ...], on_listed: OnListed | None) -> None:
-        """Pass on what the server lists, now and whenever it says that this changed.
-
-        Where each listing is followed by the next notice at once, they become more and more seldom: some servers say so
-        whenever they are asked. What could not be passed on (the store was away) is tried again.
-        """
-        gap, pause = _GAP_S, _TAKE_AGAIN_S
+        """Pass on what the server lists, now and whenever it says that this changed. Some servers say so at each
+        listing: they are asked ever more seldom. What could not be passed on is tried again."""
+        gap = _GAP_S
         while True:
             try:
                 if on_listed is not None:
                     await on_listed(self.spec.name, known)
-                listed, pause = anyio.current_time(), _TAKE_AGAIN_S
+                listed = anyio.current_time()
                 await self._changed.wait()
                 if anyio.current_time() - listed > max(gap, _SOON_S):
                     gap = _GAP_S
@@ -345,11 +344,10 @@ class Connection:
                 known = tools
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
-                why = faults.in_words(error, self.secrets)
+                gap = min(max(2 * gap, _SOON_S), _GAP_AT_MOST_S)
                 text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
-                logger.warning(text, self.spec.name, pause, why)
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _TAKE_AGAIN_AT_MOST_S)
+                logger.warning(text, self.spec.name, gap, faults.in_words(error, self.secrets))
+                await anyio.sleep(gap)
                 self._changed.set()
 
     async def _listen(self, client: "Client") -> None:
@@ -360,7 +358,7 @@ class Connection:
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
-        for pause in chain(_LISTEN_AGAIN_S, repeat(_LISTEN_AGAIN_S[-1])):
+        while True:
             try:
                 async with client.listen(tools_list_changed=True) as events:
                     self._changed.set()
@@ -373,9 +371,8 @@ class Connection:
                 return
             except Exception as error:
                 logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
-            await anyio.sleep(pause)
-            # A server that is gone is found out here.
-            self.doubt()
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            self.doubt()  # A server that is gone is found out here.
 
 
 _SILENT = logging.NullHandler()

@@ -5,14 +5,14 @@ import contextvars
 import difflib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
-from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.mcp.config import Limits, McpConfig, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
@@ -47,15 +47,12 @@ class Connections:
         max_backoff_s: float = 60.0,
         on_listed: OnListed | None = None,
     ) -> None:
-        self._defaults = {
-            "connect_timeout_s": connect_timeout_s,
-            "call_timeout_s": call_timeout_s,
-            "idle_ttl_s": idle_ttl_s,
-        }
-        positive = {**self._defaults, "max_open": max_open, "max_connecting": max_connecting, "backoff_s": backoff_s}
-        for name, value in positive.items():
+        limits = {"connect_timeout_s": connect_timeout_s, "call_timeout_s": call_timeout_s, "idle_ttl_s": idle_ttl_s}
+        counts = {"max_open": max_open, "max_connecting": max_connecting, "backoff_s": backoff_s}
+        for name, value in {**limits, **counts}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
+        self._limits = Limits(**limits)
         self.config = McpConfig.of(config)
         self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
         self._environ = environ
@@ -76,16 +73,13 @@ class Connections:
         self._closed = True
         for connection in self._owners.values():
             connection.close()
+        # Each owner's way out is bounded; whoever is cancelled waits for it, or a process would be left behind.
+        ended = asyncio.gather(*self._owners, return_exceptions=True)
         try:
-            await self._all_ended()
+            await asyncio.shield(ended)
         except asyncio.CancelledError:
-            # Each owner's way out is bounded; leaving now would leave its process behind.
-            await self._all_ended()
+            await ended
             raise
-
-    async def _all_ended(self) -> None:
-        if self._owners:
-            await asyncio.wait(self._owners)
 
     async def call(
         self,
@@ -130,15 +124,14 @@ class Connections:
         )
 
     async def _live_tool(self, connection: Connection, call: Call) -> Tool:
-        """Return the server's own record; where it is missing, the listing may be old and is asked for once more."""
+        """Return the server's own record; the listing may be old where it is missing, and is asked for once more."""
         if call.name not in connection.tools:
             await connection.list_again()
         if (tool := connection.tools.get(call.name)) is not None:
             return tool
         near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
-        listed = list(connection.tools)
-        more = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
-        hint = f"near: {', '.join(near)}" if near else f"it has: {', '.join(listed[:10]) or 'none'}{more}"
+        first = ", ".join(islice(connection.tools, 10)) or "none"
+        hint = f"near: {', '.join(near)}" if near else f"it has {len(connection.tools)}: {first}"
         raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
@@ -153,25 +146,23 @@ class Connections:
         """Begin to connect servers ahead of a call and return at once; unknown, open and failing ones are left."""
         now = asyncio.get_running_loop().time()
         for server in filter(None, map(self._servers.get, servers)):
-            if not (self._closed or server.usable or server.is_failing(now)):
+            if not (self._closed or server.open or server.is_failing(now)):
                 self._start(server)
 
     def let_go(self, servers: Iterable[str]) -> None:
         """Close these servers' connections as soon as nobody uses them; a later call connects again."""
         for name in servers:
-            connection = self._servers[name].connection
-            if connection is not None:
+            if (connection := self._servers[name].connection) is not None:
                 connection.retire()
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
         """Take how many tools each server has from what is stored, so that its state is `known`, and why its last sync
         failed; what a server listed itself stands."""
-        for name, count in counts.items():
-            if name in self._servers and self._servers[name].tools is None:
-                self._servers[name].tools = count
-        for name, error in (errors or {}).items():
-            if name in self._servers and self._servers[name].last_error is None:
-                self._servers[name].last_error = ServerUnavailable(error)
+        for name, server in self._servers.items():
+            if server.tools is None:
+                server.tools = counts.get(name)
+            if server.last_error is None and errors and name in errors:
+                server.last_error = ServerUnavailable(errors[name])
 
     def renew(self, config: Config) -> None:
         """Take another configuration over: the connections of servers that it does not name, or names otherwise, take
@@ -185,8 +176,7 @@ class Connections:
         self.config = now
 
     def _server_of(self, spec: ServerSpec) -> Server:
-        given: dict[str, Any] = {name: getattr(spec, name) or default for name, default in self._defaults.items()}
-        return Server(replace(spec, **given))
+        return Server(spec, self._limits.model_copy(update=spec.limits.model_dump(exclude_defaults=True)))
 
     def states(self) -> tuple[ServerState, ...]:
         """Return every configured server's state, in the file's order."""
@@ -217,17 +207,16 @@ class Connections:
         now = asyncio.get_running_loop().time()
         if self._closed:
             raise ServerUnavailable("these connections are closed")
-        if not server.usable and server.is_failing(now) and server.last_error is not None:
-            times = f"failed {server.failures} times" if server.failures > 1 else "failed"
-            retry = f"{times}; next try in {server.retry_at - now:.1f} s"
+        if not server.open and server.is_failing(now) and server.last_error is not None:
+            retry = f"failures: {server.failures}; next try in {server.retry_at - now:.1f} s"
             raise type(server.last_error)(f"{server.last_error} ({retry})")
-        connection = server.connection if server.connection and server.usable else self._start(server)
+        connection = server.open or self._start(server)
         connection.users += 1
         return connection
 
     def _start(self, server: Server) -> Connection:
         settled = partial(self._on_settled, server)
-        connection = server.connection = Connection(server.spec, settled, handshake=server.handshake)
+        connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
         # A context of its own: the connection outlives the caller, whose context variables are none of its business.
         task = asyncio.get_running_loop().create_task(
             connection.run(self._environ, self._turns, self._on_listed),
@@ -242,16 +231,15 @@ class Connections:
         """Note how connecting went, before the waiting callers go on."""
         server.handshake = connection.was_ready and connection.handshake
         if connection.was_ready:
-            server.failures, server.last_error, server.tools = 0, None, len(connection.tools)
+            server.failures, server.pause, server.last_error, server.tools = 0, 0.0, None, len(connection.tools)
             self._make_room()
         elif not self._closed:
             server.failures += 1
             server.last_error = connection.error
-            # A float holds no more, and this must not fail.
-            pause = min(self._backoff_s * 2.0 ** min(server.failures - 1, 1_000), self._max_backoff_s)
+            server.pause = min(2 * server.pause or self._backoff_s, self._max_backoff_s)
             # A broken entry costs nothing to look at again, and it may just have been mended.
-            is_broken = isinstance(connection.error, InvalidConfig)
-            server.retry_at = asyncio.get_running_loop().time() + (0.0 if is_broken else pause)
+            pause = 0.0 if isinstance(connection.error, InvalidConfig) else server.pause
+            server.retry_at = asyncio.get_running_loop().time() + pause
 
     def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:
         connection = self._owners.pop(owner)

@@ -10,12 +10,11 @@ from orchestrator.mcp.launch import Launch
 from orchestrator.records.redact import Secrets
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
-UNSENT = -31_001  # The server was not reached.
+UNSENT = -31_001  # The server was not reached, or does not know the session any more: it did not run the request.
 LOST = -31_002  # The request was sent; no usable answer came.
-SESSION_GONE = -31_003  # The server does not know the session any more; it did not run the request.
-DENIED = -31_004  # The server refused the credentials.
-REFUSED = -31_005  # The server refused the request otherwise; it did not run it.
-BUSY = -31_006  # The server takes no more requests for now (HTTP 429); it did not run this one.
+DENIED = -31_003  # The server refused the credentials.
+REFUSED = -31_004  # The server refused the request otherwise; it did not run it.
+BUSY = -31_005  # The server takes no more requests for now (HTTP 429); it did not run this one.
 
 _LONGEST = 500
 

@@ -1,7 +1,6 @@
-"""An HTTP client for MCP that says what became of a request.
+"""An HTTP client for MCP: a request that fails gets a JSON-RPC error with a code of `faults`, and the others go on.
 
-The MCP library ends the whole connection when one request cannot be delivered, and hides the status of a refusal.
-Here such a request gets a JSON-RPC error with one of the codes in `faults`, and the others go on.
+The MCP library ends the whole connection in place of that, and hides the status of a refusal.
 """
 
 import json
@@ -24,14 +23,14 @@ _OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-en
 class GuardedClient(httpx2.AsyncClient):
     """Send an entry's headers, and end every POST in a response, and in none that fills the memory.
 
-    `streams` is called when the server has answered a GET: its own messages arrive from then on, if it has any. No read
-    timeout: deadlines are each call's own.
+    `streams` is called when the server has answered a GET: its own messages arrive from then on.
     """
 
     def __init__(self, launch: Launch, streams: Callable[[], None]) -> None:
         loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
         # A compressed answer of some kilobytes may be one of gigabytes.
         headers = {"accept-encoding": "identity", **launch.headers}
+        # No read timeout: deadlines are each call's own.
         super().__init__(headers=headers, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
         self._secrets, self._streams = launch.secrets, streams
 
@@ -70,14 +69,12 @@ class GuardedClient(httpx2.AsyncClient):
         if reason not in ("", response.reason_phrase):
             said += f": {reason[:_LONGEST_REASON]}{'...' if len(reason) > _LONGEST_REASON else ''}"
         if status == 405 or (status in (400, 404) and response.request.url.path.rstrip("/").endswith("/sse")):
-            said += (
-                "; this looks like the older SSE transport, which is not supported: give its streamable HTTP address"
-            )
+            said += "; this looks like the older SSE transport: give its streamable HTTP address"
         return said
 
 
 async def _read(response: httpx2.Response) -> httpx2.Response:
-    """Return the response read, and closed; of one that is too long only the beginning and a little more."""
+    """Return the response read and closed; of one that is too long, only the beginning."""
     content = bytearray()
     try:
         async for chunk in response.aiter_bytes():
@@ -95,17 +92,15 @@ async def _read(response: httpx2.Response) -> httpx2.Response:
 def _code(response: httpx2.Response) -> int | None:
     """Return what a refusal means; None where it carries a JSON-RPC error that says so itself."""
     status, sent = response.status_code, response.request.headers
+    if status in (401, 403, 429):
+        return faults.BUSY if status == 429 else faults.DENIED
     try:
         said = json.loads(response.content)["error"]["message"]
     except (ValueError, TypeError, KeyError):
         said = None
-    if status in (401, 403):
-        return faults.DENIED
-    if status == 429:
-        return faults.BUSY
     # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.
     if "mcp-session-id" in sent and (status == 404 or (status == 400 and "session" in str(said).lower())):
-        return faults.SESSION_GONE
+        return faults.UNSENT
     if said is not None:
         return None
     return faults.REFUSED if status < 500 else faults.LOST

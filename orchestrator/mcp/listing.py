@@ -36,6 +36,7 @@ class Listing:
         self._spec = spec
         self.secrets = Secrets()
         self._left_out: set[str] = set()
+        self._unread = ""
 
     def mend(self, item: Any) -> None:
         """Mend a message's result in place, where it lists tools or answers a call."""
@@ -45,44 +46,40 @@ class Listing:
         if result.keys() & {"content", "structuredContent"}:
             blocks = result.get("content") or []
             result["content"] = [_known(block) for block in blocks] if isinstance(blocks, list) else blocks
-        if not isinstance(listed := result.get("tools"), list):
-            return
-        tools = [_trimmed(tool) for tool in listed]
-        problems = [_problem(tool) for tool in tools]
-        if tools and all(problems):
-            return  # What is wrong with all of them is the listing's own error.
-        result["tools"] = [tool for tool, problem in zip(tools, problems, strict=True) if not problem]
-        for number, (tool, problem) in enumerate(zip(tools, problems, strict=True), start=1):
-            if problem:
-                name = tool.get("name") if isinstance(tool, dict) else None
-                self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
+        if isinstance(listed := result.get("tools"), list):
+            tools = map(_trimmed, listed)
+            result["tools"] = [tool for number, tool in enumerate(tools, 1) if self._is_readable(tool, number)]
+
+    def _is_readable(self, tool: Any, number: int) -> bool:
+        """Return whether the library reads the tool, which is left out if not."""
+        if problem := _problem(tool):
+            name = tool.get("name") if isinstance(tool, dict) else None
+            self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
+        return not problem
 
     def _leave_out(self, tool: str, problem: str) -> None:
+        self._unread = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
         if tool not in self._left_out:
             self._left_out.add(tool)
-            why = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
-            logger.warning("server %s: %s and is left out", self._spec.name, why)
+            logger.warning("server %s: %s and is left out", self._spec.name, self._unread)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return all tools that the entry leaves in, in the server's order, without those that cannot be read, unless
         none can; InvalidCatalogue for a listing that is broken or endless."""
-        found, problems = dict[str, Tool](), dict[str, InvalidCatalogue]()
+        self._unread, found = "", dict[str, Tool]()
         for record in await self._records(client):
             if not self._spec.lists(record.name):
                 continue
             try:
                 tool = self._tool(record)
             except InvalidCatalogue as error:
-                problems[record.name] = error
+                self._leave_out(repr(record.name), str(error))
                 continue
             if tool.name in found:
                 self._leave_out(f"{tool.name!r} once more", "a name stands for one tool")
-                continue
-            found[tool.name] = tool
-        for name, problem in problems.items():
-            if not found:
-                raise InvalidCatalogue(self.secrets.redact(f"server {self._spec.name!r}: its tool {name!r}: {problem}"))
-            self._leave_out(repr(name), str(problem))
+            found.setdefault(tool.name, tool)
+        if self._unread and not found:
+            raise InvalidCatalogue(f"server {self._spec.name!r}: {self._unread}")
         return tuple(found.values())
 
     async def _records(self, client: "Client") -> list[Any]:

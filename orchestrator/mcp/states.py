@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.config import Limits, ServerSpec
 from orchestrator.mcp.connection import Connection
 
 
@@ -40,29 +40,28 @@ class ServerState:
 class Server:
     """A configured server's place in the pool: its connection, and what is remembered between connections."""
 
-    def __init__(self, spec: ServerSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: ServerSpec, limits: Limits) -> None:
+        self.spec, self.limits = spec, limits
         self.connection: Connection | None = None
         self.tools: int | None = None
         self.handshake = False
         self.failures = 0
-        self.retry_at = 0.0
+        self.pause = self.retry_at = 0.0
         self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
 
     @property
-    def usable(self) -> bool:
-        """True while a connection is open, or opening, that a call may join."""
-        return self.connection is not None and self.connection.usable
+    def open(self) -> Connection | None:
+        """The connection that a call may join: it is ready or will be."""
+        return self.connection if self.connection and self.connection.usable else None
 
     def is_failing(self, now: float) -> bool:
         """Return whether it failed and is not to be tried again yet."""
         return self.failures > 0 and now < self.retry_at
 
     def state(self, now: float) -> ServerState:
-        connection = self.connection
-        is_open = connection is not None and connection.usable and connection.was_ready
-        if self.usable:
-            state = State.READY if is_open else State.CONNECTING
+        connection, joined = self.connection, self.open
+        if joined:
+            state = State.READY if joined.was_ready else State.CONNECTING
         elif self.failures or self.spec.problem:
             state = State.FAILED
         else:
@@ -73,7 +72,7 @@ class Server:
             transport=self.spec.transport,
             tools=self.tools,
             calls_in_flight=connection.users if connection else 0,
-            idle_s=now - connection.last_used if connection and is_open and not connection.users else None,
+            idle_s=now - joined.last_used if joined and state is State.READY and not joined.users else None,
             last_error=str(self.last_error or ""),
             retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
         )
