@@ -1,37 +1,35 @@
-"""Around an activity's work: heartbeats while it waits for others, and errors as Temporal carries them."""
+"""Around an activity's work: its input, heartbeats while it waits for others, and errors as Temporal carries them."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from typing import TypeVar
 
 from temporalio import activity
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from orchestrator.errors import FAULTS, ModelUnavailable, OutcomeUnknown, ToolrouteError
-from orchestrator.temporal.resources import Resources
+from orchestrator.temporal.payload import read_input
 
+Record = TypeVar("Record")
 MAX_MESSAGE = 4_000
 """Characters of an error's message: a failure beyond the server's limit would reach nobody."""
 
 
-class Activities:
-    """A family of activities over what a worker opened."""
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
-
-
 @asynccontextmanager
-async def working(*, replayable: bool = True) -> AsyncIterator[None]:
-    """Beat three times in each heartbeat timeout, and raise errors as ApplicationErrors.
+async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
+    """Yield the input; beat three times in each heartbeat timeout, and raise errors as ApplicationErrors.
 
-    An error is retried where trying again can help and, for work that is not `replayable`, only where it says that
+    An error is retried where trying again can help and, for a call that is not `replayable`, only where it says that
     nothing was done.
     """
-    beating = asyncio.create_task(_beat())
+    beating, replayable = asyncio.create_task(_beat()), True
     try:
-        yield
+        request = read_input(given, kind)
+        replayable = getattr(request, "replayable", True)
+        yield request
     except ToolrouteError as error:
         again = error.retry or (replayable and isinstance(error, OutcomeUnknown))
         raise _failure(error, again) from _short(error)
@@ -73,7 +71,7 @@ def _failure(error: Exception, again: bool) -> ApplicationError:
     )
 
 
-def _short(error: Exception) -> Exception | None:
+def _short(error: BaseException) -> BaseException | None:
     """Return the error as the cause to show, unless it, or a cause of its own, says too much for a history."""
     said: BaseException | None = error
     while said is not None:

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from orchestrator import OrchestratorPlugin, Router
-from orchestrator.activities.routing import RoutingActivities
+from orchestrator.activities.activities import Activities
 from orchestrator.errors import UnknownTenant
 from orchestrator.records.call import SyncRequest
 from orchestrator.records.request import RouteRequest
@@ -101,7 +101,7 @@ def test_the_organization_wins_and_neither_is_an_error_or_the_default() -> None:
 
 
 async def test_a_worker_refuses_a_request_without_a_tenant() -> None:
-    activities = RoutingActivities(OrchestratorPlugin(catalogue=sample()).resources)
+    activities = Activities(OrchestratorPlugin(catalogue=sample()).resources)
     request = RawValue(DataConverter.default.payload_converter.to_payload({"query": "send an email"}))
     with pytest.raises(ApplicationError, match="no tenant: give an organization") as refused:
         await ActivityEnvironment().run(activities.route, request)

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator.activities.planning import PlanningActivities
+from orchestrator.activities.activities import Activities
 from orchestrator.llm.client import Models
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -145,7 +145,7 @@ async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
         environment = ActivityEnvironment()
         environment.info = replace(environment.info, attempt=4)
         request = DataConverter.default.payload_converter.to_payload(PlanRequest(decision=decision(TASK)))
-        plan = await environment.run(PlanningActivities(plugin.resources).plan, RawValue(request))
+        plan = await environment.run(Activities(plugin.resources).plan, RawValue(request))
     assert model.asked == []
     assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
 

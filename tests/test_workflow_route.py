@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator.activities.routing import RoutingActivities
+from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
@@ -66,7 +66,7 @@ async def test_a_slow_route_sends_heartbeats() -> None:
     environment.on_heartbeat = lambda *_: beats.append(1)
     environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=3))
     request = DataConverter.default.payload_converter.to_payload(RouteRequest(query="Read a.txt", tenant=TENANT))
-    await environment.run(RoutingActivities(plugin_over().resources).route, RawValue(request))
+    await environment.run(Activities(plugin_over().resources).route, RawValue(request))
     assert beats
 
 

@@ -1,8 +1,8 @@
 """One tool call from inside a workflow: as an activity, or as a child workflow. Deterministic; Temporal does the rest.
 
 One retry policy serves every call. What keeps a change from being sent twice is the activity itself
-(`orchestrator.activities.calling`): a further attempt of a call that may not be repeated sends nothing, unless the
-attempt before it reported that it had not sent anything either.
+(`orchestrator.activities`): a further attempt of a call that may not be repeated sends nothing, unless the attempt
+before it reported that it had not sent anything either.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
@@ -26,13 +26,15 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as TimedOut
 
 from orchestrator import errors
-from orchestrator.errors import OutcomeUnknown, ToolrouteError
+from orchestrator.errors import OutcomeUnknown
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.digests import digest_of
-from orchestrator.records.run import RunRequest
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, check_size, hold_bytes, read
+
+Config = workflow.ActivityConfig
+Record = TypeVar("Record")
 
 
 def retry(attempts: int) -> RetryPolicy:
@@ -57,27 +59,23 @@ _MAX_ID_BYTES = 1_000
 """Of a workflow's id; a child with a longer one would leave its parent stuck."""
 
 
-def call_config(request: RunRequest, given: workflow.ActivityConfig | None = None) -> workflow.ActivityConfig:
-    """Return a run's timeouts for its calls, and what the caller of `ToolRouter` chose over them."""
-    return {
-        "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
-        "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
-        **(given or {}),
-    }
+async def execute(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
+    """Return the record that one of our activities gives."""
+    return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)
 
 
-async def call_tool(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+async def call_tool(call: ToolCall, config: Config) -> ToolResult:
     """Return the tool's answer. Raises what Temporal does or a ToolrouteError; `why_failed` reads them all."""
     check_size(f"the arguments of {call.tool.key!r}", call.arguments)
-    settings: workflow.ActivityConfig = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **config}
+    settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **config}
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
         return await _call_workflow(call, config)
     settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
-    return read(await workflow.execute_activity(names.CALL_TOOL, call, result_type=RawValue, **settings), ToolResult)
+    return await execute(names.CALL_TOOL, call, ToolResult, settings)
 
 
-async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> ToolResult:
+async def _call_workflow(call: ToolCall, config: Config) -> ToolResult:
     """Start the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input."""
     name = call.tool.labels.get("workflow", call.tool.name)
     key = call.idempotency_key
@@ -96,29 +94,13 @@ async def _call_workflow(call: ToolCall, config: workflow.ActivityConfig) -> Too
     except WorkflowAlreadyStartedError as error:
         raise OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before") from error
     except ChildWorkflowError as error:
-        if isinstance(error.cause, ApplicationError) or _is_cancelled():
+        task = asyncio.current_task()
+        if isinstance(error.cause, ApplicationError) or (task and task.cancelling()):
             raise
         ended = f"its workflow {name!r}, id {error.workflow_id!r}, was ended by someone or ran out of time"
         raise OutcomeUnknown(f"{call.tool.key}: {ended} ({why_failed(error)[0]})") from error
     held = hold_bytes(as_result(answer), min(MAX_RESULT_BYTES, call.max_result_tokens * BYTES_PER_TOKEN))
     return replace(held, tokens=-(-len(held.text.encode()) // BYTES_PER_TOKEN))
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return bool(task and task.cancelling())
-
-
-def why_failed(error: BaseException) -> tuple[str, str]:
-    """Return the kind of failure (an error class's name, or Temporal's cause) and its message."""
-    inner: BaseException = error
-    while isinstance(inner, (ActivityError, ChildWorkflowError)) and inner.cause is not None:
-        inner = inner.cause
-    if isinstance(inner, ApplicationError):
-        return inner.type or "ApplicationError", inner.message
-    if isinstance(inner, TimedOut) and inner.type in _LATE:
-        return type(inner).__name__, _LATE[inner.type]
-    return type(inner).__name__, str(inner)
 
 
 _LATE = {
@@ -129,10 +111,30 @@ _LATE = {
 """What Temporal's timeouts mean for a call, where it says `activity StartToClose timeout`."""
 
 
+def _cause(error: BaseException) -> BaseException:
+    while isinstance(error, (ActivityError, ChildWorkflowError)) and error.cause is not None:
+        error = error.cause
+    return error
+
+
+def why_failed(error: BaseException) -> tuple[str, str]:
+    """Return the kind of failure (an error class's name, or Temporal's cause) and its message."""
+    inner = _cause(error)
+    if isinstance(inner, ApplicationError):
+        return inner.type or "ApplicationError", inner.message
+    late = _LATE.get(inner.type) if isinstance(inner, TimedOut) and inner.type else None
+    return type(inner).__name__, late or str(inner)
+
+
+def described(error: BaseException) -> str:
+    """Return the kind of failure and its message as one text."""
+    return ": ".join(why_failed(error))
+
+
 def tokens_of(error: BaseException) -> int:
     """Return the tokens that a model took in vain, which stand in the failure's details."""
-    cause = error.cause if isinstance(error, ActivityError) else None
-    details = cause.details if isinstance(cause, ApplicationError) else ()
+    inner = _cause(error)
+    details = inner.details if isinstance(inner, ApplicationError) else ()
     return next((found for found in details if isinstance(found, int)), 0)
 
 
@@ -141,21 +143,12 @@ def was_cancelled(error: BaseException) -> bool:
 
 
 def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
-    """Return whether the call may have taken effect although it failed."""
-    kind, _ = why_failed(error)
+    """Return whether the call may have taken effect although it failed. Our own errors say what happened."""
+    kind, inner = why_failed(error)[0], _cause(error)
     if kind == OutcomeUnknown.__name__:
         return True
-    cause = error.cause if isinstance(error, ActivityError) else None
-    untaken = isinstance(cause, TimedOut) and cause.type is TimeoutType.SCHEDULE_TO_START
-    if call.replayable or untaken or isinstance(error, ChildWorkflowError):
-        return False
-    return kind not in _TOLD
-
-
-_TOLD = frozenset(
-    name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, ToolrouteError)
-)
-"""Our own errors: each says what happened. Any other leaves the outcome of a change unknown."""
+    untaken = isinstance(inner, TimedOut) and inner.type is TimeoutType.SCHEDULE_TO_START
+    return not (call.replayable or untaken or isinstance(error, ChildWorkflowError) or kind in vars(errors))
 
 
 def occurrence(*content: Any) -> str:

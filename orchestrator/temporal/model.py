@@ -9,11 +9,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.records.completion import FILLING_TOKENS, NO_MODEL, CompleteRequest, Completion, Filled, Purpose
+from orchestrator.records.completion import (
+    FILLING_TOKENS,
+    NO_MODEL,
+    CompleteRequest,
+    Completion,
+    Filled,
+    Purpose,
+    Usage,
+)
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import StepOutcome, StepStatus
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import tokens_of, was_cancelled, why_failed
+from orchestrator.temporal.call import described, tokens_of, was_cancelled
 
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
 
@@ -40,16 +48,12 @@ async def fill(
         max_tokens=most,
         answer_tokens=most // ANSWER_SHARE,
     )
-    try:
-        got = await complete(request)
-    except (FailureError, asyncio.CancelledError) as error:
-        if was_cancelled(error):
-            raise
-        wanted = ", ".join(f"{step.id}.{name}" for name in step.late)
-        return Filled(tokens=tokens_of(error), reason=f"no model filled {wanted} ({': '.join(why_failed(error))})")
-    if got.missing:
-        missing = ", ".join(f"{step.id}.{name}" for name in got.missing)
-        return Filled(tokens=got.usage.total, reason=f"missing: {missing}, which the earlier results do not give")
+    got, failed = await _asked(request, complete)
+    names = ", ".join(f"{step.id}.{name}" for name in (step.late if failed else got.missing))
+    if failed:
+        return Filled(tokens=got.usage.total, reason=f"no model filled {names} ({failed})")
+    if names:
+        return Filled(tokens=got.usage.total, reason=f"missing: {names}, which the earlier results do not give")
     return Filled(arguments=got.arguments, tokens=got.usage.total)
 
 
@@ -72,13 +76,20 @@ async def answer(
         max_tokens=reserve,
         answer_tokens=reserve // ANSWER_SHARE,
     )
+    got, failed = await _asked(request, complete)
+    if failed:
+        return listed, got.usage.total, (f"the results as they came: no model wrote ({failed})",)
+    return got.text, got.usage.total, ()
+
+
+async def _asked(request: CompleteRequest, complete: Complete) -> tuple[Completion, str]:
+    """Return what the model gave, and "", or what a failure took, and why."""
     try:
-        got = await complete(request)
+        return await complete(request), ""
     except (FailureError, asyncio.CancelledError) as error:
         if was_cancelled(error):
             raise
-        return listed, tokens_of(error), (f"the results as they came: no model wrote ({': '.join(why_failed(error))})",)
-    return got.text, got.usage.total, ()
+        return Completion(usage=Usage(input=tokens_of(error))), described(error)
 
 
 def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str:

@@ -14,11 +14,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from orchestrator.activities.calling import CallingActivities
-from orchestrator.activities.completing import CompletingActivities
-from orchestrator.activities.planning import PlanningActivities
-from orchestrator.activities.routing import RoutingActivities
-from orchestrator.activities.syncing import SyncingActivities
+from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.temporal.executors import Registered
 from orchestrator.temporal.resources import Resources, ServerConfig
@@ -107,16 +103,7 @@ class OrchestratorPlugin(SimplePlugin):
                 "this worker has two OrchestratorPlugins, its own and its client's: give one plugin to the client, "
                 "or the same object to both; for other settings use another client or register=False"
             )
-        calling = CallingActivities(self.resources)
-        return [
-            *given,
-            RoutingActivities(self.resources).route,
-            PlanningActivities(self.resources).plan,
-            calling.call_tool,
-            calling.check_call,
-            CompletingActivities(self.resources).complete,
-            SyncingActivities(self.resources).sync_catalogue,
-        ]
+        return [*given, *Activities(self.resources).all()]
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:

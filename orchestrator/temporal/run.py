@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from orchestrator.errors import InvalidInput, ToolrouteError
@@ -17,14 +16,22 @@ from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
 from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import call_config, was_cancelled, why_failed
+from orchestrator.temporal.call import Config, described, was_cancelled
 from orchestrator.temporal.model import answer
 from orchestrator.temporal.payload import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.temporal.step import MAX_REASON, Steps
 
 if TYPE_CHECKING:
     from orchestrator.temporal.workflow import ToolRouter
+
+
+def call_config(request: RunRequest, given: Config | None = None) -> Config:
+    """Return a run's timeouts for its calls, and what the caller of `ToolRouter` chose over them."""
+    return {
+        "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
+        "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
+        **(given or {}),
+    }
 
 
 class Run:
@@ -34,7 +41,7 @@ class Run:
         self,
         request: RunRequest,
         router: "ToolRouter",
-        call_options: workflow.ActivityConfig | None = None,
+        call_options: Config | None = None,
         stopping: Callable[[int], bool] = lambda _: False,
     ) -> None:
         done = request.checkpoint
@@ -59,20 +66,13 @@ class Run:
         """Note for the progress that the run is over, and why unless it was cancelled."""
         cancelled = was_cancelled(error)
         self._phase = "done" if cancelled else "failed"
-        self._reason = "" if cancelled else ": ".join(why_failed(error))[:MAX_REASON]
+        self._reason = "" if cancelled else described(error)[:MAX_REASON]
 
     async def _advance(self) -> RunResult | Checkpoint:
         plan = self._request.checkpoint.plan if self._request.checkpoint else await self._plan()
         self._phase = "running"
         self._steps = steps = Steps(
-            self._request,
-            plan,
-            tenant=self._decisions[0].tenant,
-            find=self._tool,
-            budget=self._budget,
-            config=self._config,
-            complete=self._complete,
-            stopping=self._stopping,
+            self._request, plan, self._decisions, self._budget, self._config, self._complete, self._stopping
         )
         await steps.carry_out()
         if len(steps.outcomes) < len(plan.steps):
@@ -109,9 +109,6 @@ class Run:
     async def _complete(self, request: CompleteRequest) -> Completion:
         heartbeat = timedelta(seconds=self._request.heartbeat_s)
         return await self._router.complete(request, heartbeat_timeout=heartbeat)
-
-    def _tool(self, key: str) -> Tool | None:
-        return next((found for decision in self._decisions if (found := decision.tool(key))), None)
 
     async def _result(self, plan: Plan, steps: Steps) -> RunResult:
         self._phase = "answering"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -14,11 +14,12 @@ from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.budget import Budget, Grant, Verdict
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.completion import Filled
+from orchestrator.records.decision import Decision
 from orchestrator.records.digests import digest_of
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import call_tool, outcome_is_unknown, was_cancelled, why_failed
+from orchestrator.temporal.call import Config, call_tool, described, outcome_is_unknown, was_cancelled
 from orchestrator.temporal.model import Complete, fill
 
 MAX_REASON = 1000
@@ -28,26 +29,21 @@ Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
 """What a step does in its slot with its allowance: how it ended, if it did, and the tokens that it used."""
 
 
+@dataclass(eq=False)
 class Steps:
     """Carries out the steps of one run and owns how they stand. `stopping` is asked before each of them starts."""
 
-    def __init__(
-        self,
-        request: RunRequest,
-        plan: Plan,
-        *,
-        tenant: str,
-        find: Callable[[str], Tool | None],
-        budget: Budget,
-        config: workflow.ActivityConfig,
-        complete: Complete,
-        stopping: Callable[[int], bool],
-    ) -> None:
-        done = request.checkpoint
-        self._request, self._plan, self._tenant, self._find = request, plan, tenant, find
-        self._budget, self._config, self._complete = budget, config, complete
-        self._stops, self._started = stopping, 0
-        self._slots = asyncio.Semaphore(request.parallel_steps)
+    request: RunRequest
+    plan: Plan
+    decisions: tuple[Decision, ...]
+    budget: Budget
+    config: Config
+    complete: Complete
+    stopping: Callable[[int], bool]
+
+    def __post_init__(self) -> None:
+        done = self.request.checkpoint
+        self._started, self._slots = 0, asyncio.Semaphore(self.request.parallel_steps)
         self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
         self.filled = dict(done.filled) if done else {}
         self.words = dict(done.approvals) if done else {}
@@ -55,7 +51,7 @@ class Steps:
 
     async def carry_out(self) -> None:
         """Return once all steps have ended or, when the run stops, those under way have."""
-        todo = [step for step in self._plan.steps if step.id not in self.outcomes]
+        todo = [step for step in self.plan.steps if step.id not in self.outcomes]
         try:
             ended = await asyncio.gather(*map(self._carry_out, todo), return_exceptions=True)
         except asyncio.CancelledError:
@@ -68,8 +64,7 @@ class Steps:
                 raise error
 
     def progress(self) -> tuple[StepProgress, ...]:
-        """Return where each step stands."""
-        return tuple(map(self._standing, self._plan.steps))
+        return tuple(map(self._standing, self.plan.steps))
 
     def check(self, word: Approval) -> None:
         """Raise InvalidInput unless the step waits for a word, and a given digest is that of its arguments."""
@@ -89,8 +84,7 @@ class Steps:
         self.words[word.step] = word.allowed
 
     async def _carry_out(self, step: Step) -> None:
-        ended = await self._way(step)
-        if ended is not None:
+        if ended := await self._way(step):
             self._note(step, replace(ended, tokens=ended.tokens + self._spent(step)))
 
     async def _way(self, step: Step) -> StepOutcome | None:
@@ -99,14 +93,15 @@ class Steps:
         await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
         if not self.outcomes.keys() >= set(step.depends_on):
             return None
-        tool = self._find(step.tool)
-        if tool is None or self._unready(step):
-            return self._unready(step) or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
+        tool = next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
+        unready = self._unready(step)
+        if tool is None or unready:
+            return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
         if step.late and step.id not in self.filled:  # before the approval: a person sees what would be called
             ended = await self._in_slot(step, tool, self._fill)
             if ended or step.id not in self.filled:
                 return ended
-        if needs_approval(tool, self._request.approve):
+        if needs_approval(tool, self.request.approve):
             ended = await self._approval(step, tool)
             if ended or step.id not in self.words:
                 return ended
@@ -125,7 +120,7 @@ class Steps:
     async def _approval(self, step: Step, tool: Tool) -> StepOutcome | None:
         """Wait for a person's word. Return how the step ends without a yes; None also when the run stops."""
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
-        timeout = timedelta(seconds=self._request.approval_timeout_s)
+        timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
             if step.id not in self.words:  # as a run has it that continued as new
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
@@ -148,50 +143,47 @@ class Steps:
             try:
                 ended, used = await work(step, tool, grant.allowance)
             finally:
-                self._budget.settle(step.id, used)
+                self.budget.settle(step.id, used)
             return ended
 
     async def _grant(self, step: Step) -> Grant | None:
         """Return the budget's answer; a step that could fit after others settle waits for them."""
         while not self._stopping():
-            grant = self._budget.reserve(step.id, step.expected_tokens - self._spent(step))
+            grant = self.budget.reserve(step.id, step.expected_tokens - self._spent(step))
             if grant.verdict is not Verdict.WAIT:
                 return grant
-            await workflow.wait_condition(partial(self._moved, self._budget.reserved))
+            await workflow.wait_condition(partial(self._moved, self.budget.reserved))
         return None
 
     async def _fill(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome | None, int]:
-        filled = await fill(step, tool, self._plan, self.outcomes, allowance, self._complete)
+        filled = await fill(step, tool, self.plan, self.outcomes, allowance, self.complete)
         self.filled[step.id] = filled
         return (_end(step, StepStatus.NEEDS_INPUT, filled.reason) if filled.reason else None), filled.tokens
 
     async def _call(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome, int]:
         left = allowance - step.argument_tokens
-        if reason := self._budget.no_room(step.id, left):
+        if reason := self.budget.no_room(step.id, left):
             return _end(step, StepStatus.REFUSED, reason), 0
         self._started += 1
         call = ToolCall(
-            tenant=self._tenant,
+            tenant=self.decisions[0].tenant,
             tool=tool,
             arguments=self._arguments(step),
-            idempotency_key=f"{workflow.info().workflow_id}:{self._plan.id}:{step.id}",
+            idempotency_key=f"{workflow.info().workflow_id}:{self.plan.id}:{step.id}",
             max_result_tokens=max(0, left),
         )
-        ended = await self._called(step, call)
+        try:
+            ended = _answered(step, await call_tool(call, self.config))
+        except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
+            ended = _broken(step, call, error)
         tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
         return replace(ended, tokens=tokens, arguments=call.arguments if step.late else {}), tokens
 
-    async def _called(self, step: Step, call: ToolCall) -> StepOutcome:
-        try:
-            return _answered(step, await call_tool(call, self._config))
-        except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
-            return _broken(step, call, error)
-
     def _stopping(self) -> bool:
-        return self._stops(self._started)
+        return self.stopping(self._started)
 
     def _moved(self, reserved: int) -> bool:
-        return self._stopping() or self._budget.reserved != reserved
+        return self._stopping() or self.budget.reserved != reserved
 
     def _arguments(self, step: Step) -> dict[str, object]:
         filled = self.filled.get(step.id)
@@ -230,10 +222,9 @@ def _answered(step: Step, result: ToolResult) -> StepOutcome:
 
 def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
     """Return a step whose call failed or was cancelled, with what may have happened all the same."""
-    kind, message = why_failed(error)
     if was_cancelled(error) and call.replayable:
         return _end(step, StepStatus.CANCELLED, "cancelled while it ran")
     if was_cancelled(error) or outcome_is_unknown(error, call):
-        reason = f"it was sent and its answer was lost ({kind}: {message}): check whether it took effect"
+        reason = f"it was sent and its answer was lost ({described(error)}): check whether it took effect"
         return _end(step, StepStatus.OUTCOME_UNKNOWN, reason)
-    return _end(step, StepStatus.FAILED, f"{kind}: {message}")
+    return _end(step, StepStatus.FAILED, described(error))

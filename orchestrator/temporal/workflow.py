@@ -12,11 +12,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
-from temporalio.common import RawValue
 
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
@@ -26,14 +25,12 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.temporal.call import MODEL_RETRY, PATIENT, call_config, call_tool, occurrence
-from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read
-from orchestrator.temporal.run import Run
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, occurrence
+from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
+from orchestrator.temporal.run import Run, call_config
 
 __all__ = ["ToolRouter"]
 
-Record = TypeVar("Record")
-Config = workflow.ActivityConfig
 MODEL_CALL = Config(
     start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
 )
@@ -80,7 +77,7 @@ class ToolRouter:
             request = replace(request, conversation=turns_of(conversation))
         check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
-        return await _done(names.ROUTE, request, Decision, config)
+        return await execute(names.ROUTE, request, Decision, config)
 
     async def plan(
         self,
@@ -109,13 +106,13 @@ class ToolRouter:
         check_size("the conversation", [turn.text for turn in request.conversation])
         given = [request.arguments, [step.arguments for step in first.steps] if first else []]
         check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
-        return await _done(names.PLAN, request, Plan, {**self._plan, **options})
+        return await execute(names.PLAN, request, Plan, {**self._plan, **options})
 
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
         """Return one answer of the worker's language model: arguments out of results, or text out of them."""
         check_size("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
-        return await _done(names.COMPLETE, request, Completion, config)
+        return await execute(names.COMPLETE, request, Completion, config)
 
     async def call(
         self,
@@ -182,7 +179,3 @@ class ToolRouter:
             return False
         run.take(word)
         return True
-
-
-async def _done(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
-    return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)

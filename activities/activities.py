@@ -1,0 +1,112 @@
+"""The activities of a worker: routing, planning, completing, calling and syncing, each one call of what it opened.
+
+Routing is one activity for all stages, since each further one costs about 10 ms. Planning is one, so that a better
+planner does not break the histories of plans already made. Calls are never local activities: those run again after a
+crash. Of a model call only the result enters the history, never the endpoint, the key or the prompt.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from orchestrator.activities.working import time_limit, working
+from orchestrator.catalogue.export import check_arguments
+from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolrouteError, Unavailable
+from orchestrator.llm.complete import complete
+from orchestrator.llm.plan import make_plan
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
+from orchestrator.records.completion import CompleteRequest, Completion
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
+from orchestrator.temporal.resources import Resources
+
+MODEL_TRIES = 3
+"""How often Temporal asks a model that does not answer before the plan is made without it."""
+UNSENT = "nothing was sent by attempt"
+"""Heartbeat of an attempt that failed before it sent anything, with its number."""
+
+
+class Activities:
+    """Does a worker's part over its resources. Bad input fails without a retry."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    def all(self) -> list[Callable[..., Any]]:
+        """Return what a worker registers."""
+        return [self.route, self.plan, self.complete, self.call_tool, self.check_call, self.sync_catalogue]
+
+    @activity.defn(name=names.ROUTE)
+    async def route(self, given: RawValue) -> Decision:
+        """Return the Decision for a RouteRequest."""
+        async with working(given, RouteRequest) as request:
+            request.validate()  # A worker serves many tenants: a request without one is not `local`, as in process.
+            return await (await self.resources.router()).route(request)
+
+    @activity.defn(name=names.PLAN)
+    async def plan(self, given: RawValue) -> Plan:
+        """Return steps bound to the matches of a PlanRequest's Decision; nothing is searched."""
+        async with working(given, PlanRequest) as request:
+            if activity.info().attempt > MODEL_TRIES:
+                lost = f"{MODEL_TRIES} attempts ended with their worker or out of time"
+                request = replace(request, without_model=lost)
+            made = await make_plan(self.resources.models(), request, give_up=_gives_up, within_s=time_limit())
+            check_size("the arguments of the plan's steps", [step.arguments for step in made.steps], MAX_PLAN_BYTES)
+            return made
+
+    @activity.defn(name=names.COMPLETE)
+    async def complete(self, given: RawValue) -> Completion:
+        """Return what the model gave for a CompleteRequest."""
+        async with working(given, CompleteRequest) as request:
+            models = self.resources.models()
+            if models is None:
+                raise InvalidConfig("this worker has no model: set TOOLROUTE_MODEL for it, or give it models=...")
+            return await complete(models, request)
+
+    @activity.defn(name=names.CALL_TOOL)
+    async def call_tool(self, given: RawValue) -> ToolResult:
+        """Return the tool's answer, held to its tokens; a tool's own error is an answer too.
+
+        A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
+        """
+        async with working(given, ToolCall) as call:
+            if not call.replayable:
+                _refuse_second(call)
+            try:
+                return await self.resources.execute(replace(call, deadline_s=call.deadline_s or time_limit()))
+            except Unavailable:
+                activity.heartbeat(UNSENT, activity.info().attempt)
+                raise
+
+    @activity.defn(name=names.CHECK_CALL)
+    async def check_call(self, given: RawValue) -> None:
+        """Fail where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
+        async with working(given, ToolCall) as call:
+            check_arguments(call.tool, call.arguments)
+
+    @activity.defn(name=names.SYNC_CATALOGUE)
+    async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:
+        """Return what `toolroute tools sync -o json` prints for a SyncRequest; it may run again at any time."""
+        async with working(given, SyncRequest) as request:
+            request.validate()
+            return (await self.resources.sync(request)).to_json()
+
+
+def _gives_up(error: ToolrouteError) -> bool:
+    """Return whether this was the last attempt that waits for the model."""
+    info = activity.info()
+    most = (info.retry_policy.maximum_attempts if info.retry_policy else 0) or MODEL_TRIES
+    return not error.retry or info.attempt >= min(MODEL_TRIES, most)
+
+
+def _refuse_second(call: ToolCall) -> None:
+    """Raise OutcomeUnknown for a further attempt, unless the attempt before it reported that it sent nothing."""
+    info = activity.info()
+    if info.attempt > 1 and list(info.heartbeat_details) != [UNSENT, info.attempt - 1]:
+        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; it is not sent again")
