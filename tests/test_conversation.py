@@ -12,7 +12,6 @@ from orchestrator.routing.router import Router
 from tests.catalogues import sample
 
 PULLS = "list the open pull requests of acme/api"
-KNOWN = {"repo", "book", "desk", "restart", "weather", "list", "open", "pull", "request"}
 WEATHER = "get the weather forecast of Rome and the air temperature there"
 
 
@@ -27,19 +26,19 @@ def offer(decision: Decision) -> str:
 @pytest.mark.parametrize("query", ["again, please", "and in Berlin?", "y en Berlín?", "restart it", "that repo, too"])
 def test_a_turn_with_few_words_of_its_own_leans_on_the_turn_before(query: str) -> None:
     turns = [Turn(text=PULLS), Turn(text="Three.", role="assistant")]
-    assert earlier_texts(query, turns, KNOWN) == ((PULLS, LEANING),)
+    assert earlier_texts(query, turns) == ((PULLS, LEANING),)
 
 
 def test_a_turn_that_says_enough_stands_alone() -> None:
-    assert earlier_texts("book a desk and open the repo", [Turn(text=PULLS)], KNOWN) == ()
-    assert earlier_texts("again", [], KNOWN) == ()
+    assert earlier_texts("book a desk and open the repo", [Turn(text=PULLS)]) == ()
+    assert earlier_texts("again", []) == ()
 
 
 def test_short_turns_lean_back_to_the_one_that_stood_alone_each_weighing_less() -> None:
     turns = [Turn(text="book a desk, open the repo"), Turn(text=PULLS), Turn(text="and the repo?")]
-    assert earlier_texts("again", turns, KNOWN) == (("and the repo?", LEANING), (PULLS, LEANING**2))
+    assert earlier_texts("again", turns) == (("and the repo?", LEANING), (PULLS, LEANING**2))
     document = [Turn(text=PULLS), Turn(text="word " * MAX_CHARS), Turn(text=" ")]
-    assert earlier_texts("again", document, KNOWN) == ((PULLS, LEANING),)
+    assert earlier_texts("again", document) == ((PULLS, LEANING),)
 
 
 async def test_a_follow_up_within_the_offer_keeps_its_bytes_although_another_tool_is_best(router: Router) -> None:

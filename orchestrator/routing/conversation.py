@@ -18,29 +18,29 @@ MAX_CHARS = 2_000
 LEANING = 0.4
 """The weight of the terms of the turn before; a turn's own weigh 1. At 0.6 they outweighed a request of one word."""
 MOST_OWN = 2
-"""A turn with more words of its own that some tool uses stands alone."""
+"""A turn with more words of its own, of three letters or more, stands alone."""
 ASKED_NOW = 0.5
 """A match is asked for by this turn when its score is at least this share of the best one's."""
 MOST_USED = 3
 """Used tools that are kept, the latest ones: each takes the place of a match that may be right."""
 
 
-def earlier_texts(query: str, conversation: Sequence[Turn], known: Container[str]) -> tuple[tuple[str, float], ...]:
-    """Return the earlier texts that a turn leans on, latest first, with their weights. known: the catalogue's stems."""
-    if not conversation or _own_words(query, known) > MOST_OWN:
+def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, float], ...]:
+    """Return the earlier texts that a turn leans on, latest first, with their weights."""
+    if not conversation or _own_words(query) > MOST_OWN:
         return ()
     turns = [turn for turn in conversation[-MAX_TURNS:] if turn.role == "user"]
     said = [turn.text for turn in reversed(turns) if turn.text.strip() and len(turn.text) <= MAX_CHARS]
     leaned: list[tuple[str, float]] = []
     for number, text in enumerate(said, start=1):
         leaned.append((text, LEANING**number))
-        if _own_words(text, known) > MOST_OWN:
+        if _own_words(text) > MOST_OWN:
             break
     return tuple(leaned)
 
 
-def _own_words(text: str, known: Container[str]) -> int:
-    return sum(term in known for term in dict.fromkeys(terms(text)))
+def _own_words(text: str) -> int:
+    return len({term for term in terms(text) if len(term) > 2})
 
 
 def used_lately(conversation: Sequence[Turn]) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ class Router:
 
     def _task(self, request: RouteRequest, index: Index) -> Task:
         words = index.keyword
-        earlier = earlier_texts(request.query, request.conversation, words.terms)
+        earlier = earlier_texts(request.query, request.conversation)
         return Task(
             request=request,
             understood=understand(request.query, earlier, known=words.terms, actions=words.actions),
