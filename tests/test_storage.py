@@ -1,16 +1,20 @@
 """Opening Qdrant in a folder and at a URL: each failure is named, and no request grows too large."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.store.manifest import stored_tool
+from orchestrator.records.durable_names import COLLECTION
+from orchestrator.routing.router import Router
+from orchestrator.store.manifest import CATALOGUES
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
-from tests.stores import MAIL, shipped
+from tests.stores import FILES, MAIL, shipped
 
 
 def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
@@ -23,9 +27,47 @@ def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
         Store(tmp_path / "broken", embedder=shipped()).load("org:1")
 
 
-def test_a_point_that_is_no_tool_is_named_with_the_remedy() -> None:
-    with pytest.raises(InvalidConfig, match=r"its fields: name, server\): .* another place with --store"):
-        stored_tool({"server": "mail", "name": "send"})
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda payload: payload.pop("tool"),
+        lambda payload: payload.update(tool=payload["tool"].replace('"keywords"', '"words"')),
+        lambda payload: payload.update(tool=payload["tool"].replace('"Send an email to a person"', "null")),
+        lambda payload: payload.update(tool=payload["tool"][:40]),
+    ],
+)
+async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes_it_again(
+    change: Any, place: str
+) -> None:
+    store = Store(place, embedder=shipped())
+    store.replace_servers("local", {"mail": MAIL, "files": FILES})
+    whole = store.load("local")
+    with store._qdrant.opened() as points:
+        (broken,) = [record for record in points.find(COLLECTION) if record.payload["key"] == "mail:send_email"]
+        change(broken.payload)
+        vector = points.get(COLLECTION, [broken.id], vectors=True)[broken.id].vector
+        points.put(points.target(COLLECTION) or "", {broken.id: broken.payload}, np.array([vector], np.float32))
+    async with Router(store=store, embedder=shipped()) as router:
+        decision = await router.route("read a file")
+        assert decision.matches[0].tool.key == "files:read_file"
+        named = [warning for warning in decision.warnings if "records of 'mail:send_email' are damaged" in warning]
+        assert "`toolroute tools import`" in named[0]
+        assert [own.key for own in store.load("local").tools] == [o.key for o in whole.tools if o.name != "send_email"]
+        with pytest.raises(InvalidConfig, match="'mail:send_email' are damaged"):
+            store.tool("local", "mail:send_email")
+        store.replace_server("local", "mail", MAIL)
+        assert (store.load("local").tools, store.load("local").damaged) == (whole.tools, "")
+        assert (await router.route("send an email")).matches[0].tool.key == "mail:send_email"
+
+
+def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
+    store = Store(embedder=shipped())
+    store.replace_server("local", "mail", MAIL)
+    with store._qdrant.opened() as points:
+        (record,) = points.find(CATALOGUES, "local")
+        points.put(CATALOGUES, {record.id: {**record.payload, "content": "[{"}})
+    with pytest.raises(InvalidConfig, match=r"list of local's tools is damaged .*--store.*import the tools again"):
+        Store.load(store, "local")
 
 
 def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:

@@ -65,8 +65,8 @@ class Tool:
     hash: str = ""
 
     def __post_init__(self) -> None:
+        check_forms(self, _TOOL_FORMS, InvalidCatalogue)
         if not self.hash:
-            check_forms(self, _TOOL_FORMS, InvalidCatalogue)
             object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
 

@@ -30,6 +30,10 @@ class _Kept:
     warning: str = ""
     retry_at: float = 0.0
 
+    @property
+    def damaged(self) -> str:
+        return self.stored.damaged if self.stored else ""
+
 
 class Indexes:
     """Tenant to Index. With a catalogue, one Index for all; with a store, one a tenant, renewed when it changes."""
@@ -71,7 +75,7 @@ class Indexes:
             return await asyncio.shield(self._ask(tenant)[0])
         self._keep(tenant, known)
         if self._store is None or known.stored is None or self._store.is_current(tenant, known.stored.version):
-            return known.index, ""
+            return known.index, known.damaged
         if known.warning and time.monotonic() < known.retry_at:
             return known.index, known.warning
         task, since = self._ask(tenant)
@@ -105,7 +109,7 @@ class Indexes:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
-        return now.index, ""
+        return now.index, now.damaged
 
     def _keep(self, tenant: str, now: _Kept) -> None:
         self._kept[tenant] = now

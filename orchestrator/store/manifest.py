@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from orchestrator.errors import InvalidConfig
+from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tenant import SHARED
@@ -58,11 +58,12 @@ class Manifest:
         listed = {server: entry for server, entry in {**self.entries, **entries}.items() if server in tools}
         return Manifest(tenant=self.tenant, tools=tools, entries=listed)
 
-    def points(self) -> Iterator[tuple[str, str]]:
-        """Yield id and definition hash of each tool's point."""
+    def points(self) -> Iterator[tuple[str, str, str]]:
+        """Yield id, definition hash and key of each tool's point."""
         for server, tools in self.tools.items():
             for name, hash_ in tools.items():
-                yield tool_id(self.tenant, f"{server}:{name}", hash_), hash_
+                key = f"{server}:{name}"
+                yield tool_id(self.tenant, key, hash_), hash_, key
 
     def payload(self) -> dict[str, str]:
         content = json.dumps([self.tools, self.entries], ensure_ascii=False)
@@ -141,28 +142,36 @@ def tool_payload(tenant: str, tool: Tool) -> dict[str, Any]:
     return {"tenant": tenant, "key": tool.key, "written": int(time.time()), "tool": text}
 
 
-def stored_tool(payload: Mapping[str, Any]) -> Tool:
-    """Return the tool of a point. It was checked when it was written, so its fields are taken as they are."""
-    if "tool" not in payload:
-        raise InvalidConfig(
-            f"the store holds a point that is no tool (its fields: {', '.join(sorted(payload)) or 'none'}): something "
-            "else wrote there; name another place with --store, or move this one away and import the tools again"
-        )
-    record = json.loads(payload["tool"])
-    record |= {"kind": Kind(record["kind"]), "keywords": tuple(record["keywords"])}
-    return Tool(**{**record, "annotations": Annotations(**record["annotations"])})
+def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
+    """Return the tool of a point, or None where the record is damaged or of another form."""
+    try:
+        record = json.loads(payload["tool"])
+        hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
+        return Tool(**{**record, "kind": Kind(record["kind"]), "keywords": words, "annotations": hints})
+    except (InvalidInput, *FAULTS):
+        return None
+
+
+def damaged(keys: Collection[str]) -> str:
+    """Name the tools whose records cannot be read, with the remedy; "" for none."""
+    shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
+    remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
+    return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
 
 
 def _read(points: Points, tenants: Collection[str]) -> dict[str, Manifest]:
     ids = {tenant: _id("manifest", tenant) for tenant in tenants}
-    found = points.get(CATALOGUES, list(ids.values()))
-    content = {name: json.loads(found[point].payload["content"]) for name, point in ids.items() if point in found}
-    empty: list[Any] = [{}, {}]
-    return {
-        name: Manifest(tenant=name, tools=tools, entries=entries)
-        for name in tenants
-        for tools, entries in [content.get(name, empty)]
-    }
+    found, manifests = points.get(CATALOGUES, list(ids.values())), {}
+    for tenant, point in ids.items():
+        try:
+            tools, entries = json.loads(found[point].payload["content"]) if point in found else ({}, {})
+        except FAULTS:
+            raise InvalidConfig(
+                f"the store's list of {tenant}'s tools is damaged or of another form: name another place with --store, "
+                "or move this one away and import the tools again"
+            ) from None
+        manifests[tenant] = Manifest(tenant=tenant, tools=tools, entries=entries)
+    return manifests
 
 
 def _id(*parts: str) -> str:

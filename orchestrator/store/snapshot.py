@@ -18,13 +18,15 @@ from orchestrator.store.vectors import ToolPoints
 class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
-    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy.
+    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `damaged`
+    names the tools that are left out, as their records cannot be read.
     """
 
     catalogue: Catalogue
     vectors: Vectors | None
     version: str
     note: str = ""
+    damaged: str = ""
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -39,19 +41,22 @@ def read_stored(points: Points, tool_points: ToolPoints, tenant: str, earlier: S
     if earlier is not None and own and earlier.vectors is None:
         earlier = None  # Its vectors are wanted, too.
     rows = {tool.hash: row for row, tool in enumerate(earlier.tools)} if earlier else {}
-    wanted = {hash_: point for owner in manifest.visible(points, tenant) for point, hash_ in owner.points()}
-    absent = {hash_: point for hash_, point in wanted.items() if hash_ not in rows}
+    wanted = {hash_: (point, key) for own in manifest.visible(points, tenant) for point, hash_, key in own.points()}
+    absent = {hash_: point for hash_, (point, _) in wanted.items() if hash_ not in rows}
     records = points.get(collection, list(absent.values()), vectors=own) if collection and absent else {}
     if len(records) < len(absent) or manifest.versions(points, [tenant])[tenant] != version:
         return None
     read = {hash_: records[point] for hash_, point in absent.items()}
-    catalogue = Catalogue(
-        earlier.tools[rows[hash_]] if earlier and hash_ in rows else manifest.stored_tool(read[hash_].payload)
-        for hash_ in wanted
-    )
+    tools = {hash_: manifest.stored_tool(record.payload) for hash_, record in read.items()}
+    tools |= {hash_: earlier.tools[row] for hash_, row in rows.items() if hash_ in wanted} if earlier else {}
+    catalogue = Catalogue(tool for hash_, tool in tools.items() if tool and tool.hash == hash_)
+    known = {tool.hash for tool in catalogue}
+    damaged = manifest.damaged([key for hash_, (_, key) in wanted.items() if hash_ not in known])
     vectors = _vectors(catalogue, earlier, rows, read) if own and len(catalogue) else None
     note = tool_points.mismatch(vectors) if len(catalogue) else ""
-    return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note)
+    # A record written again makes no new version of the tools: whoever lacks one asks again.
+    version = f"{version} damaged" if damaged else version
+    return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note, damaged=damaged)
 
 
 def _vectors(catalogue: Catalogue, earlier: Stored | None, rows: Mapping[str, int], read: Mapping[str, Any]) -> Vectors:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from orchestrator.errors import InvalidCatalogue, StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.embed import Embedder
 from orchestrator.records.digests import same_server
 from orchestrator.records.durable_names import COLLECTION
@@ -110,6 +110,8 @@ class Store:
                 stored = read_stored(points, self._tool_points, tenant, earlier)
         except Busy:
             return earlier
+        if stored and (stored.version, stored.damaged) == (earlier.version, earlier.damaged):
+            return earlier  # What is damaged is still so.
         return self._kept(tenant, stored) if stored else self._load(tenant, earlier)
 
     def is_current(self, tenant: str, version: str) -> bool:
@@ -146,7 +148,10 @@ class Store:
                 return None
             ids = [tool_id(o.tenant, key, o.tools[server][name]) for o in owners if name in o.tools.get(server, {})]
             found = points.get(points.target(COLLECTION) or "", ids) if ids else {}
-        return next((stored_tool(record.payload) for record in found.values()), None)
+        tool = next((stored_tool(record.payload) for record in found.values()), None)
+        if found and tool is None:
+            raise InvalidConfig(manifest.damaged([key]))
+        return tool
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
@@ -240,7 +245,7 @@ class Store:
         wanted = {tool_id(tenant, *key): tools[key] for key in keys}
         with self._opened(tenant, make=True) as points:
             if points.target(COLLECTION) in (None, self._tool_points.collection):
-                missing = points.missing(self._tool_points.collection, list(wanted))
+                missing = self._tool_points.missing(points, wanted)
                 if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
                     return self._finish(points, tenant, now, wanted, entries)
         self._tool_points.follow_embedder()
@@ -251,7 +256,7 @@ class Store:
     def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
         """Write the points that do not exist, chunk by chunk, so that others get their turn in between."""
         with self._qdrant.opened(make=True) as points:
-            if missing := points.missing(self._tool_points.collection, list(wanted)):
+            if missing := self._tool_points.missing(points, wanted):
                 manifest.prepare(points)
                 manifest.mark_draft(points, tenant)
         done = 0
@@ -279,7 +284,7 @@ class Store:
         """Add the few points that do not exist, replace the manifest, and sweep."""
         manifest.prepare(points)
         died = manifest.has_draft(points, tenant)
-        if missing := points.missing(self._tool_points.collection, list(wanted)):
+        if missing := self._tool_points.missing(points, wanted):
             manifest.mark_draft(points, tenant)
             tools = {point: wanted[point] for point in missing}
             self._tool_points.add(points, tenant, tools, self._tool_points.embed(list(tools.values())))
@@ -305,8 +310,8 @@ class Store:
     def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
         """Remove the points that were named and are no more; after a writer's death also those that never were."""
         collection, tenant = points.target(COLLECTION), after.tenant
-        named = {point for point, _ in after.points()}
-        gone = [point for point, _ in before.points() if point not in named]
+        named = {point for point, *_ in after.points()}
+        gone = [point for point, *_ in before.points() if point not in named]
         if collection:
             points.delete(collection, gone)
         if collection and scan:

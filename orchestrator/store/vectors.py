@@ -47,6 +47,12 @@ class ToolPoints:
         flagged = suspects(tools)
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
+    def missing(self, points: Points, wanted: Mapping[str, Tool]) -> list[str]:
+        """Return those of these points that do not exist, or whose records are damaged."""
+        found = points.get(self.collection, list(wanted), payload=["tool"])
+        stored = {point: stored_tool(record.payload) for point, record in found.items()}
+        return [point for point, tool in wanted.items() if getattr(stored.get(point), "hash", "") != tool.hash]
+
     def add(self, points: Points, tenant: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool, by id; the first ones make the collection."""
         self._put(points, {point: tool_payload(tenant, tool) for point, tool in tools.items()}, vectors)
@@ -63,7 +69,9 @@ class ToolPoints:
                 payloads = self._left_behind(points)
             if payloads is None:
                 return
-            vectors = self.embed([stored_tool(payload) for payload in payloads.values()])
+            # A damaged record goes along as it is: whoever reads it names it.
+            tools = [stored_tool(payload) or Tool(server="", name="damaged") for payload in payloads.values()]
+            vectors = self.embed(tools)
             with self._qdrant.opened(make=True) as points:
                 self._put(points, payloads, vectors)
 
@@ -99,6 +107,7 @@ class ToolPoints:
         if (stored := points.size(self.collection)) != vectors.shape[1]:
             raise InvalidConfig(self._wrong_size(stored, vectors.shape[1]))
         points.put(self.collection, payloads, vectors)
+        self._qdrant.wrote()
 
     def _wrong_size(self, stored: int, given: int) -> str:
         return (
