@@ -1,6 +1,7 @@
 """One Temporal server for a whole test run: started by the process that pytest began in, which stops it at the end."""
 
 import asyncio
+import signal
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -25,6 +26,7 @@ def start_server(config: pytest.Config) -> None:
     """Start a server before the first test, since building one takes longer than a test may; stop it with the run."""
     if ADDRESS in config.stash or FAILURE in config.stash:
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Else a run that is ended so leaves it behind.
     runner, held = asyncio.Runner(), AsyncExitStack()
     say: Say = config.get_terminal_writer().line
     try:
