@@ -1,7 +1,7 @@
 """Measures the thresholds of `orchestrator/data/coverage.json`: `python -m research.coverage --data ../shared`.
 
 Each set's queries are routed by a real Router whose maps were fitted on the other sets, and every set counts the same.
-`benchmarks/coverage.py` shows what thresholds from the other sets are worth on the one left out.
+`research.promises` shows what thresholds from the other sets are worth on the one left out.
 """
 
 import argparse
