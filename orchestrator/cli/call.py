@@ -21,16 +21,8 @@ if TYPE_CHECKING:
 @click.argument("tool", metavar="SERVER:NAME")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
 @taking("config", "tenant", "output")
-@click.option("--timeout", type=click.FloatRange(min=0.1), help="Seconds for connecting and calling together.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
-async def call(
-    tool: str,
-    arguments: str,
-    place: Place,
-    timeout: float | None,  # noqa: ASYNC109
-    max_tokens: int,
-    output: str,
-) -> int:
+async def call(tool: str, arguments: str, place: Place, max_tokens: int, output: str) -> int:
     """Call one tool. Only its server is connected; the result goes to standard output.
 
     Your own word is the approval: nothing is asked. -o json has every block of the answer, too, images and files in
@@ -52,8 +44,6 @@ async def call(
     async with Connections(servers) as connections:
         asked = Call.of(known or tool, given)
         asked.max_tokens = max_tokens
-        if timeout is not None:
-            asked.deadline = asyncio.get_running_loop().time() + timeout
         answered = await connections.exchange(asked)
     return _print_answer(answered, output)
 

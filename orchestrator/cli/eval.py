@@ -15,7 +15,6 @@ from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
-from orchestrator.records.forms import nearly
 from orchestrator.routing.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
@@ -96,9 +95,7 @@ def _warn_of_unknown(found: QuerySet) -> None:
     known = found.catalogue.positions
     if unknown := {key for query in found.queries for key in query.relevant if key not in known}:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
-        near = nearly(min(unknown), known)
-        meant = f" (did you mean {near!r}?)" if near else ""
-        warn([f"{number} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}{meant}"])
+        warn([f"{number} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}"])
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:

@@ -1,19 +1,21 @@
 """The options that commands share, and what is made of them: a place, a request, settings."""
 
 import asyncio
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import click
 from click import option
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
 from orchestrator.cli.output import note, progress
 from orchestrator.errors import InvalidConfig, InvalidInput
@@ -25,9 +27,6 @@ from orchestrator.records.run import Approve
 from orchestrator.records.tenant import tenant_of
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Changes, Store
-
-if TYPE_CHECKING:
-    from orchestrator.catalogue.catalogue import Catalogue
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -86,10 +85,8 @@ class Place:
             raise InvalidInput(f"store {self.store!r} does not exist: {made_by}")
         return store
 
-    def catalogue_or_store(self) -> "Catalogue":
+    def catalogue_or_store(self) -> Catalogue:
         """Read the tools of `--catalogue`, else those that the store has for the tenant."""
-        from orchestrator.catalogue.catalogue import Catalogue
-
         return Catalogue.read(self.catalogue) if self.catalogue else self.known_store().load(self.tenant).catalogue
 
     def servers(self) -> McpConfig | None:
@@ -121,7 +118,6 @@ class Place:
 
     async def fill(self, servers: McpConfig | None, options: Options) -> None:
         """Store what the catalogue holds, and list the servers that the store does not know for this tenant."""
-        from orchestrator.catalogue.catalogue import Catalogue
         from orchestrator.mcp.connections import Connections
         from orchestrator.mcp.sync import not_listed, sync
 
@@ -137,7 +133,7 @@ class Place:
                     await sync(connections, store, self.tenant, lambda report: note(report.line), unknown)
 
 
-def store_tools(store: Store, tenant: str, tools: "Catalogue") -> dict[str, Changes]:
+def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
     """Make these the tools of the servers that they name, with progress on standard error."""
     with progress("storing tools") as done:
         return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
@@ -223,17 +219,39 @@ def taking(*groups: str) -> Callable[[Command], Command]:
             if "plan" in groups:
                 given["arguments"] = _arguments(given["arguments"])
             answer = body(**made, **given)
-            if not iscoroutine(answer):
-                return answer
-            from orchestrator.cli.ending import until_ended
-
-            return asyncio.run(until_ended(answer))
+            return asyncio.run(_until_ended(answer)) if iscoroutine(answer) else answer
 
         for add in reversed([add for group in groups for add in _OPTIONS[group]]):
             command = add(command)
         return command  # type: ignore[return-value]
 
     return decorate
+
+
+async def _until_ended(body: Coroutine[Any, Any, int]) -> int:
+    """Return what the body returns. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
+    loop, task, received = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
+
+    def stop(number: int, _: object) -> None:
+        if task is not None and not received:  # A second one would cut short what the first one ends.
+            loop.call_soon_threadsafe(task.cancel)
+        received.append(number)
+
+    # Not the loop's own handlers: they would report a first Ctrl-C, too, while it listens for a second one.
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
+    try:
+        return await body
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if received:
+            raise SystemExit(128 + received[0])
+
+
+def ending_signals() -> list[int]:
+    """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
+    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none.
+    return [signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)]
 
 
 def _taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

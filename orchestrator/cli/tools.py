@@ -5,6 +5,7 @@ import difflib
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,12 @@ def import_tools(file: Path, place: Place, shared: bool, server: str | None, out
     try:
         found = Catalogue.read(file, server)
     except InvalidCatalogue:
-        _suggest_sync(file)
+        with suppress(InvalidConfig):
+            if file.is_file() and McpConfig.read(file).servers:
+                sync = f"toolroute tools sync {file}"
+                raise InvalidInput(
+                    f"{file} names MCP servers, not tools: list and store their tools with `{sync}`"
+                ) from None
         raise
     if server is not None and found.tools and server not in found.places:
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
@@ -60,17 +66,6 @@ def import_tools(file: Path, place: Place, shared: bool, server: str | None, out
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
     shown = {"tenant": tenant, "servers": len(changes), **totals}
     present(output, shown, lambda: click.echo(plain(f"{tenant}: {counts}")))
-
-
-def _suggest_sync(file: Path) -> None:
-    """Raise InvalidInput for a file that names MCP servers, which are listed and not read."""
-    try:
-        named = file.is_file() and McpConfig.read(file).servers
-    except InvalidConfig:
-        return
-    if named:
-        sync = f"toolroute tools sync --config {file}"
-        raise InvalidInput(f"{file} names MCP servers, not tools: list and store their tools with `{sync}`")
 
 
 @tools.command("remove")
@@ -167,7 +162,6 @@ def _show(tool: Tool) -> None:
 @taking("config", "tenant")
 @click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
-@click.option("--parallel", type=click.IntRange(min=1), default=4, show_default=True, help="Servers at a time.")
 @click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
 @taking("output")
 async def sync_tools(
@@ -175,7 +169,6 @@ async def sync_tools(
     place: Place,
     only: tuple[str, ...],
     timeout: float,  # noqa: ASYNC109
-    parallel: int,
     prune: bool,
     output: str,
 ) -> int:
@@ -196,7 +189,7 @@ async def sync_tools(
         raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
     tenant, store = place.tenant, place.open_store()
     note(f"listing {', '.join(only or servers.servers)} ...")
-    async with Connections(servers, connect_timeout_s=timeout, max_connecting=parallel) as connections:
+    async with Connections(servers, connect_timeout_s=timeout) as connections:
         report = await sync(connections, store, tenant, lambda report: note(report.line), only or None)
     gone = await asyncio.to_thread(left_over, servers, store, tenant)
     for name in gone if prune else ():

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.ending import ending_signals
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import Place, ending_signals, taking
 from orchestrator.cli.output import note
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.options import Options
@@ -30,7 +29,6 @@ _POSITIVE = click.IntRange(min=1)
 @taking("catalogue", "config", "tenant", "temporal", "model", "calibration")
 @click.option("--task-queue", default=names.TASK_QUEUE, show_default=True, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", type=_POSITIVE, default=100, show_default=True, help="Activities at the same time.")
-@click.option("--cached-workflows", type=click.IntRange(min=0), default=1000, show_default=True, help="Kept in memory.")
 @click.option("--cached-tenants", type=_POSITIVE, default=256, show_default=True, help="Indexes kept in memory.")
 @click.option("--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds for calls to end.")
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
@@ -40,7 +38,6 @@ async def worker(
     dev: bool,
     task_queue: str,
     concurrency: int,
-    cached_workflows: int,
     grace: float,
     check: bool,
 ) -> int:
@@ -59,8 +56,8 @@ async def worker(
         plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user))
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
-        limits = {"max_concurrent_activities": concurrency, "max_cached_workflows": cached_workflows}
-        await stack.enter_async_context(make_worker(client, task_queue, grace_s=grace, **limits))
+        serving = make_worker(client, task_queue, grace_s=grace, max_concurrent_activities=concurrency)
+        await stack.enter_async_context(serving)
         note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
         stop = asyncio.Event()
         for number in (signal.SIGINT, *ending_signals()):

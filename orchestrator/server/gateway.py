@@ -44,7 +44,8 @@ _WAIT_KNOWN_S = 2.0
 """The same where other servers are known already."""
 _LOOKS = 40
 """How often a catalogue is read again that does not hold yet what was listed."""
-_AGAIN_S, _AGAIN_AT_MOST_S = 60.0, 1800.0
+_AGAIN_S = 60.0
+"""How long after a listing that failed the next one is tried."""
 
 
 class Followed:
@@ -272,7 +273,7 @@ def _match_json(match: Match) -> dict[str, Any]:
 class Unlisted:
     """The servers that one tenant's store does not hold: listed before its first search, and again where one fails.
 
-    Later listings, 1, 2, 4 ... 30 minutes after one that failed, run while searches are answered.
+    Later listings, a minute or more after one that failed, run while searches are answered.
     """
 
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
@@ -285,7 +286,7 @@ class Unlisted:
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
         self._until: tuple[float, ...] = ()
-        self._tries, self._again_at = 0, 0.0
+        self._again_at = 0.0
         self._looked = asyncio.Event()
         self._some_known = self._complete = False
 
@@ -320,7 +321,6 @@ class Unlisted:
             self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
             self._looked.set()
             if missing:
-                self._tries += 1
                 await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
                 self._pool.let_go(missing)  # From here on a server is connected when one of its tools is called.
             self._complete = not self._missing
@@ -328,8 +328,7 @@ class Unlisted:
             self._note(f"the servers could not be listed: {error}")
         finally:
             self._looked.set()
-            pause = min(_AGAIN_S * 2 ** max(0, self._tries - 1), _AGAIN_AT_MOST_S)
-            self._again_at = asyncio.get_running_loop().time() + pause
+            self._again_at = asyncio.get_running_loop().time() + _AGAIN_S
 
     def _listed_one(self, report: ServerReport) -> None:
         if not report.error:
