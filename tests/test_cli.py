@@ -281,8 +281,7 @@ def test_a_mistake_ends_with_2_and_its_remedy(toolroute: Run, mcp_file: Path, co
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["tools list --store", "tools import", "route q --catalogue", "serve --tokens", "eval"],
+    "command", ["tools list --store", "tools import", "route q --catalogue", "serve --tokens", "eval"]
 )
 def test_a_place_that_is_empty_as_an_unset_variable_is_refused(toolroute: Run, mcp_file: Path, command: str) -> None:
     result = toolroute(*command.split(), "")

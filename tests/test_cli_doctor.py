@@ -46,12 +46,7 @@ def test_a_process_that_reached_no_temporal_server_waits_for_the_client_before_i
     [("TOOLROUTE_EMBEDER", 1, "did you mean TOOLROUTE_EMBEDDER?"), ("TOOLROUTE_COLOUR", 0, "unset it")],
 )
 def test_doctor_names_a_variable_that_nothing_reads(
-    toolroute: Run,
-    mcp_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    exit_code: int,
-    remedy: str,
+    toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch, variable: str, exit_code: int, remedy: str
 ) -> None:
     monkeypatch.setenv(variable, "static")
     result = toolroute("doctor", "-o", "json")

@@ -107,6 +107,7 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
     out, err = await asyncio.wait_for(process.communicate(), 50)
     assert (process.returncode, out) == (130, b""), err
     assert b"Traceback" not in err
+    assert b"Ctrl-C again leaves at once; follow it with `temporal workflow show --workflow-id toolroute-run-" in err
     if times > 1:  # whoever is in a hurry waits for no outcome
         return
     assert b"s1 plain:wait: outcome unknown" in err

@@ -98,11 +98,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
     [
         (f"[profile.default]\napi_key = {KEY}", {}, "cannot be read: .*line 2"),
         ("", {"TEMPORAL_PROFILE": "prod"}, "Profile 'prod' not found; see TEMPORAL_CONFIG_FILE"),
-        (
-            "",
-            {"TEMPORAL_ADDRESS": "http://localhost:7233"},
-            "'http://localhost:7233': give HOST:PORT",
-        ),
+        ("", {"TEMPORAL_ADDRESS": "http://localhost:7233"}, "'http://localhost:7233': give HOST:PORT"),
         ("", {"TEMPORAL_CONFIG_FILE": "/no.toml"}, "TEMPORAL_CONFIG_FILE='/no.toml' is not a file: name one"),
         ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
     ],

@@ -13,7 +13,7 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.eval import kept, use_of
+from orchestrator.cli.eval import keeping, use_of
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, dim, present, progress, warn_of_flagged
 from orchestrator.cli.temporal import connect, target
@@ -68,9 +68,19 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
         yield Finding("environment", state, f"{name} is set, and nothing reads it", remedy)
     mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
     yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
-    stored: list[Catalogue] = []
-    yield _checked("store", lambda: _store(place, options, stored), "name a folder or a Qdrant URL with --store")
-    known = stored[0] if stored else Catalogue()
+    known = Catalogue()
+
+    def store() -> Finding:
+        nonlocal known
+        with closing(place.open_store(options)) as opened:
+            known = opened.load(place.tenant).catalogue
+            where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
+        servers = counted(len(known.places), "server")
+        detail = f"{where}: {counted(len(known), 'tool')} of {servers} for {place.tenant}"
+        remedy = "" if known.places else "toolroute tools import FILE, or toolroute tools sync mcp.json"
+        return Finding("store", "missing" if remedy else "works", detail, remedy)
+
+    yield _checked("store", store, "name a folder or a Qdrant URL with --store")
     yield _checked("calibration", lambda: _calibration(options, known), "mend or unset TOOLROUTE_CALIBRATION")
     vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
     for key, reasons in suspects(known.tools).items():
@@ -100,18 +110,6 @@ def _embedder(options: Options) -> Finding:
     return Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query")
 
 
-def _store(place: Place, options: Options, stored: list[Catalogue]) -> Finding:
-    """Look at the store, and keep the tenant's catalogue in `stored`."""
-    with closing(place.open_store(options)) as opened:
-        known = opened.load(place.tenant).catalogue
-        where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
-    stored.append(known)
-    servers = counted(len(known.places), "server")
-    detail = f"{where}: {counted(len(known), 'tool')} of {servers} for {place.tenant}"
-    remedy = "" if known.places else "toolroute tools import FILE, or toolroute tools sync --config mcp.json"
-    return Finding("store", "missing" if remedy else "works", detail, remedy)
-
-
 def _calibration(options: Options, known: Catalogue) -> Finding:
     """Compare the fit that routing would use with the embedder and the tenant's catalogue."""
     from orchestrator.index.embed import embedder_id
@@ -131,14 +129,13 @@ def _calibration(options: Options, known: Catalogue) -> Finding:
 def _temporal(options: Options) -> Finding:
     from orchestrator.temporal.devserver import kept_binary, settle
 
-    server = target(options)
-
     async def reached() -> None:
         try:
             await connect(server)
         finally:
             await settle()
 
+    server = target(options)
     if server.named:
         asyncio.run(reached())
         detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
@@ -213,13 +210,11 @@ def _examine_catalogue(path: Path, options: Options, write: Path | None, output:
         found, trials = asyncio.run(findability.examine(index.catalogue, options, done))
     about = {"from": "made queries", "catalogue": catalogue.fingerprint, "tools": tools, "queries": found.queries}
     fit = replace(fit_made(trials, options), embedder=embedder_id(options), about=about)
-    written, failed = kept(fit, write)
-    shown = {"flagged": index.flags, "fit": {"floor": fit.floor}, "written": written and str(written)}
     lines = [f"\nrefuse below {fit.floor:g} here; {options.floor:g} is the default"]
-    lines += [use_of(written)] if written else []
-    present(output, {**found.to_json(), **shown}, lambda: _show_examined(found, index.flags, lines))
-    if failed is not None:
-        raise failed
+    with keeping(fit, write) as written:
+        shown = {"flagged": index.flags, "fit": {"floor": fit.floor}, "written": written and str(written)}
+        lines += [use_of(written)] if written else []
+        present(output, {**found.to_json(), **shown}, lambda: _show_examined(found, index.flags, lines))
 
 
 def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]], last: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -156,12 +157,10 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
     for name in worse:
         change = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
         warn([f"the fit is worse on queries that it has not seen: {change}; give more queries, or leave it out"])
-    written, failed = kept(replace(fit, embedder=embedder_id(options), about=about), write)
     worths = {"built-in": about["before"], "fitted": about["after"]}
-    shown = {**about, "worse": worse, "folds": FOLDS, "written": written and str(written)}
-    present(output, shown, lambda: _show_fit(worths, fit, len(trials), written))
-    if failed is not None:
-        raise failed
+    with keeping(replace(fit, embedder=embedder_id(options), about=about), write) as written:
+        shown = {**about, "worse": worse, "folds": FOLDS, "written": written and str(written)}
+        present(output, shown, lambda: _show_fit(worths, fit, len(trials), written))
 
 
 def _show_fit(worths: Mapping[str, Any], fit: Fit, queries: int, written: Path | None) -> None:
@@ -180,14 +179,17 @@ def _show_fit(worths: Mapping[str, Any], fit: Fit, queries: int, written: Path |
     console().print(dim("\n".join(lines)), soft_wrap=True)
 
 
-def kept(fit: Fit, path: Path | None) -> tuple[Path | None, InvalidInput | None]:
-    """Write the fit; return the path where it is there now, else the error, to be raised once all is shown."""
+@contextmanager
+def keeping(fit: Fit, path: Path | None) -> Iterator[Path | None]:
+    """Write the fit; give the path where it is there now, and raise why it is not once all is shown."""
     try:
         if path is not None:
             fit.write(path)
-    except InvalidInput as error:
-        return None, error
-    return path, None
+    except InvalidInput:
+        yield None
+        raise
+    else:
+        yield path
 
 
 def use_of(written: Path) -> str:

@@ -88,12 +88,7 @@ def _exit_code(decision: Decision, output: str) -> int:
 @click.argument("task")
 @taking("catalogue", "tenant", "request", "shape", "model", "plan", "calibration", "output")
 async def plan(
-    place: Place,
-    request: RouteRequest,
-    options: Options,
-    arguments: dict[str, Any],
-    min_confidence: float,
-    output: str,
+    place: Place, request: RouteRequest, options: Options, arguments: dict[str, Any], min_confidence: float, output: str
 ) -> int:
     """Show the plan for TASK; nothing is called.
 

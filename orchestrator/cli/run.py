@@ -53,9 +53,7 @@ _SOON = timedelta(seconds=2)
 
 @click.command()
 @click.argument("task")
-@taking(
-    *("catalogue", "config", "tenant", "temporal", "approve", "request", "plan", "model", "calibration", "output"),
-)
+@taking(*("catalogue", "config", "tenant", "temporal", "approve", "request", "plan", "model", "calibration", "output"))
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 async def run(

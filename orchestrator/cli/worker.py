@@ -33,13 +33,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds for calls to end.")
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 async def worker(
-    place: Place,
-    options: Options,
-    dev: bool,
-    task_queue: str,
-    concurrency: int,
-    grace: float,
-    check: bool,
+    place: Place, options: Options, dev: bool, task_queue: str, concurrency: int, grace: float, check: bool
 ) -> int:
     """Serve routing, planning and tool calls on a Temporal task queue.
 

@@ -92,9 +92,7 @@ _TOOLS = [
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     ),
     McpTool(
-        name="call_tool",
-        description="Call a tool that `search` found.",
-        input_schema=CallArguments.model_json_schema(),
+        name="call_tool", description="Call a tool that `search` found.", input_schema=CallArguments.model_json_schema()
     ),
 ]
 _RESOURCE = Resource(
@@ -186,11 +184,7 @@ def on_signals(stop: Callable[[], object]) -> None:
 
 
 async def _answer(
-    gateway: Gateway,
-    tenant: str,
-    context: Context,
-    params: CallToolRequestParams,
-    approve: Approve,
+    gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approve: Approve
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
     if tool == "search":
@@ -212,11 +206,7 @@ async def _answer(
 
 
 async def _allow(
-    context: Context,
-    params: CallToolRequestParams,
-    approve: Approve,
-    tool: Tool,
-    arguments: Mapping[str, Any],
+    context: Context, params: CallToolRequestParams, approve: Approve, tool: Tool, arguments: Mapping[str, Any]
 ) -> None:
     """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
     if not needs_approval(tool, approve):
