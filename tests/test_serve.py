@@ -225,7 +225,7 @@ async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, mo
         assert text_of(await served.call("org:1", "more:add", SUM)) == "3"
 
 
-async def test_another_projects_server_of_the_same_name_is_listed_anew(
+async def test_another_projects_server_of_the_same_name_is_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)

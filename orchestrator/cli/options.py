@@ -55,7 +55,7 @@ TOOLS = _Tools(path_type=Path)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Whose tools a command is about, and where they are."""
+    """Names the tenant, the store, the catalogue and the servers that a command uses."""
 
     organization: str | None = None
     user: str | None = None
@@ -69,7 +69,7 @@ class Place:
 
     @property
     def store_place(self) -> str:
-        """The store that `--store` names, else the user's own."""
+        """Return the store that `--store` names, else the user's own."""
         return self.store or default_store()
 
     def open_store(self, options: Options | None = None) -> Store:

@@ -1,4 +1,4 @@
-"""What commands write: results on standard output, notes on standard error, control signs on neither."""
+"""Write what commands have to say: results on standard output, notes on standard error, control signs on neither."""
 
 import json
 import sys

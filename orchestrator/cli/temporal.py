@@ -1,4 +1,4 @@
-"""What the commands over Temporal share: the server, the plugin, and a clean standard output."""
+"""Share what the commands over Temporal need: the server, the plugin, and a clean standard output."""
 
 import asyncio
 import os

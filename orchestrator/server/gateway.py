@@ -1,4 +1,4 @@
-"""What `toolroute serve` offers, apart from the protocol: search and call over all configured servers, by tenant."""
+"""Offer what `toolroute serve` serves, apart from the protocol: search and call over all configured servers, by tenant."""
 
 import asyncio
 import logging

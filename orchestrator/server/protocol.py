@@ -104,11 +104,11 @@ _RESOURCE = Resource(
 
 
 class NeedsApproval(ToolrouteError):
-    """A call was not made, as its approval was refused or cannot be asked for."""
+    """Raised where a call was not made, as its approval was refused or cannot be asked for."""
 
 
 class _InputRequired(Exception):
-    """The client is to ask its user, and then to repeat the call."""
+    """Raised where the client has to ask its user, and then to repeat the call."""
 
     def __init__(self, result: InputRequiredResult) -> None:
         self.result = result
