@@ -1,4 +1,4 @@
-"""A server that works and starts fast. COUNT_FILE names a file to which `crash` and `crash_once` add a line a call."""
+"""A server that works and starts fast. COUNT_FILE names a file to which `wait` and the crashes add a line a call."""
 
 import os
 import signal
@@ -34,6 +34,7 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
     if name == "add":
         return text(arguments["a"] + arguments["b"])
     if name == "wait":
+        note(name)
         time.sleep(arguments["seconds"])
         return text("waited")
     if name == "environment":
@@ -46,11 +47,16 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
 
 
 def crash(name: str) -> None:
+    if note(name).count(name) == 1 or name == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note(name: str) -> str:
+    """Add a line to COUNT_FILE and return all of it."""
     count = Path(os.environ.get("COUNT_FILE", os.devnull))
     with count.open("a") as file:
         file.write(f"{name}\n")
-    if name == "crash" or count.read_text().count(name) == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+    return count.read_text()
 
 
 if __name__ == "__main__":
