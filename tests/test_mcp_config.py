@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config import McpConfig, find_config
+from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
 from orchestrator.records.digests import same_server
 
 
-def one(server: object) -> McpConfig:
-    return McpConfig.parse({"mcpServers": {"it": server}}, source="mcp.json")
+def one(server: object, name: str = "it") -> ServerSpec:
+    return McpConfig.parse({"mcpServers": {name: server}}, source="mcp.json").servers[name]
 
 
 def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
@@ -57,7 +57,6 @@ def test_vs_codes_file_is_read_with_comments_and_last_commas(tmp_path: Path) -> 
     [
         ("// one\n{'servers': {}}", r"not JSON \(.*line 2 column"),
         ("[]", 'no "mcpServers" object; give'),
-        ('{"mcpServers": []}', 'no "mcpServers" object; give'),
         ("\udcff", "not UTF-8"),
         ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' stands twice in one object"),
     ],
@@ -75,7 +74,7 @@ def test_an_env_file_gives_variables_beneath_those_of_the_entry(tmp_path: Path) 
     lines = "\ufeff# keys\r\n\nAPI_KEY=s3cret-1\nexport ZONE = Europe/Berlin # home\nNOTE='a # b ${X}'\nLEVEL=info\n"
     (tmp_path / "server.env").write_text(lines, encoding="utf-8")
     entry = {"command": "x", "envFile": "${HOME}/server.env", "env": {"LEVEL": "debug"}}
-    launch = one(entry).servers["it"].launch({"HOME": str(tmp_path)})
+    launch = one(entry).launch({"HOME": str(tmp_path)})
     assert launch.env == {"API_KEY": "s3cret-1", "ZONE": "Europe/Berlin", "NOTE": "a # b ${X}", "LEVEL": "debug"}
     assert launch.secrets.redact("the key is s3cret-1") == "the key is ***"
 
@@ -83,7 +82,7 @@ def test_an_env_file_gives_variables_beneath_those_of_the_entry(tmp_path: Path) 
 @pytest.mark.parametrize("line", ["s3cret-2", "A='s3cret-2", "=s3cret-2"])
 def test_a_line_that_is_no_variable_is_named_without_its_text(tmp_path: Path, line: str) -> None:
     (tmp_path / "server.env").write_text(f"A=b\n{line}\n")
-    spec = one({"command": "x", "envFile": str(tmp_path / "server.env")}).servers["it"]
+    spec = one({"command": "x", "envFile": str(tmp_path / "server.env")})
     with pytest.raises(InvalidConfig, match=r"mcp.json: server 'it': envFile .*server.env', line 2: give") as caught:
         spec.launch({})
     assert "s3cret" not in str(caught.value)
@@ -96,7 +95,7 @@ def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.M
         "args": ["--key=${KEY}", "${env:KEY}", "${EMPTY:-fallback}", "${NONE:-}", "$KEY", "${workspaceFolder}/src"],
         "env": {"A": "x-${KEY}"},
     }
-    launch = one(entry).servers["it"].launch({"BIN": "/opt", "KEY": "k1", "EMPTY": ""})
+    launch = one(entry).launch({"BIN": "/opt", "KEY": "k1", "EMPTY": ""})
     assert launch.command == "/opt/run"
     assert launch.args == ("--key=k1", "k1", "fallback", "", "$KEY", f"{tmp_path}/src")
     assert launch.env == {"A": "x-k1"}
@@ -117,7 +116,7 @@ def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: object, said: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
-        one(entry).servers["it"].launch({})
+        one(entry).launch({})
     assert str(caught.value).startswith("mcp.json: server 'it': ")
     assert said in str(caught.value)
     assert "s3cret" not in str(caught.value)
@@ -127,11 +126,9 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
     ("entry", "message"),
     [
         ({}, 'give either "command"'),
-        ({"command": "x", "url": "http://a"}, 'give either "command"'),
         ({"url": "ftp://a"}, "begins with http"),
         ({"url": "http://a", "type": "sse"}, "streamable HTTP url .*, or reach it through a bridge: .*mcp-remote"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio with a command"),
-        ({"command": "x", "type": "http"}, "does not fit"),
         ({"url": "http://a", "type": "stdio"}, "does not fit"),
         ({"command": ["x"]}, "command: Input should be a valid string, but it is a list$"),
         ({"command": "x", "env": {"A": None}}, "env.A: "),
@@ -140,20 +137,16 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
         ({"command": "x", "toolroute": {"call_timeout_s": 0}}, "greater than 0"),
         ({"command": "x", "toolroute": {"timeout": 1}}, "toolroute.timeout"),
         ({"comand": "x"}, "'comand' is no setting: did you mean 'command'?"),
-        ({"command": "x", "disabled_tools": ["a"]}, "did you mean 'disabledTools'?"),
         ({"command": "x", "trust_anotations": False}, "did you mean 'trust_annotations'?"),
     ],
 )
 def test_unknown_shapes_are_refused_by_file_and_server_when_it_is_started(entry: object, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message) as caught:
-        one(entry).servers["it"].launch({})
+        one(entry).launch({})
     assert str(caught.value).startswith("mcp.json: server 'it': ")
-
-
-@pytest.mark.parametrize("name", ["a:b", "", " "])
-def test_names_that_cannot_be_part_of_a_key_are_refused(name: str) -> None:
-    with pytest.raises(InvalidConfig, match="rename"):
-        McpConfig.parse({"mcpServers": {name: {"command": "x"}}}).servers[name].launch({})
+    for name in ("a:b", " "):
+        with pytest.raises(InvalidConfig, match="rename"):
+            one({"command": "x"}, name).launch({})
 
 
 def test_the_working_folders_file_is_found(tmp_path: Path) -> None:
@@ -170,9 +163,7 @@ BASE: dict[str, Any] = {"command": "uvx", "args": ["mcp-db", "--verbose"], "env"
 @pytest.mark.parametrize(
     ("other", "same"),
     [
-        ({"command": "npx"}, False),
         ({"args": ["mcp-db"]}, False),
-        ({"cwd": "/srv"}, False),
         ({"env": {}}, False),
         ({"envFile": ".env"}, False),
         ({"env": {"API_KEY": "${WORK_KEY}"}}, False),
@@ -183,7 +174,7 @@ BASE: dict[str, Any] = {"command": "uvx", "args": ["mcp-db", "--verbose"], "env"
     ],
 )
 def test_another_server_is_another_identity_and_another_secret_is_not(other: dict[str, Any], same: bool) -> None:
-    base, changed = one(BASE).servers["it"].identity, one({**BASE, **other}).servers["it"].identity
+    base, changed = one(BASE).identity, one({**BASE, **other}).identity
     assert same_server(base, changed) is same
     assert (base == changed) is (same and not {"disabledTools", "trust_annotations"} & other.keys())
 
@@ -192,5 +183,5 @@ def test_another_server_is_another_identity_and_another_secret_is_not(other: dic
     ("form", "same"), [("https://h/mcp?team={}", False), ("https://h/?key={}-s3cret", True), ("https://u:{}@h", True)]
 )
 def test_of_an_address_all_but_its_secrets_counts(form: str, same: bool) -> None:
-    first, second = (one({"url": form.format(value)}).servers["it"].identity for value in ("abc1", "abc2"))
+    first, second = (one({"url": form.format(value)}).identity for value in ("abc1", "abc2"))
     assert (first == second) is same

@@ -22,8 +22,7 @@ class OnProgress(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A call under way. `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time and goes
-    before the server's timeout; what the server reports of its progress is passed to `on_progress`."""
+    """A call under way: `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time."""
 
     server: str
     name: str
@@ -54,8 +53,7 @@ class Call:
         return f"{self.server}:{self.name}"
 
     def seconds_left(self, timeout_s: float) -> float:
-        """Return what the call's own deadline leaves, else the server's timeout; ServerUnavailable when connecting has
-        used it up."""
+        """Return what the call's own deadline leaves, else the server's timeout; ServerUnavailable if it is over."""
         left = timeout_s if self.deadline is None else self.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
@@ -72,8 +70,7 @@ class Call:
         return redacted
 
     def compare(self, live: Tool) -> tuple[str, ...]:
-        """Note the server's present definition, and warn if it is not the chosen one; InvalidArguments if the arguments
-        do not fit it any more."""
+        """Return a warning if the live tool is not the chosen one; InvalidArguments if the arguments do not fit it."""
         self.replayable = live.annotations.replayable
         if self.chosen is None or self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()

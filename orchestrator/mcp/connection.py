@@ -195,11 +195,14 @@ class Connection:
         """Ask the server for its tools now; ServerUnavailable where it fails."""
         try:
             async with asyncio.timeout(self.limits.connect_timeout_s):
-                tools = await self._listing.tools(self.client)
+                return await self._list(self.client)
         except ToolrouteError:
             raise
         except Exception as error:
             raise self._unavailable(f" did not list its tools: {faults.in_words(error, self.secrets)}") from None
+
+    async def _list(self, client: "Client") -> tuple[Tool, ...]:
+        tools = await self._listing.tools(client)
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
@@ -233,8 +236,7 @@ class Connection:
             import_module("mcp")
             opening.callback(loop.call_later(self.limits.connect_timeout_s, self._too_late).cancel)
             async with self._session(launch) as client, anyio.create_task_group() as tasks:
-                tools = await self._listing.tools(client)
-                self.tools = {tool.name: tool for tool in tools}
+                tools = await self._list(client)
                 self._settle(client)
                 await opening.aclose()
                 tasks.start_soon(self._listen, client)
@@ -244,9 +246,8 @@ class Connection:
 
     def _too_late(self) -> None:
         """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        self._settle(
-            error=self._unavailable(f": not connected within {self.limits.connect_timeout_s:g} s{self._hint()}")
-        )
+        why = f": not connected within {self.limits.connect_timeout_s:g} s{self._hint()}"
+        self._settle(error=self._unavailable(why))
         self._scope.cancel()
 
     @asynccontextmanager

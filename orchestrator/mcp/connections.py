@@ -105,8 +105,7 @@ class Connections:
         return as_tool_result(await self.exchange(call))
 
     async def exchange(self, call: Call, *, again: bool = True) -> Answered:
-        """Do what `call` does, and return the answer as the server gave it. What certainly did not run, or may run
-        twice, is sent once more."""
+        """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
         try:
             async with self.using(call.server, call.deadline) as connection:
                 warnings = call.compare(await self._live_tool(connection, call))
@@ -156,8 +155,7 @@ class Connections:
                 connection.retire()
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
-        """Take how many tools each server has from what is stored, so that its state is `known`, and why its last sync
-        failed; what a server listed itself stands."""
+        """Take what is stored of servers, the number of tools and the last sync's error; what one listed itself stands."""
         for name, server in self._servers.items():
             if server.tools is None:
                 server.tools = counts.get(name)
@@ -165,8 +163,7 @@ class Connections:
                 server.last_error = ServerUnavailable(errors[name])
 
     def renew(self, config: Config) -> None:
-        """Take another configuration over: the connections of servers that it does not name, or names otherwise, take
-        no new calls and close as soon as nobody uses them."""
+        """Take another configuration over: the connections of servers that it changes close when nobody uses them."""
         now = McpConfig.of(config).keeping(self.config)
         same = {name for name, spec in now.servers.items() if self.config.servers.get(name) == spec}
         self.let_go(self._servers.keys() - same)
@@ -217,7 +214,7 @@ class Connections:
     def _start(self, server: Server) -> Connection:
         settled = partial(self._on_settled, server)
         connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
-        # A context of its own: the connection outlives the caller, whose context variables are none of its business.
+        # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(
             connection.run(self._environ, self._turns, self._on_listed),
             name=f"toolroute connection {server.spec.name}",

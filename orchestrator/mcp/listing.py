@@ -1,7 +1,6 @@
 """A server's listing, all pages of it or an error, as Tool records.
 
-The MCP library refuses a whole listing, or answer, for one odd part. So each is mended before the library reads it:
-of a tool only what is used is left, one that cannot be read is left out, and unknown content is named in brackets.
+The MCP library refuses a whole listing, or answer, for one odd part. So each is mended before the library reads it.
 """
 
 import logging
@@ -64,8 +63,8 @@ class Listing:
             logger.warning("server %s: %s and is left out", self._spec.name, self._unread)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
-        """Return all tools that the entry leaves in, in the server's order, without those that cannot be read, unless
-        none can; InvalidCatalogue for a listing that is broken or endless."""
+        """Return the tools that the entry leaves in, without those that cannot be read; InvalidCatalogue if none can,
+        and for a listing without end."""
         self._unread, found = "", dict[str, Tool]()
         for record in await self._records(client):
             if not self._spec.lists(record.name):
@@ -160,8 +159,7 @@ def _known(block: Any) -> Any:
 
 
 def _redacted(value: Any, secrets: Secrets) -> Any:
-    """Redact a definition's texts; what a call has to hold as the server says it (names, types) stays, whatever the
-    secrets are."""
+    """Redact a definition's texts; names and types stay, since a call has to hold them as the server says them."""
     if isinstance(value, str):
         return secrets.redact(value)
     if isinstance(value, list):

@@ -83,8 +83,7 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
 
 
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
-    """Return a block without secrets, a text or a text resource within the limit, and its tokens; links, images and
-    sounds are not cut."""
+    """Return a block without secrets, its text within the limit, and its tokens."""
     fields = block.model_dump(include={"text", "name", "title", "uri", "description", "meta"})
     update: dict[str, Any] = secrets.redact_json(fields)
     tokens = 0
@@ -106,9 +105,8 @@ def _written(structured: Any) -> str:
 
 def _fits(value: Any, max_tokens: int) -> bool:
     written = compact(value)
-    # No character counts for more than two tokens or, in the mean, less than an eighth: most need no counting.
-    short, long = len(written) * 2 <= max_tokens, len(written) // 8 > max_tokens
-    return short or (not long and count_tokens(written) <= max_tokens)
+    # A character counts for an eighth of a token at least, in the mean: what is far too long needs no counting.
+    return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
 
 
 def _cut(text: str, limit: int) -> tuple[str, bool, int]:

@@ -76,11 +76,10 @@ async def sync(
     on_progress: Callable[[ServerReport], None] | None = None,
     servers: Sequence[str] | None = None,
 ) -> SyncReport:
-    """Connect each server once, bounded in parallel and with a deadline each, and make the store's tools its own.
+    """List each server once, with a deadline each, and store its tools; the keywords and labels of a catalogue stay.
 
-    A server that fails keeps what is stored of it and takes no other one away; the store keeps why it failed. The
-    keywords and labels of a catalogue stay. What the store or the embedder raises is raised, once for all servers; the
-    store is asked before any of them is connected.
+    A server that fails keeps what is stored of it, with the reason, and takes no other one away. What the store or the
+    embedder raises is raised, once for all servers; the store is asked before any of them is connected.
     """
     known = (await asyncio.to_thread(store.load, tenant)).catalogue
     writing = asyncio.Lock()
@@ -132,8 +131,7 @@ def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
 def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnListed:
     """Return an `on_listed` for Connections: what a server lists replaces what is stored of it, where that differs.
 
-    The keywords and labels of a catalogue stay, and so do servers that are shared by all or were never stored. The
-    listing is held against the catalogue at hand, so that a connection costs no reading of the store.
+    Servers that are shared by all or were never stored stay. The store is read only where no catalogue is at hand.
     """
 
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:

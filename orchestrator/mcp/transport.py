@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from orchestrator.mcp.launch import Launch
 from orchestrator.records.redact import Secrets
@@ -25,8 +25,7 @@ _CERTIFICATES = (
 
 
 class Stderr:
-    """The last lines of a child's standard error. The rest is read and dropped, so a child that floods it never blocks
-    and never reaches the terminal."""
+    """The last lines of a child's standard error; the rest is dropped, so that a child that floods it never blocks."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
@@ -56,8 +55,7 @@ class Stderr:
 
 
 class Watched:
-    """A read stream that shows what arrives to `mend`, and reports its end, which is how a server's death is seen
-    before anyone calls it."""
+    """A read stream that shows what arrives to `mend` and reports its end: so a server's death is seen at once."""
 
     def __init__(self, inner: Any, mend: Callable[[Any], None], ended: Callable[[], None]) -> None:
         self._inner, self._mend, self._ended = inner, mend, ended
@@ -83,14 +81,12 @@ class Watched:
 
     async def __aexit__(self, *exc: object) -> bool | None:
         self._ended()
-        left: bool | None = await self._inner.__aexit__(*exc)
-        return left
+        return cast("bool | None", await self._inner.__aexit__(*exc))
 
 
 @asynccontextmanager
 async def stdio(launch: Launch, stderr: Stderr) -> AsyncIterator["TransportStreams"]:
-    """Run the command. Its environment is what the entry names, the shell's certificates, and HOME, LOGNAME, PATH,
-    SHELL, TERM and USER."""
+    """Run the command with what the entry names, the shell's certificates, and the library's defaults (PATH, HOME)."""
     from mcp import StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(

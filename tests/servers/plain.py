@@ -58,32 +58,10 @@ def crash() -> str:
     return "never"
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
-def crash_once() -> str:
-    """End the process on the first call ever; answer later ones."""
-    _note("crash_once")
-    if Path(os.environ["COUNT_FILE"]).read_text().count("crash_once") == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "survived"
-
-
 @server.tool()
 def fail() -> str:
     """Fail as a tool fails."""
     raise ValueError("no")
-
-
-@server.tool()
-def environment() -> dict[str, str]:
-    """The names and values of the process's environment."""
-    return dict(os.environ)
-
-
-@server.tool()
-async def key(ctx: Context) -> str:
-    """The idempotency key that came with the call."""
-    meta = ctx.request_context.meta or {}
-    return str(dict(meta).get("toolroute/idempotency-key"))
 
 
 @server.tool()
