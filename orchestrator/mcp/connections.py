@@ -155,7 +155,7 @@ class Connections:
                 connection.retire()
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
-        """Take what is stored of servers, the number of tools and the last sync's error; what one listed itself stands."""
+        """Take the stored number of tools and last error of each server; what it listed itself stands."""
         for name, server in self._servers.items():
             if server.tools is None:
                 server.tools = counts.get(name)
