@@ -32,7 +32,7 @@ _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: it `works`, is `missing` (optional), `broken`, or `flagged` (in use, and doubtful)."""
+    """A part that `works`, is `missing` (optional), `broken`, or `flagged` (in use, and doubtful)."""
 
     what: str
     state: str

@@ -1,4 +1,4 @@
-"""Offer what `toolroute serve` serves, apart from the protocol: search and call over all configured servers, by tenant."""
+"""Offer search and call over all configured servers, by tenant: what `toolroute serve` serves as MCP."""
 
 import asyncio
 import logging
