@@ -43,56 +43,43 @@ class InvalidInput(ToolrouteError):
     """Something given by the caller cannot be used; the message names the value and the remedy."""
 
 
-class InvalidCatalogue(InvalidInput):
-    """A catalogue file, server listing or tool definition is broken."""
+class InvalidCatalogue(InvalidInput): ...
 
 
-class InvalidConfig(InvalidInput):
-    """An option, environment variable or `mcpServers` file is broken."""
+class InvalidConfig(InvalidInput): ...
 
 
-class UnknownTenant(InvalidInput):
-    """No tenant was named where one is needed, or the name is not org:ID, user:ID or local."""
+class UnknownTenant(InvalidInput): ...
 
 
-class UnknownTool(InvalidInput):
-    """The key names no tool of this tenant's catalogue."""
+class UnknownTool(InvalidInput): ...
 
 
-class InvalidArguments(InvalidInput):
-    """Arguments do not fit the tool's input schema."""
+class InvalidArguments(InvalidInput): ...
 
 
-class Unauthorised(ToolrouteError):
-    """A credential was refused."""
+class Unauthorised(ToolrouteError): ...
 
 
-class ToolFailed(ToolrouteError):
-    """The tool ran and reported an error of its own."""
+class ToolFailed(ToolrouteError): ...
 
 
-class ModelFailed(ToolrouteError):
-    """The language model answered, but with nothing of use."""
+class ModelFailed(ToolrouteError): ...
 
 
-class ModelRefused(ModelFailed):
-    """The language model declined."""
+class ModelRefused(ModelFailed): ...
 
 
-class AnswerInvalid(ModelFailed):
-    """The language model's answer is not what was asked for, even after it was shown what is wrong."""
+class AnswerInvalid(ModelFailed): ...
 
 
-class NoCredit(ModelFailed):
-    """The account's quota is used up: waiting does not help."""
+class NoCredit(ModelFailed): ...
 
 
-class OutcomeUnknown(ToolrouteError):
-    """A call was sent and its answer was lost; whether it took effect is not known."""
+class OutcomeUnknown(ToolrouteError): ...
 
 
-class PayloadTooLarge(ToolrouteError):
-    """A value is larger than a workflow history may hold."""
+class PayloadTooLarge(ToolrouteError): ...
 
 
 class MissingExtra(ToolrouteError):
@@ -105,12 +92,10 @@ class Unavailable(ToolrouteError):
     retry = True
 
 
-class StoreUnavailable(Unavailable):
-    """Qdrant does not answer, or a folder store stays locked by another process."""
+class StoreUnavailable(Unavailable): ...
 
 
-class EmbedderUnavailable(Unavailable):
-    """The embedder does not answer."""
+class EmbedderUnavailable(Unavailable): ...
 
 
 class ModelUnavailable(Unavailable):
@@ -119,8 +104,7 @@ class ModelUnavailable(Unavailable):
     retry_after_s: float | None = None
 
 
-class ServerUnavailable(Unavailable):
-    """An MCP server cannot be connected; nothing was sent to it."""
+class ServerUnavailable(Unavailable): ...
 
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)

@@ -68,17 +68,10 @@ class Options:
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
+_OWN = "store embedder semantic_timeout_s store_timeout_s calibration model model_route model_plan model_timeout_s"
 _VARIABLES = {
-    "store": "TOOLROUTE_STORE",
-    "embedder": "TOOLROUTE_EMBEDDER",
-    "semantic_timeout_s": "TOOLROUTE_SEMANTIC_TIMEOUT",
-    "store_timeout_s": "TOOLROUTE_STORE_TIMEOUT",
-    "calibration": "TOOLROUTE_CALIBRATION",
-    "model": "TOOLROUTE_MODEL",
-    "model_route": "TOOLROUTE_MODEL_ROUTE",
-    "model_plan": "TOOLROUTE_MODEL_PLAN",
+    **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},
     "model_url": "OPENAI_BASE_URL",
-    "model_timeout_s": "TOOLROUTE_MODEL_TIMEOUT",
     "temporal_address": "TEMPORAL_ADDRESS",
     "temporal_namespace": "TEMPORAL_NAMESPACE",
 }

@@ -17,7 +17,6 @@ import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Union
 
 import numpy as np
@@ -199,9 +198,7 @@ class ScriptedModel:
             raise RuntimeError("the scripted model did not start: no port of 127.0.0.1 could be opened")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._server.should_exit = True
         self._thread.join()
         if self._mistake is not None and error is None:
@@ -210,10 +207,8 @@ class ScriptedModel:
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+    async def __aexit__(self, *how: object) -> None:
+        await asyncio.to_thread(self.__exit__, *how)
 
     def _serve(self) -> None:
         import uvicorn

@@ -48,7 +48,7 @@ def test_the_first_tools_are_kept_and_the_others_are_named() -> None:
     kept = keys(context, Part.PRIMARY)
     assert kept[0] == MANY[0].key
     assert sorted([*kept, *context.left_out]) == sorted(tool.key for tool in MANY)
-    assert context.truncated
+    assert context.left_out
     assert f"{len(context.left_out)} left out" in context.markdown.splitlines()[-1]
 
 
@@ -66,8 +66,8 @@ def test_definitions_shrink_by_the_ladder_best_tool_fullest() -> None:
 
 def test_the_tools_of_the_context_are_those_that_the_model_may_call() -> None:
     context = build("what time is it", [NOW], [READ, NOW])
-    assert context.tools("openai") == export([NOW, READ], "openai")
-    assert not context.truncated
+    assert [piece.tool for piece in context.pieces if piece.tool] == [NOW, READ]
+    assert not context.left_out
     assert "left out" not in context.markdown
 
 

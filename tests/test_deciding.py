@@ -1,5 +1,6 @@
 """The LLM route and the model's plan, over HTTP; and what stands in their place when no model answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,20 +181,12 @@ async def test_a_wrong_plan_goes_back_once_with_what_is_wrong(steps: list[Any], 
 async def test_a_step_without_a_tool_asks_for_a_further_route_and_its_gaps_are_filled_later() -> None:
     first, server = await planned(chosen("plan"), {"steps": [READ_STEP, step(2, "", depends_on=["s1"])]})
     assert [s.id for s in first.unbound] == ["s2"]
-    first = Plan(**{**_fields(first), "steps": (first.steps[0], _named(first.steps[1], "delete the file"))})
+    first = replace(first, steps=(first.steps[0], replace(first.steps[1], task="delete the file")))
     async with models(server) as client:
         again = await make_plan(client, PlanRequest(decision=decision("delete the file", [DELETE]), first=first))
     assert (again.steps[1].tool, again.steps[1].late, again.steps[1].missing) == ("files:delete_file", ("path",), ())
     assert again.steps[1].expected_tokens > FILLING_TOKENS + 4_000  # the model's call, and then the tool's result
     assert again.model == "big"
-
-
-def _fields(made: Plan) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in made.__slots__}
-
-
-def _named(given: Any, task: str) -> Any:
-    return type(given)(**{**{name: getattr(given, name) for name in given.__slots__}, "task": task})
 
 
 async def test_what_a_follow_up_leans_on_is_read_before_it() -> None:

@@ -1,4 +1,4 @@
-"""An entry of the configuration that changes while a worker runs is taken over, once its server cannot be had."""
+"""An entry of the configuration that changes while a worker runs is taken over, once its server does not answer."""
 
 import asyncio
 import re

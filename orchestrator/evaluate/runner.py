@@ -42,9 +42,7 @@ class Stages(StrEnum):
 
     @property
     def hint(self) -> RouteHint:
-        if self is Stages.KEYWORD:
-            return RouteHint.KEYWORD
-        return RouteHint.AUTO if self is Stages.AUTO else RouteHint.SEMANTIC
+        return RouteHint.SEMANTIC if self is Stages.HYBRID else RouteHint(self)
 
     @property
     def calibration(self) -> Calibration:

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, groupby
-from typing import Any
 
-from orchestrator.catalogue.export import Provider, export
+from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidInput
@@ -72,14 +71,6 @@ class Context:
     @property
     def tokens(self) -> int:
         return count_tokens(self.markdown)
-
-    @property
-    def truncated(self) -> bool:
-        return bool(self.left_out) or any(piece.cut for piece in self.pieces)
-
-    def tools(self, provider: Provider = "openai") -> list[dict[str, Any]]:
-        """Return the primary and then the related tools as definitions for a model."""
-        return export([piece.tool for piece in self.pieces if piece.tool], provider)
 
 
 def build(

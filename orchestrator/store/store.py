@@ -211,12 +211,27 @@ class Store:
     def replace_servers(
         self,
         tenant: str,
-        servers: Mapping[str, Sequence[Tool]],
+        servers: Mapping[str, Sequence[Tool] | None],
         on_progress: Progress | None = None,
         entries: Mapping[str, str] | None = None,
     ) -> dict[str, Changes]:
-        """Do the same for several servers, all at once. Raises StoreUnavailable and EmbedderUnavailable."""
-        return self._write(tenant, servers, entries or {}, on_progress)
+        """Do the same for several servers, all at once; None takes one away.
+
+        Raises StoreUnavailable and EmbedderUnavailable.
+        """
+        check_tenant(tenant, shared=True)
+        now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
+        given = {tool.key: tool for own in servers.values() for tool in own or ()}
+        wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
+        with self._opened(tenant, make=True) as points:
+            if points.target(COLLECTION) in (None, self._tool_points.collection):
+                missing = self._tool_points.missing(points, wanted)
+                if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
+                    return self._finish(points, tenant, now, wanted, entries or {})
+        self._tool_points.follow_embedder()
+        self._add_missing(tenant, wanted, on_progress)
+        with self._opened(tenant, make=True) as points:
+            return self._finish(points, tenant, now, wanted, entries or {})
 
     def note_failures(self, tenant: str, errors: Mapping[str, str]) -> None:
         """Keep why these servers could not be listed, "" for those that could; what is known of others stays."""
@@ -229,29 +244,7 @@ class Store:
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away."""
-        return self._write(tenant, {server: None}, {}, None)[server]
-
-    def _write(
-        self,
-        tenant: str,
-        servers: Mapping[str, Sequence[Tool] | None],
-        entries: Mapping[str, str],
-        on_progress: Progress | None,
-    ) -> dict[str, Changes]:
-        check_tenant(tenant, shared=True)
-        now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
-        tools = {(tool.key, tool.hash): tool for own in servers.values() for tool in own or ()}
-        keys = [(f"{server}:{name}", hash_) for server, own in now.items() for name, hash_ in (own or {}).items()]
-        wanted = {tool_id(tenant, *key): tools[key] for key in keys}
-        with self._opened(tenant, make=True) as points:
-            if points.target(COLLECTION) in (None, self._tool_points.collection):
-                missing = self._tool_points.missing(points, wanted)
-                if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
-                    return self._finish(points, tenant, now, wanted, entries)
-        self._tool_points.follow_embedder()
-        self._add_missing(tenant, wanted, on_progress)
-        with self._opened(tenant, make=True) as points:
-            return self._finish(points, tenant, now, wanted, entries)
+        return self.replace_servers(tenant, {server: None})[server]
 
     def _add_missing(self, tenant: str, wanted: Mapping[str, Tool], on_progress: Progress | None) -> None:
         """Write the points that do not exist, chunk by chunk, so that others get their turn in between."""
