@@ -17,7 +17,6 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.run import Approval, Approve, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
@@ -57,12 +56,6 @@ def test_no_tool_passes_without_a_word_unless_it_is_known_to_read_or_the_policy_
         assert reads or harmless or approve is Approve.NEVER
 
 
-@given(TOOLS)
-def test_what_only_a_name_says_to_read_begins_with_a_reading_verb(tool: Tool) -> None:
-    if reads_only(tool) and tool.annotations.read_only is None and not tool.labels:
-        assert any(verb in tool.name.lower() for verb in READING_VERBS)
-
-
 @given(TOOLS, st.sampled_from(Approve))
 def test_a_stricter_policy_never_lets_more_pass(tool: Tool, approve: Approve) -> None:
     strict = [Approve.ALWAYS, Approve.CHANGES, Approve.DESTRUCTIVE, Approve.NEVER]
@@ -71,24 +64,12 @@ def test_a_stricter_policy_never_lets_more_pass(tool: Tool, approve: Approve) ->
     assert needs_approval(tool) == needs_approval(tool, Approve.CHANGES)
 
 
-class Recording(Executor):
-    """Counts what reaches it."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    async def execute(self, call: ToolCall) -> Any:
-        self.calls.append(call.tool.name)
-        raise AssertionError("called without a word")
-
-
 @pytest.mark.parametrize(
     ("name", "hints", "label"),
     [
         ("erase_disk", Annotations(), ""),
         ("erase_disk", Annotations(destructive=True), "true"),
-        ("erase_disk", Annotations(destructive=False), ""),
-        ("erase_disk", Annotations(idempotent=True), ""),
+        ("erase_disk", Annotations(destructive=False, idempotent=True), ""),
         ("get_or_erase_disk", Annotations(), ""),
         ("get_disk", Annotations(read_only=False), ""),
         ("list_disk", Annotations(), "no"),
@@ -101,12 +82,12 @@ async def test_no_tool_that_is_not_known_to_read_is_reached_when_nobody_approves
     tool = Tool(
         server="disks", name=name, description="Erase a disk", kind=Kind.BUILTIN, annotations=hints, labels=labels
     )
-    recording = Recording()
-    runner = await serve(OrchestratorPlugin(catalogue=Catalogue([tool]), executors={"builtin": recording}))
+    calls: list[ToolCall] = []
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue([tool]), executors={"builtin": calls.append}))
     waiting: Any = {"approve": "changes", "approval_timeout_s": 0.1}
     result, _ = await runner.run("Erase a disk", min_confidence=0.0, **waiting)
     assert statuses(result) == ["needs_approval"]
-    assert recording.calls == []
+    assert calls == []
 
 
 @pytest.mark.parametrize(
@@ -140,8 +121,10 @@ async def test_a_word_lets_one_step_go_or_ends_it(
 ) -> None:
     handle, step = asking
     assert (step.arguments, runner.desk.calls) == ({"path": "a.txt"}, [])
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest, by="ada"))
     await handle.execute_update(names.APPROVE, {"step": "s2", "allowed": False})
+    with pytest.raises(WorkflowUpdateFailedError):  # a word is final
+        await handle.execute_update(names.APPROVE, Approval(step="s2", digest=step.digest))
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest, by="ada"))
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done", "refused"]
     assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
 
@@ -167,15 +150,6 @@ async def test_a_word_on_anything_but_the_call_that_waits_is_refused(
     assert (await until(handle, "s1", ASKED)).steps[0].digest == step.digest
     assert runner.desk.calls == []
     await handle.terminate()
-
-
-async def test_a_word_is_final(runner: Runner, asking: tuple[WorkflowHandle[Any, RunResult], StepProgress]) -> None:
-    handle, step = asking
-    await handle.execute_update(names.APPROVE, Approval(step="s1", allowed=False))
-    with pytest.raises(WorkflowUpdateFailedError):
-        await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
-    await handle.execute_update(names.APPROVE, Approval(step="s2", allowed=False))
-    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["refused", "refused"]
 
 
 async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve) -> None:

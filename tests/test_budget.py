@@ -57,24 +57,6 @@ def test_an_overrun_is_settled_and_reported() -> None:
     assert budget.warnings == ("overrun: step s1 used 1,200 tokens of 1,000 reserved",)
 
 
-def test_a_step_reserves_once_and_settles_what_it_reserved() -> None:
-    budget = Budget()
-    budget.reserve("s1", 1_000)
-    with pytest.raises(ValueError, match="'s1' holds a reservation already"):
-        budget.reserve("s1", 1_000)
-    budget.settle("s1", 500)
-    with pytest.raises(ValueError, match="'s1' holds no reservation"):
-        budget.settle("s1", 500)
-
-
-def test_a_step_that_others_leave_no_room_for_is_refused_while_they_run() -> None:
-    budget = Budget(Limits(max_total_tokens=30_000))
-    for step in ("s1", "s2"):
-        budget.reserve(step, 1_000)
-    budget.settle("s1", 12_000)
-    assert budget.reserve("s3", 1_000).verdict is Verdict.REFUSED
-
-
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     budget = Budget(Limits(max_total_tokens=10_000))
     assert budget.warnings == ("budget: 10,000 tokens let no step start: give more than 20,000",)
@@ -82,24 +64,9 @@ def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     assert budget.reserve("s1", 10).verdict is Verdict.REFUSED
 
 
-def test_a_budget_handed_on_goes_on_where_it_stood() -> None:
-    budget = Budget()
-    budget.reserve("s1", STEP)
-    budget.settle("s1", 70_000)
-    again = Budget(settled=budget.settled, warnings=budget.warnings)
-    assert again.report() == budget.report()
-
-
 @pytest.mark.parametrize(
     "limits",
-    [
-        {"max_total_tokens": 0},
-        {"max_tokens_per_step": -1},
-        {"warning_threshold": 0},
-        {"max_total_tokens": "5"},
-        {"max_tokens_per_step": 1.5},
-        {"reserve_for_synthesis": None},
-    ],
+    [{"max_total_tokens": 0}, {"warning_threshold": 0}, {"max_tokens_per_step": 1.5}, {"reserve_for_synthesis": None}],
 )
 def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str, Any]) -> None:
     [(name, value)] = limits.items()

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -12,7 +11,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -26,27 +24,18 @@ from orchestrator.errors import (
     ToolFailed,
     Unauthorised,
 )
-from orchestrator.mcp.connections import Connections
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.executors import Executor, Executors, HttpExecutor, hold
 from orchestrator.temporal.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
+from tests.loopback import served
 
 AGENT = Tool(server="agents", name="analyst", kind=Kind.AGENT, input_schema=schema("question", question=TEXT))
 
 
 def call(tool: Tool, **arguments: Any) -> ToolCall:
     return ToolCall(tenant="org:1", tool=tool, arguments=arguments, idempotency_key="w:p:s1")
-
-
-async def test_an_async_function_gets_the_arguments_by_name() -> None:
-    async def read(path: str) -> str:
-        return f"content of {path}"
-
-    result = await Executors({"files:read_file": read}).execute(call(READ, path="a.txt"))
-    assert result.text == "content of a.txt"
-    assert result.tokens > 0
 
 
 @dataclass
@@ -197,15 +186,6 @@ async def test_a_function_that_fails_is_its_tools_failure(
         await Executors({READ.key: function}).execute(replace(call(READ, path=path), deadline_s=20))
 
 
-async def test_mcp_tools_go_to_their_real_server() -> None:
-    config = {"mcpServers": {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}}
-    async with Connections(config) as connections:
-        result = await Executors().execute(call(NOW, timezone="Europe/Berlin"), connections)
-        wrong = await Executors().execute(call(NOW, timezone="Nowhere/Land"), connections)
-    assert "Europe/Berlin" in result.text
-    assert wrong.is_error
-
-
 def test_a_result_is_held_to_tokens_and_bytes() -> None:
     many = hold(ToolResult(text="word " * 10_000, structured={"all": "word " * 10_000}), 500)
     assert (many.truncated, many.structured) == (True, None)
@@ -241,17 +221,11 @@ class Endpoint:
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[Endpoint]:
+def endpoint() -> Iterator[Endpoint]:
     found = Endpoint()
-    app = Starlette(routes=[Route("/", found.answer, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110  (uvicorn has no event to wait for)
-        await asyncio.sleep(0.01)
-    found.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    yield found
-    server.should_exit = True
-    await serving
+    with served(Starlette(routes=[Route("/", found.answer, methods=["POST"])])) as address:
+        found.url = f"{address}/"
+        yield found
 
 
 @pytest.mark.parametrize("workflow", ["w", "Auftrag-ü-1", "two\nlines", "50%"])

@@ -114,14 +114,6 @@ async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site:
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
-async def test_a_change_that_honours_its_key_is_sent_again_and_takes_effect_once(site: Site) -> None:
-    site.seconds = 1.0
-    handle, result = await site.broken_off("Post an entry with the subject 'May'", "s1")
-    assert [step.status for step in result.steps] == [StepStatus.DONE]
-    assert begins(site.calls(handle)) == {"s1": 2}
-    assert site.booked(handle) == 1
-
-
 async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site: Site) -> None:
     site.seconds = 2.0
     task = "Read the file a.txt, then add a note titled 'x', then read the file b.txt"

@@ -21,7 +21,7 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.testing import NO_CREDIT, Asked, Fault, Refusal, ScriptedModel, Slow
+from orchestrator.testing import NO_CREDIT, Asked, Fault, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
@@ -148,13 +148,6 @@ async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
         plan = await environment.run(Activities(plugin.resources).plan, RawValue(request))
     assert model.asked == []
     assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
-
-
-async def test_a_request_that_the_model_declines_is_not_carried_out(serve: Serve) -> None:
-    async with assisted(serve, [Refusal("I won't")]) as at:
-        result, _ = await at.run("Delete the file a.txt")
-    assert at.runner.desk.calls == []
-    assert (result.steps, result.answer) == ((), "the model declined: I won't")
 
 
 async def test_temporal_waits_as_long_as_the_endpoint_asked(serve: Serve) -> None:

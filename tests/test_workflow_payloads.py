@@ -75,7 +75,6 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
     ("workflow", "given", "kind", "said"),
     [
         (ROUTE, {}, "InvalidInput", "query: Field required. Its fields are query, tenant"),
-        (ROUTE, "Read the file", "InvalidInput", "input: Input should be an object, not 'Read the file'"),
         (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'semantic', not 'huh'"),
         (ROUTE, {"query": "x", "tenant": "org:1", "filter": {}}, "InvalidInput", "unknown field 'filter'. Its fields"),
         (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "at most 100,000"),
@@ -83,18 +82,12 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
         (RUN, _raw(b'{"task": "\xff"}'), "InvalidInput", "RunRequest: "),
         (RUN, _raw(NESTED), "InvalidInput", "recursion limit exceeded"),
         (RUN, None, "InvalidInput", "give one JSON object"),
-        (RUN, {"query": "x"}, "InvalidInput", "task: Field required. Its fields are task, tenant"),
         (RUN, {"task": " ", "tenant": "org:1"}, "InvalidInput", "task is empty"),
-        (RUN, {"task": "x", "approveDestructive": True}, "InvalidInput", "unknown field 'approveDestructive'"),
         (RUN, {"task": "x", "approve": "sometimes"}, "InvalidInput", "approve: Input should be 'changes'"),
-        (RUN, {"task": "x", "limits": {"max_total_tokens": "lots"}}, "InvalidInput", "limits.max_total_tokens"),
         (RUN, {"task": "x", "limits": {"maxTotal": 9}}, "InvalidInput", "Limits: unknown field 'maxTotal'"),
         (RUN, {"task": "x", "call_timeout_s": 1e18}, "InvalidInput", "call_timeout_s=1e+18: give seconds"),
         (RUN, {"task": "x", "approval_timeout_s": math.nan}, "InvalidInput", "approval_timeout_s=nan: give seconds"),
-        (RUN, {"task": "x", "parallel_steps": 0}, "InvalidInput", "parallel_steps=0"),
-        (RUN, {"task": "x"}, "UnknownTenant", "no tenant"),
         (RUN, {"task": "x", "tenant": "acme"}, "UnknownTenant", "'acme'"),
-        (RUN, {"task": LARGE, "tenant": "org:1"}, "PayloadTooLarge", "the task takes 600,002 bytes"),
         (RUN, {"task": "读" * 90_000, "tenant": "org:1"}, "PayloadTooLarge", "the task takes 540,002 bytes"),
     ],
 )
@@ -208,7 +201,7 @@ async def test_what_strict_readers_of_json_refuse_leaves_no_run_stuck(
     assert [step.result and step.result.structured for step in result.steps] == [structured] * 2
 
 
-@pytest.mark.parametrize("text", [PLAIN, EMOJI, EMOJI + PLAIN, PLAIN + EMOJI, EMOJI[:10_000] + PLAIN])
+@pytest.mark.parametrize("text", [PLAIN, EMOJI + PLAIN, PLAIN + EMOJI])
 @pytest.mark.parametrize("limit", [1_000, MAX_RESULT_BYTES])
 def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, limit: int) -> None:
     held = hold_bytes(ToolResult(text=text), limit)

@@ -1,9 +1,7 @@
 """A run from its task to its answer, on a real Temporal server."""
 
 import asyncio
-import base64
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +9,18 @@ import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import CancelledError
 
-from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import ServerUnavailable
-from orchestrator.mcp.config import McpConfig
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Progress, RunResult, StepStatus
-from orchestrator.records.tool import Annotations, Tool
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
-from tests.decisions import ALL
 from tests.my_workflow import Assistant, Direct
 from tests.runner import Runner, Serve, statuses
 from tests.running import SERVERS, plugin_over
-from tests.servers.start import entry
 from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
@@ -183,25 +176,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     assert sorted(arguments["path"] for _, arguments in runner.desk.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_no_secret_and_no_catalogue_enters_a_history(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a server repeats its secrets as it dies."""
-    monkeypatch.setenv("PLANTED_KEY", "s3cr3t-key")
-    many = [Tool(server="other", name=f"tool_{n}", description=f"unlikely-{n} to be wanted") for n in range(200)]
-    launch = Tool(
-        server="bad", name="it", description="Launch the weather balloon", annotations=Annotations(destructive=True)
-    )
-    bad = entry("faulty.py", "crash", "--token", "s3cr3t-arg", API_KEY="${PLANTED_KEY}")
-    servers = McpConfig.parse({"mcpServers": {"bad": bad}})
-    runner = await serve(OrchestratorPlugin(catalogue=Catalogue([*ALL, *many, launch]), mcp_servers=servers))
-    result, handle = await runner.run("Launch the weather balloon")
-    assert statuses(result) == ["outcome_unknown"]
-    written = (await handle.fetch_history()).to_json()
-    payloads = b"\n".join(base64.b64decode(text) for text in re.findall(r'"data": ?"([A-Za-z0-9+/=]+)"', written))
-    assert b"the key was ***" in written.encode() + payloads
-    assert b"s3cr3t" not in written.encode() + payloads
-    assert len(set(re.findall(rb"unlikely-\d+", payloads))) <= 10 + 20  # matches and rejected at most
-
-
+@pytest.mark.slow
 async def test_a_workflow_lists_servers_and_what_they_have_is_found(serve: Serve, tmp_path: Path) -> None:
     runner = await serve(OrchestratorPlugin(store=tmp_path / "store", mcp_servers=SERVERS), Direct)
     empty, _ = await runner.run("Read the file a.txt")

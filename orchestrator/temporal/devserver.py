@@ -56,7 +56,11 @@ async def dev_server(
     if known and database is None:
         yield known
         return
-    address = f"127.0.0.1:{port or _free_port()}"
+    if port is None:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+    address = f"127.0.0.1:{port}"
     server = await _start(await _binary(say), address, namespace, database)
     try:
         await _answers(server, address, namespace)
@@ -107,12 +111,6 @@ async def _answers(server: asyncio.subprocess.Process, address: str, namespace: 
         else:
             return
     raise Unavailable(f"the Temporal server at {address} did not start (exit code {server.returncode})")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def _binary(say: Say) -> str:

@@ -73,10 +73,25 @@ class Executors:
         if executor is not None:
             answer = await _in_time(call, executor)
         elif call.tool.kind is Kind.MCP and connections is not None:
-            answer = await _ask_server(call, connections)
+            answer = await connections.call(
+                call.tool,
+                call.arguments,
+                idempotency_key=call.idempotency_key or None,
+                deadline_s=call.deadline_s,
+                max_result_tokens=call.max_result_tokens,
+            )
         else:
             raise InvalidConfig(f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}")
         return hold(answer, call.max_result_tokens)
+
+
+_LOST = OutcomeUnknown, "a gateway lost the endpoint's answer"
+_REFUSED = Unauthorised, "the endpoint refused the credential"
+_STATUSES: dict[int, tuple[type[ToolrouteError], str]] = {
+    429: (ServerUnavailable, "the endpoint is busy"),
+    **dict.fromkeys((502, 503, 504), _LOST),
+    **dict.fromkeys((401, 403), _REFUSED),
+}
 
 
 class HttpExecutor(Executor):
@@ -118,12 +133,10 @@ class HttpExecutor(Executor):
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a gateway that lost the answer."""
         status, text = reply.status_code, self._secrets.redact(reply.text)
-        if status == 429 or (status == 503 and "retry-after" in reply.headers):
-            raise ServerUnavailable(f"{key}: the endpoint is busy (HTTP {status})")
-        if status in (502, 503, 504):
-            raise OutcomeUnknown(f"{key}: a gateway lost the endpoint's answer (HTTP {status})")
-        if status in (401, 403):
-            raise Unauthorised(f"{key}: the endpoint refused the credential (HTTP {status})")
+        known = 429 if status == 503 and "retry-after" in reply.headers else status
+        if known in _STATUSES:
+            kind, why = _STATUSES[known]
+            raise kind(f"{key}: {why} (HTTP {status})")
         if not 200 <= status < 300:
             raise ToolFailed(f"{key}: HTTP {status}: {text[:500]}")
         try:
@@ -132,10 +145,10 @@ class HttpExecutor(Executor):
             return ToolResult(text=text)
 
     async def aclose(self) -> None:
-        """Close the client."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        """Close the client; a later call opens another."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
 
 
 class _FunctionExecutor(Executor):
@@ -148,8 +161,10 @@ class _FunctionExecutor(Executor):
         given: tuple[Any, ...] = (call,) if self._whole_call else ()
         named = {} if self._whole_call else call.arguments
         try:
-            if _is_async(self._function):
-                return as_result(await self._function(*given, **named))
+            function = self._function
+            called = getattr(type(function), "__call__", None)  # noqa: B004  (of an object called like a function)
+            if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+                return as_result(await function(*given, **named))
             return await self._in_thread(call, *given, **named)
         except ToolrouteError:
             raise
@@ -167,16 +182,6 @@ class _FunctionExecutor(Executor):
             raise
 
 
-async def _ask_server(call: ToolCall, connections: "Connections") -> ToolResult:
-    return await connections.call(
-        call.tool,
-        call.arguments,
-        idempotency_key=call.idempotency_key or None,
-        deadline_s=call.deadline_s,
-        max_result_tokens=call.max_result_tokens,
-    )
-
-
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
     """Return what the executor gives within the call's deadline; else raise what says whether it may be sent again."""
     limit = asyncio.timeout(call.deadline_s)
@@ -190,11 +195,6 @@ async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
     if call.replayable:
         raise ServerUnavailable(f"{late}; it may be called again")
     raise OutcomeUnknown(f"{late}; it is not known whether it took effect, so it was not called again")
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    called = getattr(type(function), "__call__", None)  # noqa: B004  (of an object that is called like a function)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:

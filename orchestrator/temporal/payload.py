@@ -13,6 +13,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.converter import PayloadConverter
 
+from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidInput, PayloadTooLarge
 from orchestrator.records.call import ToolResult
 from orchestrator.records.run import StepOutcome
@@ -52,12 +53,11 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     try:
         found = read(raw, kind)
     except ValidationError as error:
-        wrong = "; ".join(_problem(one) for one in error.errors(include_url=False))
-        raise InvalidInput(f"{kind.__name__}: {wrong}. {_fields(kind)}") from None
+        raise _wrong(kind, "; ".join(_problem(one) for one in error.errors(include_url=False))) from None
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{kind.__name__}: the input can't be read ({error}). {_fields(kind)}") from None
+        raise _wrong(kind, f"the input can't be read ({error})") from None
     if not isinstance(found, kind):
-        raise InvalidInput(f"{kind.__name__}: give one JSON object. {_fields(kind)}")
+        raise _wrong(kind, "give one JSON object")
     if raw.payload.metadata.get("encoding") == b"json/plain":
         _refuse_unknown(from_json(raw.payload.data), kind)
     return found
@@ -67,7 +67,7 @@ def _refuse_unknown(given: Any, kind: Any) -> None:
     known = {field.name: field.type for field in fields(kind)}
     for name, value in given.items() if isinstance(given, dict) else ():
         if name not in known:
-            raise InvalidInput(f"{kind.__name__}: unknown field {name!r}. {_fields(kind)}")
+            raise _wrong(kind, f"unknown field {name!r}")
         if isinstance(inner := known[name], type) and is_dataclass(inner):
             _refuse_unknown(value, inner)
 
@@ -78,8 +78,8 @@ def _problem(found: Any) -> str:
     return f"{where}: {found['msg']}{value}"
 
 
-def _fields(kind: Any) -> str:
-    return f"Its fields are {', '.join(field.name for field in fields(kind))}"
+def _wrong(kind: Any, what: str) -> InvalidInput:
+    return InvalidInput(f"{kind.__name__}: {what}. Its fields are {', '.join(field.name for field in fields(kind))}")
 
 
 @cache
@@ -111,12 +111,8 @@ def as_result(answer: Any) -> ToolResult:
     if answer is None or isinstance(answer, str):
         return ToolResult(text=answer or "")
     structured = plain(answer)
-    written = answer if structured is None else structured
-    return ToolResult(
-        text=json.dumps(written, separators=(",", ":"), ensure_ascii=False, default=str),
-        structured=structured,
-        truncated=structured is None,
-    )
+    text = compact(answer if structured is None else structured)
+    return ToolResult(text=text, structured=structured, truncated=structured is None)
 
 
 def plain(value: Any) -> Any:

@@ -82,10 +82,10 @@ class Resources:
 
     def models(self) -> "Models | None":
         """Return the language models, None where the worker has none. Each is asked once a time: Temporal retries."""
+        from orchestrator.llm.client import Models
+
         made: Any = None if self._models else self._make_models()
         if made is not None:
-            from orchestrator.llm.client import Models
-
             if not isinstance(made, Models):
                 kind = type(made).__name__
                 raise InvalidConfig(f"models gave a {kind}: return orchestrator.llm.client.Models or None")
@@ -97,7 +97,7 @@ class Resources:
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carry out a call with its own tenant's connections."""
         connections = await self._connections_for(call)
-        entry = _entry(connections, call.tool.server)
+        entry = connections.config.servers.get(call.tool.server) if connections else None
         self._in_flight[call.tenant] += 1
         try:
             await self._evict()
@@ -190,7 +190,7 @@ class Resources:
             connections.renew(_NONE_NOW if config is None else config)
         except ToolrouteError:
             return False  # It is broken, or being written: the call's own error says more.
-        return _entry(connections, call.tool.server) != entry
+        return connections.config.servers.get(call.tool.server) != entry
 
     async def _evict(self) -> None:
         """Close the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
@@ -210,9 +210,6 @@ class Resources:
 
     def _entry(self, tenant: str, server: str) -> str:
         """Return the identity of the tenant's entry for a server; "" where it has none."""
-        spec = _entry(self._tenants.get(tenant), server)
+        connections = self._tenants.get(tenant)
+        spec = connections.config.servers.get(server) if connections else None
         return spec.identity if spec else ""
-
-
-def _entry(connections: "Connections | None", server: str) -> "ServerSpec | None":
-    return connections.config.servers.get(server) if connections else None

@@ -82,23 +82,19 @@ class Run:
     async def _plan(self) -> Plan:
         """Route and plan; one further route for steps outside the matches. No model is paid for what can't start."""
         check_size("the task", self._request.task, MAX_TASK_BYTES)
-        decision = await self._route(self._request.task)
-        self._phase = "planning"
-        plan = await self._planned(decision)
+        plan = await self._routed(self._request.task)
         if plan.unbound:
-            further = await self._route("; ".join(step.task for step in plan.unbound))
-            plan = await self._planned(further, plan)
+            plan = await self._routed("; ".join(step.task for step in plan.unbound), plan)
         self._budget.charge(plan.usage.total)
         return plan
 
-    async def _route(self, task: str) -> Decision:
-        decision = await self._router.route(self._request.as_routed(task, self._request.tenant or self._router.tenant))
-        self._decisions += (decision,)
-        return decision
-
-    async def _planned(self, decision: Decision, first: Plan | None = None) -> Plan:
+    async def _routed(self, task: str, first: Plan | None = None) -> Plan:
+        """Return the task's plan from the matches of a further Decision."""
+        tenant = self._request.tenant or self._router.tenant
+        self._decisions += (await self._router.route(self._request.as_routed(task, tenant)),)
+        self._phase = "planning"
         return await self._router.plan(
-            decision,
+            self._decisions[-1],
             arguments=self._request.arguments,
             min_confidence=self._request.min_confidence,
             without_model="" if self._budget.steps_left else "the run's limits let no step start",

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -12,7 +11,7 @@ from temporalio.exceptions import FailureError
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.budget import Budget, Grant, Verdict
-from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.call import ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.digests import digest_of
@@ -152,7 +151,8 @@ class Steps:
             grant = self.budget.reserve(step.id, step.expected_tokens - self._spent(step))
             if grant.verdict is not Verdict.WAIT:
                 return grant
-            await workflow.wait_condition(partial(self._moved, self.budget.reserved))
+            reserved = self.budget.reserved
+            await workflow.wait_condition(lambda: self._stopping() or self.budget.reserved != reserved)  # noqa: B023
         return None
 
     async def _fill(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome | None, int]:
@@ -173,7 +173,9 @@ class Steps:
             max_result_tokens=max(0, left),
         )
         try:
-            ended = _answered(step, await call_tool(call, self.config))
+            result = await call_tool(call, self.config)
+            ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
+            ended = replace(ended, result=result)
         except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
             ended = _broken(step, call, error)
         tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
@@ -181,9 +183,6 @@ class Steps:
 
     def _stopping(self) -> bool:
         return self.stopping(self._started)
-
-    def _moved(self, reserved: int) -> bool:
-        return self._stopping() or self.budget.reserved != reserved
 
     def _arguments(self, step: Step) -> dict[str, object]:
         filled = self.filled.get(step.id)
@@ -212,12 +211,6 @@ class Steps:
 
 def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
     return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason[:MAX_REASON])
-
-
-def _answered(step: Step, result: ToolResult) -> StepOutcome:
-    """Return a step whose tool answered; the tool's own error is a failure with its result."""
-    ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
-    return replace(ended, result=result)
 
 
 def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
