@@ -126,7 +126,6 @@ async def test_a_call_that_sent_nothing_goes_again_whatever_its_tool_does(serve:
     ("task", "error", "calls"),
     [
         ("Read the file a.txt", ServerUnavailable("away"), 3),
-        ("Add a note titled 'x'", ServerUnavailable("away"), 3),
         ("Add a note titled 'x'", ConnectionResetError("no answer"), 1),
     ],
 )
