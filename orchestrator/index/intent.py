@@ -49,7 +49,7 @@ def action_of(tool: Tool) -> str:
     It is one where the description begins with it, too, or begins with a known action and the name has several words.
     """
     words, said = name_words(tool), stem(_first_word(tool.description))
-    named = said and (said == stem(words[0]) or (len(words) > 1 and said in _known_stems()))
+    named = said and (said == stem(words[0]) or (len(words) > 1 and said in action_stems()))
     return words[0] if named and stem(words[0]) else ""
 
 
@@ -65,7 +65,8 @@ def known_actions() -> frozenset[str]:
 
 
 @cache
-def _known_stems() -> frozenset[str]:
+def action_stems() -> frozenset[str]:
+    """Return the stems of the known actions."""
     return frozenset(map(stem, known_actions()))
 
 

@@ -8,16 +8,17 @@ tool it comes from, else by the parameter's own name.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from heapq import nlargest
+from itertools import islice
 from operator import itemgetter
 
-from orchestrator.index.intent import READING_VERBS, known_actions
 from orchestrator.index.text import spaced, stem, terms
+from orchestrator.index.variants import words_of
 from orchestrator.records.tool import Tool
 
 REQUIRING = 5
-"""Tools whose needs are met, the best ones: a further one is hardly called."""
+"""Of so many of the best tools the needs are met: a further one is hardly called."""
 CALLED = 0.5
 """The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
 sets (docs/decisions.md)."""
@@ -27,27 +28,34 @@ BEHIND = 0.95
 _IDENTIFIES = frozenset("id ids uid gid uuid guid key slug handle".split())
 _ALONE = frozenset("id ids uuid guid".split())
 """These identify something also where they do not say what."""
+_CREDENTIALS = frozenset("token session cookie".split())
+"""These are what is sought themselves; `max_tokens` is none."""
+_SOUGHT = frozenset(map(stem, _CREDENTIALS))
 _CONFIGURED = frozenset("api access secret private public".split())
 """A key that is one of these is no tool's to give."""
-_IN_NAMES = _IDENTIFIES | frozenset(map(stem, _IDENTIFIES))
-_READING = frozenset(map(stem, READING_VERBS))
+_SEEKING = frozenset(terms("list search find query lookup look resolve browse get fetch show read retrieve discover"))
+_MAKING = frozenset(terms("create add new make login authenticate start open register"))
+"""What gives a credential, too; an identifier of a thing that is there already comes from none of them."""
+_CREATING = frozenset(terms("create new"))
+"""The caller chooses the identifier of what these make."""
+_ENDING = frozenset(terms("delete remove update cancel archive modify edit set reset close revoke disable stop logout"))
+_VERBS = _SEEKING | _MAKING | _ENDING
 _SEARCH = stem("search")
+_IN_NAMES = _IDENTIFIES | frozenset(map(stem, _IDENTIFIES))
 _TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*\w")
 """A name that can be a tool's only: `get_links`, `get-links`, `getLinks`."""
-_MOST_WORDS = 1_000
-"""Words of a task that are searched for identifiers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A required parameter, what it may identify, in terms, and the positions of the tools that give it."""
+    """A required parameter and the positions of the tools that give it. `things`: in terms, what it may identify."""
 
     parameter: str
     things: tuple[frozenset[str], ...]
     sources: tuple[int, ...]
 
     def met_by(self, identified: frozenset[str]) -> bool:
-        """Return whether a task that identifies this needs no source."""
+        """Whether a task that identifies this needs no source."""
         return any(thing <= identified for thing in self.things)
 
 
@@ -89,12 +97,14 @@ class Prerequisites:
     ) -> None:
         self._tools, self._positions, self._named = tools, positions, named
         self._known: dict[int, tuple[Requirement, ...]] = {}
+        self._given: dict[tuple[str, frozenset[str], frozenset[str]], tuple[int, ...]] = {}
 
     def of(self, position: int) -> tuple[Requirement, ...]:
         """Return what a tool requires and others give."""
-        if position not in self._known:
-            self._known[position] = tuple(self._requirements(position))
-        return self._known[position]
+        found = self._known.get(position)
+        if found is None:
+            found = self._known[position] = tuple(self._requirements(position))
+        return found
 
     def _requirements(self, position: int) -> Iterator[Requirement]:
         tool = self._tools[position]
@@ -102,11 +112,9 @@ class Prerequisites:
             thing = _identified(parameter)
             sources = self._named_in(description, position) or self._giving(tool, thing)
             if sources:
-                alone = [
-                    frozenset(terms(parameter)),
-                    *(frozenset([term]) for term in _subject(tool) if thing is not None),
-                ]
-                yield Requirement(parameter, (thing,) if thing else tuple(alone), sources)
+                about = _subject(tool) - _ENDING if thing == frozenset() else ()
+                alone = frozenset(terms(parameter)), *(frozenset((term,)) for term in about)
+                yield Requirement(parameter, (thing,) if thing else alone, sources)
 
     def _named_in(self, description: str, position: int) -> tuple[int, ...]:
         """Return the tools of the same server that a parameter's description names."""
@@ -115,35 +123,41 @@ class Prerequisites:
         return tuple(other for other in dict.fromkeys(found) if other != position)
 
     def _giving(self, tool: Tool, thing: frozenset[str] | None) -> tuple[int, ...]:
-        """Return the server's reading tools that are named for the thing and least else, or else its search.
-
-        Of a bare `id` the thing is what the tool is about. Who makes a thing chooses its identifier.
-        """
-        about = _subject(tool)
-        if thing is None or (_verb(tool) in ("creat", "new") and thing <= about):
+        """Return the tools that give what this one requires; the same for all of its server that do."""
+        subject = _subject(tool)
+        if thing is None or (_verb(tool) in _CREATING and (thing or subject) == subject):
             return ()
+        wanted = tool.server, thing, thing or subject
+        if wanted not in self._given:
+            self._given[wanted] = self._find(*wanted)
+        return self._given[wanted]
+
+    def _find(self, server: str, thing: frozenset[str], about: frozenset[str]) -> tuple[int, ...]:
+        """Return the server's tools whose name says the thing, or what a bare `id` is about, and least else.
+
+        Where there are no such tools, the server's search.
+        """
         beyond: dict[int, int] = {}
-        for position in self._reading(tool.server, thing or about, thing or about):
+        for position in self._beside(server, thing, about):
             subject = _subject(self._tools[position])
             if thing and thing <= _words(self._tools[position].name):
                 beyond[position] = len(subject - thing)
             elif not thing and subject <= about:
                 beyond[position] = -len(subject)
-        if not beyond:
-            searching = self._reading(tool.server, thing or about, [_SEARCH])
-            return tuple(p for p in searching if _words(self._tools[p].name) <= _READING | _words(tool.server))
-        least = min(beyond.values())
-        return tuple(position for position, more in beyond.items() if more == least)
+        if beyond or thing & _SOUGHT:
+            least = min(beyond.values(), default=0)
+            return tuple(position for position, more in beyond.items() if more == least)
+        return tuple(p for p in self._beside(server, thing, (_SEARCH,)) if not _subject(self._tools[p]))
 
-    def _reading(self, server: str, thing: frozenset[str], words: Iterable[str]) -> list[int]:
-        """Return the server's reading tools that are named with one of these terms and do not require the thing."""
-        found = sorted({position for word in words for position in self._named(word)})
+    def _beside(self, server: str, thing: frozenset[str], words: Iterable[str]) -> list[int]:
+        """Return the tools named with one of these terms that may give the thing and do not require it."""
+        verbs = _SEEKING | _MAKING if thing & _SOUGHT else _SEEKING
         return [
             position
-            for position in found
+            for position in sorted({position for word in words for position in self._named(word)})
             if (tool := self._tools[position]).server == server
-            and _verb(tool) in _READING
-            and not _requires(tool, thing)
+            and _verb(tool) in verbs
+            and (thing or _subject(tool)) not in [_meant(parameter, tool) for parameter in _required(tool)]
         ]
 
 
@@ -161,35 +175,36 @@ def _required(tool: Tool) -> dict[str, str]:
     return found
 
 
-def _requires(tool: Tool, thing: frozenset[str]) -> bool:
-    asked = [_identified(parameter) for parameter in _required(tool)]
-    return any(own is not None and (own or _subject(tool)) == thing for own in asked)
-
-
 def _identified(parameter: str) -> frozenset[str] | None:
-    """Return the terms of the thing that a parameter identifies; None if it identifies nothing that a tool gives."""
+    """Return the terms of the thing that a parameter identifies; None where no tool gives it."""
     *before, last = spaced(parameter).lower().split() or [""]
+    if last in _CREDENTIALS:
+        return frozenset((stem(last),))
     if last not in (_IDENTIFIES if before else _ALONE) or (last == "key" and not _CONFIGURED.isdisjoint(before)):
         return None
-    thing = frozenset(terms(" ".join(before)))
+    said = [part for word in before for part in words_of(word) or [word]]  # An acronym may be spelt out in names.
+    thing = frozenset(filter(None, map(stem, said)))
     return thing - _IN_NAMES or thing  # "issueIdOrKey" is an issue's, "key_id" a key's.
 
 
+def _meant(parameter: str, tool: Tool) -> frozenset[str] | None:
+    """Return the same, where a bare `id` is of what the tool is about."""
+    thing = _identified(parameter)
+    return None if thing is None else thing or _subject(tool)
+
+
 def _subject(tool: Tool) -> frozenset[str]:
-    """Return the terms of the tool's name without verbs and its server's."""
-    return _words(tool.name) - _IN_NAMES - _verbs() - _words(tool.server)
+    """Return what the tool's name is about: its terms without verbs and its server's."""
+    return _words(tool.name) - _IN_NAMES - _SEEKING - _MAKING - _words(tool.server)
 
 
 def _verb(tool: Tool) -> str:
-    """Return the verb that begins the tool's name ("list_sets"), else the last in it ("set_list")."""
+    """Return what the tool's name says that it does: its first word ("list_sets"), else the last verb ("set_list")."""
     words = _in_order(tool.name)
-    verbs = [word for word in words if word in _verbs()]
-    return "" if not verbs else words[0] if words[0] in verbs else verbs[-1]
-
-
-@cache
-def _verbs() -> frozenset[str]:
-    return frozenset(map(stem, known_actions()))
+    verbs = [word for word in words if word in _VERBS]
+    if not verbs:
+        return ""
+    return verbs[0] if words[0] in _VERBS else verbs[-1]
 
 
 def _words(identifier: str) -> frozenset[str]:
@@ -201,11 +216,31 @@ def _in_order(identifier: str) -> tuple[str, ...]:
     return tuple(terms(spaced(identifier)))
 
 
+_NUMBER = re.compile(r"(?<!\S)\S*?\d\S*")
+_MOST_NUMBERS, _NEAR = 50, 60
+"""Numbers of a task that are looked at, as more are a table's; characters before each."""
+_ABBREVIATED = frozenset(("", "no", "nr"))
+"""What may stand between a thing and its number: "order no. 4711", "order # 4711"."""
+_BY_IDENTIFIER = re.compile(
+    r"\b(?:ids?|uids?|guids?|uuids?|keys?|slugs?)\b(?:\W{1,3}(?:of|for)(?:\W{1,3}\w{1,40}){1,3}?)?"
+    r"(?:\W{1,3}(?:is|are|was|number))?\W{1,3}\w{0,40}\d",
+    re.IGNORECASE,
+)
+"""An identifier that is called one: "the card with id card_34", "the ID of the series is tt12"."""
+
+
 def identified_in(task: str) -> frozenset[str]:
-    """Return the terms of what a task identifies itself, by a number right behind it ("order 4711")."""
-    words, found = task.split()[:_MOST_WORDS], set[str]()
-    for place, word in enumerate(words):
-        if any(map(str.isdigit, word)):
-            before = words[max(place - 2, 0) : place]
-            found.update(terms(" ".join([*before, word]) if before and terms(before[-1]) else word))
+    """Return the terms of what a task identifies itself, by a number right behind it ("order 4711").
+
+    Of all that it says, where it calls one an identifier.
+    """
+    if _BY_IDENTIFIER.search(task):
+        return frozenset(terms(task))
+    found: set[str] = set()
+    for number in islice(_NUMBER.finditer(task), _MOST_NUMBERS):
+        near = task[max(number.start() - _NEAR, 0) : number.start()].split()
+        before = [word for word in near if word.lower().strip("#.:") not in _ABBREVIATED]
+        found.update(terms(number[0]))
+        if before and terms(before[-1]):  # "Bob by 5 pm" says nothing of Bob.
+            found.update(terms(" ".join(before[-2:])))
     return frozenset(found)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from orchestrator.index.documents import is_outdated
+from orchestrator.index.intent import action_stems
+from orchestrator.index.text import terms
 from orchestrator.routing.select import repeated
 from orchestrator.routing.task import Found, Ranking, Task
 
@@ -22,14 +24,12 @@ def spread_duplicates(task: Task, found: Found, ranking: Ranking) -> Ranking:
 
 
 def append_flagged(task: Task, found: Found, ranking: Ranking) -> Ranking:
-    """Set the flagged tools that fit among the others, never first: they were searched apart, so no score moves."""
+    """Set the flagged tools that fit among the others, never first: they were not searched, so no score moves."""
     flagged = task.index.flagged
     if flagged is None or found.search is None:
         return ranking
     allowed = flagged if found.allowed is None else flagged & found.allowed
-    search, side = replace(found.search, allowed=allowed), task.index.vectors
-    apart = search.by_keyword() if found.vectors is None or side is None else search.by_both(side, found.vectors)
-    chances = dict(zip(apart.whole.chosen.tolist(), apart.whole.chances.tolist(), strict=True))
+    chances = {place: _flagged_chance(task, found, place) for place in allowed.nonzero()[0].tolist()}
     fit = {place: min(MOST_FLAGGED, chance) for place, chance in chances.items() if chance >= LEAST_FLAGGED}
     if not fit:
         return ranking
@@ -44,6 +44,20 @@ def append_flagged(task: Task, found: Found, ranking: Ranking) -> Ranking:
         evidence={**ranking.evidence, **{place: {} for place in fit}},
         notes=ranking.noted({place: f"flagged: {'; '.join(task.index.flags[tools[place].key])}" for place in fit}),
     )
+
+
+def _flagged_chance(task: Task, found: Found, place: int) -> float:
+    """Return how likely a flagged tool fits, by meaning and by the share of its name's words that the task says.
+
+    No shared word halves it, and an action alone ("get") is no shared word.
+    """
+    name = frozenset(terms(task.index.catalogue.tools[place].name))
+    shared = name & task.understood.terms.keys()
+    share = len(shared) / len(name) if shared and (shared == name or shared - action_stems()) else 0.0
+    side = task.index.vectors
+    cosine = 0.0 if found.vectors is None or side is None else float(side.vectors[place] @ found.vectors[0])
+    by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
+    return max(by_meaning, MOST_FLAGGED * share if share >= 0.5 else 0.0)
 
 
 def note_deprecated(task: Task, found: Found, ranking: Ranking) -> Ranking:
