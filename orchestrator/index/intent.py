@@ -14,7 +14,7 @@ from orchestrator.records.tool import Tool
 READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
 """A name that begins with one of these reads, unless its annotations say otherwise. The only list of its kind."""
 QUESTIONS = frozenset("what who whose when where which why how".split())
-_SECOND_ACTIONS = frozenset({"and", "or"})
+_SECOND_ACTIONS = frozenset({"and", "or", "then"})
 """A name that holds one of these says more than its first verb: `get_or_create_user`."""
 
 
@@ -27,12 +27,20 @@ def reads_only(tool: Tool) -> bool:
     hints, label = tool.annotations, tool.labels.get("read_only", "").lower()
     if hints.read_only is False or hints.destructive or label in {"false", "no"}:
         return False
-    words = name_words(tool)
-    return (
-        bool(hints.read_only)
-        or label in {"true", "yes"}
-        or (words[0] in READING_VERBS and _SECOND_ACTIONS.isdisjoint(words))
-    )
+    return bool(hints.read_only) or label in {"true", "yes"} or _named_for_reading(tool)
+
+
+def _named_for_reading(tool: Tool) -> bool:
+    """Return whether the name begins with a reading verb, and neither it nor the description says another action.
+
+    "list_delete" (Delete a list), "search_replace" and, of a server `set`, "set_display" read nothing.
+    """
+    words, whole = name_words(tool), spaced(tool.name).lower().split()
+    if words[0] not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(words):
+        return False
+    others = {whole[0], *words[1:]}
+    said = stem(_first_word(tool.description))
+    return others.isdisjoint(known_actions() - READING_VERBS) and said not in set(map(stem, words[1:]))
 
 
 def name_words(tool: Tool) -> list[str]:

@@ -24,7 +24,7 @@ _LEFT_OUT = re.compile(
     r"(?i)(?:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
     r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
-    r"(?:(?!\s(?:but|then)\s)[^,.;:!?)\n])*"
+    r"(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
 
 
