@@ -77,7 +77,7 @@ async def run(
     for input or approval.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    asks = sys.stdin.isatty()
     asked = RunRequest(
         task=request.query,
         tenant=request.tenant,
