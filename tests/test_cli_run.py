@@ -1,6 +1,8 @@
 """`toolroute run`, `plan` and `worker` as a user starts them: in processes of their own."""
 
 import json
+import os
+import pty
 import shlex
 
 import pytest
@@ -56,23 +58,44 @@ async def test_the_progress_of_every_step_is_reported_to_its_end_while_it_runs(u
     assert printed.index("s1 plain:wait: done") < printed.index("s2 time:get_current_time: done")
 
 
+CHANGES = ("Wait 0.1 seconds, then delete the file a.txt", "--arg", "s1.seconds=0.1")
+
+
 async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: User) -> None:
-    task = "Wait 0.1 seconds, then delete the file a.txt"
-    code, printed, err = await user.run(task, "--arg", "s1.seconds=0.1", typed=b"y\nn\n")
+    code, out, err = await user.at_terminal(*user.command(*CHANGES), early=b"y\ny\n", answers=[b"y\n", b"n\n"])
     assert """may plain:wait be called with {"seconds": 0.1}? [y/N]""" in err
     assert """may files:delete_file be called with {"path": "a.txt"}? [y/N]""" in err
-    assert [step["status"] for step in printed["steps"]] == ["done", "refused"]
+    assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "refused"]
     assert code == 1
 
 
-async def test_in_a_pipe_nothing_is_changed_and_the_command_that_approves_is_printed(user: User) -> None:
-    code, printed, err = await user.run("Wait 0.1 seconds", "--arg", "seconds=0.1", "--approve", "destructive")
-    assert (code, [step["status"] for step in printed["steps"]]) == (5, ["needs_approval"]), err
-    assert not (user.path / "count").exists()
+async def test_an_answer_typed_before_its_question_does_not_count(user: User) -> None:
+    code, out, _ = await user.at_terminal(*user.command(*CHANGES), early=b"y\ny\n", answers=[b"n\n"])
+    assert [step["status"] for step in json.loads(out)["steps"]] == ["refused", "skipped"]
+    assert (code, (user.path / "count").exists()) == (1, False)
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["a pipe", "a question that nobody would see"])
+async def test_where_nobody_can_be_asked_exactly_what_was_shown_is_approved(user: User, terminal: bool) -> None:
+    ours, typing = pty.openpty() if terminal else (None, None)
+    code, _, err = await user.toolroute(*user.command(*CHANGES), stdin=typing)
+    for end in filter(None, (ours, typing)):
+        os.close(end)
+    assert (code, (user.path / "count").exists()) == (5, False), err
     assert 's1 waits for approval: plain:wait with {"seconds": 0.1}' in err
-    approving = next(line for line in err.splitlines() if line.startswith("approve with: toolroute "))
-    code, out, err = await user.toolroute(*shlex.split(approving)[3:])
-    assert (code, json.loads(out)["answer"]) == (0, "waited"), err
+    assert 's2 (skipped) needs approval, too: files:delete_file with {"path": "a.txt"}' in err
+    command = next(line for line in err.splitlines() if " toolroute run " in line)
+    approving = shlex.split(command.partition(" toolroute ")[2])
+    yes = [word for word in approving if word.startswith("--yes=")]
+    assert [word.partition("=")[2][:3] for word in yes] == ["s1=", "s2="]
+
+    code, out, err = await user.toolroute(*approving, *("--arg", "s2.path=b.txt"))
+    assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "needs_approval"], err
+    assert f"what was approved ({yes[1][-12:]}) is another call" in json.loads(out)["steps"][1]["reason"]
+    assert err.count(yes[0]) == 1
+    code, out, err = await user.toolroute(*approving)
+    assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "failed"], "no executor deletes here"
+    assert (user.path / "count").read_text() == "wait\nwait\n"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,8 @@ async def test_a_client_that_cannot_ask_hears_what_to_do_and_nothing_is_called(t
     async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
         refused = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
         assert refused.is_error
-        assert "this client cannot ask; call it with `toolroute call`, or start `toolroute serve`" in text_of(refused)
+        remedy = "call it with `toolroute call`, or start `toolroute serve --approve destructive` (or never)"
+        assert f"this client cannot ask; {remedy}" in text_of(refused)
         assert all(state["state"] != "ready" for state in await served.states("org:1"))
 
 

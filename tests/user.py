@@ -7,7 +7,7 @@ import pty
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,19 +34,29 @@ class User:
     path: Path
     address: str
 
-    async def toolroute(self, *arguments: str, typed: bytes | None = None) -> tuple[int, str, str]:
-        """Exit code, standard output, standard error; `typed` is what the user types at a terminal."""
-        ours, terminal = pty.openpty() if typed is not None else (None, None)
-        process = await self.start(*arguments, stdin=terminal)
-        if ours is not None and typed is not None:
-            os.write(ours, typed)
+    async def toolroute(self, *arguments: str, stdin: int | None = None) -> tuple[int, str, str]:
+        """Exit code, standard output, standard error."""
+        process = await self.start(*arguments, stdin=stdin)
         out, err = await asyncio.wait_for(process.communicate(), 90)
-        for end in filter(None, (ours, terminal)):
-            os.close(end)
         assert process.returncode is not None
         return process.returncode, out.decode(), err.decode()
 
-    async def start(self, *arguments: str, stdin: int | None = None) -> asyncio.subprocess.Process:
+    async def at_terminal(self, *arguments: str, early: bytes, answers: list[bytes]) -> tuple[int, str, str]:
+        """The same at a terminal: `early` is typed before anything is shown, each answer after its question."""
+        ours, terminal = pty.openpty()
+        os.write(ours, early)
+        process = await self.start(*arguments, stdin=terminal, stderr=terminal)
+        os.close(terminal)
+        answering = asyncio.create_task(asyncio.to_thread(_answer, ours, answers))
+        out, _ = await asyncio.wait_for(process.communicate(), 90)
+        err = await answering
+        os.close(ours)
+        assert process.returncode is not None
+        return process.returncode, out.decode(), err
+
+    async def start(
+        self, *arguments: str, stdin: int | None = None, stderr: int | None = None
+    ) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "orchestrator", *arguments)
         # A suite that runs in the background ignores SIGINT or SIGHUP, and children would inherit that.
@@ -54,7 +64,7 @@ class User:
             *command,
             stdin=pipe if stdin is None else stdin,
             stdout=pipe,
-            stderr=pipe,
+            stderr=pipe if stderr is None else stderr,
             cwd=self.path,
             start_new_session=True,
             preexec_fn=_heed_interrupts,
@@ -66,12 +76,26 @@ class User:
             while not (self.path / "count").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
-    async def run(self, task: str, *options: str, typed: bytes | None = None) -> tuple[int, Any, str]:
-        shared = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
-        if typed is None and "--approve" not in options:
+    def command(self, task: str, *options: str) -> tuple[str, ...]:
+        own = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
+        return ("run", task, *own, *options)
+
+    async def run(self, task: str, *options: str) -> tuple[int, Any, str]:
+        if "--approve" not in options:
             options = (*options, "--approve", "never")
-        code, out, err = await self.toolroute("run", task, *shared, *options, typed=typed)
+        code, out, err = await self.toolroute(*self.command(task, *options))
         return code, json.loads(out) if out else None, err
+
+
+def _answer(terminal: int, answers: list[bytes]) -> str:
+    """Type each answer once its question is shown; return all that was shown."""
+    shown, left = "", list(answers)
+    with suppress(OSError):  # The other end is closed.
+        while read := os.read(terminal, 65_536):
+            shown += read.decode()
+            while left and shown.count("[y/N]: ") > len(answers) - len(left):
+                os.write(terminal, left.pop(0))
+    return shown
 
 
 def _heed_interrupts() -> None:

@@ -300,7 +300,7 @@ def _request(
         limit=10 if limit is None else limit,
         coverage=coverage,
         conversation=_conversation(conversation) if conversation else (),
-        filters=_pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
+        filters=pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
         route_hint=RouteHint(route_hint),
         token_cap=token_cap,
         fusion=Fusion(fusion) if fusion else None,
@@ -309,7 +309,7 @@ def _request(
     return request
 
 
-def _pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
+def pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
     """Return the values of `NAME=VALUE` by name; InvalidInput for another form, and for a name given twice."""
     if wrong := [item for item in given if "=" not in item]:
         raise InvalidInput(f"{name} {wrong[0]!r}: write NAME=VALUE, {example}")
@@ -320,7 +320,7 @@ def _pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
 
 
 def _arguments(given: tuple[str, ...]) -> dict[str, Any]:
-    return {**_pairs("--arg", given, "e.g. timezone=Europe/Berlin")}
+    return {**pairs("--arg", given, "e.g. timezone=Europe/Berlin")}
 
 
 class _Line(BaseModel):

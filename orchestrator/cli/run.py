@@ -8,22 +8,24 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.options import Place, taking, typed
+from orchestrator.cli.options import Place, pairs, taking, typed
 from orchestrator.cli.output import as_json, note, one_line, plain, present
 from orchestrator.cli.route import answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, unwrap
 from orchestrator.cli.worker import make_worker
 from orchestrator.options import Options
+from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
+from orchestrator.records.digests import digest_of
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
     SHORTEST_S,
@@ -54,6 +56,9 @@ _SOON = timedelta(seconds=2)
 @click.command()
 @click.argument("task")
 @taking(*("catalogue", "config", "tenant", "temporal", "approve", "request", "plan", "model", "calibration", "output"))
+@click.option(
+    "--yes", multiple=True, metavar="STEP=DIGEST", help="A call that you approve, as an earlier run named it."
+)
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 async def run(
@@ -63,6 +68,7 @@ async def run(
     dev: bool,
     task_queue: str | None,
     approve: str,
+    yes: tuple[str, ...],
     budget: int,
     arguments: dict[str, Any],
     min_confidence: float,
@@ -71,13 +77,13 @@ async def run(
     """Carry TASK out durably on Temporal.
 
     It is routed, and planned from the same matches. In a terminal you are asked before a tool is called that needs
-    approval; elsewhere the run ends, and the command that approves is printed.
+    approval; elsewhere the run ends, and the command that approves exactly these calls is printed.
 
     Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting
     for input or approval.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
-    asks = sys.stdin.isatty()
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
     asked = RunRequest(
         task=request.query,
         tenant=request.tenant,
@@ -91,6 +97,7 @@ async def run(
         min_confidence=min_confidence,
         approve=Approve(approve),
         approval_timeout_s=24 * 3600.0 if asks else SHORTEST_S,
+        approved=pairs("--yes", yes, "as an earlier run printed it"),
     )
     asked.validate()
     theirs = [f"--{name}" for name in ("catalogue", "store", "config", "calibration", "model") if typed(name)]
@@ -99,7 +106,7 @@ async def run(
     with clean_stdout():
         result = await _run(asked, place, options, dev=dev, task_queue=task_queue, asks=asks)
     present(output, result.to_json(), lambda: show_run(result))
-    _say_how_to_approve(result)
+    _say_how_to_approve(result, asked)
     return _exit_code(result)
 
 
@@ -131,18 +138,34 @@ def _exit_code(result: RunResult) -> int:
     return NEEDS_USER if ended & waiting and ended <= waiting | {StepStatus.SKIPPED} else 1
 
 
-def _say_how_to_approve(result: RunResult) -> None:
-    """Name the calls that wait for approval, and the command that makes them."""
-    waiting = {step.step: step for step in result.steps if step.status is StepStatus.NEEDS_APPROVAL}
+def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
+    """Name the calls that wait for approval, now or once others are done, and the command that approves these alone."""
+    ended = {outcome.step: outcome for outcome in result.steps}
+    if not any(outcome.digest for outcome in ended.values()):
+        return
+    decisions, calls = (result.decision, *result.extra_routes), dict[str, str]()
     for step in result.plan.steps:
-        if step.id in waiting:
-            arguments = waiting[step.id].arguments or step.arguments
-            note(f"{step.id} waits for approval: {step.tool} with {as_json(arguments)}")
-    if waiting:
-        typed_line = sys.argv[1:]
-        end = typed_line.index("--") if "--" in typed_line else len(typed_line)
-        approving = [*typed_line[:end], "--approve", "never", *typed_line[end:]]  # The last --approve counts.
-        note(f"approve with: {shlex.join(['toolroute', *approving])}")
+        outcome = ended[step.id]
+        tool = next((found for decision in decisions if (found := decision.tool(step.tool))), None)
+        if tool is None or step.missing or not needs_approval(tool, asked.approve):
+            continue
+        arguments, status = outcome.arguments or step.arguments, outcome.status.replace("_", " ")
+        call = f"{one_line(step.tool)} with {as_json(arguments)}"
+        if step.late and outcome.status is StepStatus.SKIPPED:
+            note(f"{step.id} is asked about later, when a model has completed its arguments: {call}")
+            continue
+        calls[step.id] = outcome.digest or digest_of(step.tool, arguments)
+        note(f"{step.id} {'waits for approval' if outcome.digest else f'({status}) needs approval, too'}: {call}")
+    note(f"to carry out exactly these calls: {shlex.join(['toolroute', *_typed_with(calls)])}")
+
+
+def _typed_with(calls: Mapping[str, str]) -> list[str]:
+    """Return what the user typed, with `--yes` for these calls and no others."""
+    typed_line = sys.argv[1:]
+    end = typed_line.index("--") if "--" in typed_line else len(typed_line)
+    options = iter(typed_line[:end])
+    kept = [word for word in options if not word.startswith("--yes=") and (word != "--yes" or not next(options, ""))]
+    return [*kept, *(f"--yes={step}={digest}" for step, digest in calls.items()), *typed_line[end:]]
 
 
 async def _follow(reporter: "_Reporter") -> RunResult:
@@ -246,10 +269,13 @@ class _Reporter:
                 note(one_line(f"{name} failed and is tried again (Ctrl-C ends the run): {why}", 500))
 
     async def _ask(self, step: StepProgress) -> None:
+        import termios  # Windows has none.
+
         from temporalio.client import WorkflowUpdateFailedError
 
-        question = f"{step.step} {step.task!r}: may {step.tool} be called with {as_json(step.arguments)}? [y/N]: "
-        click.echo(plain(question), err=True, nl=False)
+        call = f"{one_line(step.tool)} be called with {as_json(step.arguments)}"
+        termios.tcflush(0, termios.TCIFLUSH)  # What was typed before the question does not answer it.
+        click.echo(plain(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         yes = (await _typed_line()).strip().lower() in ("y", "yes")
         word = Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
         try:

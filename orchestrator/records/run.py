@@ -44,7 +44,8 @@ class StepStatus(StrEnum):
 class StepOutcome:
     """The end of one step, with its result or the reason, and the tokens that were settled for it.
 
-    `arguments` are those that it was called with, where a model filled some of them.
+    `arguments` are those that it was called with, where a model filled some of them. Of a step that waits for approval
+    they are those that it would be called with, and `digest` is theirs.
     """
 
     step: str
@@ -54,6 +55,7 @@ class StepOutcome:
     reason: str = ""
     tokens: int = 0
     arguments: dict[str, Any] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +77,10 @@ class RunRequest:
     """A task to route, plan and carry out.
 
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve` names wait for
-    the workflow's update `toolroute.approve`, at most `approval_timeout_s`. `steps_per_run` makes `toolroute.run`
-    continue as new after that many steps (else when the server suggests); within your own workflow (`ToolRouter.run`)
-    nothing does. Fields that RouteRequest has too mean the same.
+    the workflow's update `toolroute.approve`, at most `approval_timeout_s`; `approved` holds the digests of calls, by
+    step, that were approved before. `steps_per_run` makes `toolroute.run` continue as new after that many steps (else
+    when the server suggests); within your own workflow (`ToolRouter.run`) nothing does. Fields that RouteRequest has
+    too mean the same.
     """
 
     task: str
@@ -97,6 +100,7 @@ class RunRequest:
     steps_per_run: int | None = None
     checkpoint: Checkpoint | None = None
     coverage: float | None = None
+    approved: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if type(self.approve) is not Approve:

@@ -233,7 +233,7 @@ async def _allow(
 
 
 def _cannot_ask(tool: Tool) -> NeedsApproval:
-    remedy = "call it with `toolroute call`, or start `toolroute serve` with --approve never or destructive"
+    remedy = "call it with `toolroute call`, or start `toolroute serve --approve destructive` (or never)"
     return NeedsApproval(f"{tool.key} was not called: it may change something, and this client cannot ask; {remedy}")
 
 

@@ -118,13 +118,19 @@ class Steps:
 
     async def _approval(self, step: Step, tool: Tool) -> StepOutcome | None:
         """Wait for a person's word. Return how the step ends without a yes; None also when the run stops."""
+        arguments, shown = self._arguments(step), self.request.approved.get(step.id)
+        digest = digest_of(tool.key, arguments)
+        if shown == digest:
+            self.words.setdefault(step.id, True)
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
         timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
             if step.id not in self.words:  # as a run has it that continued as new
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
         except TimeoutError:
-            return _end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} waits for approval; nobody approved")
+            why = f"what was approved ({shown}) is another call" if shown else "nobody approved"
+            ended = _end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} waits for approval; {why}")
+            return replace(ended, arguments=arguments, digest=digest)
         if self.words.get(step.id) is False:
             return _end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
         return None
