@@ -52,7 +52,7 @@ class Options:
     exact_tokens: bool = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
     calibration: str = ""
-    """A file with a fit to your own catalogue; a floor in it takes the place of `floor`."""
+    """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
 
     def __post_init__(self) -> None:
         check_forms(self, {setting.name: _FORMS.get(setting.name, _TEXT) for setting in fields(self)}, InvalidConfig)

@@ -7,13 +7,15 @@ Each set's queries are routed by a real Router whose maps were fitted on the oth
 import argparse
 import asyncio
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from orchestrator.evaluate.runner import read_set
 from orchestrator.index.calibration import Calibration, from_json
-from orchestrator.index.coverage import LEVELS, Legs, conformity, fit_thresholds
+from orchestrator.index.coverage import LEVELS, Legs, conformities
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
@@ -38,6 +40,26 @@ class Routed:
     @property
     def conformity(self) -> float:
         return conformity(self.scores, self.needed, self.gold)
+
+
+def conformity(scores: Sequence[float], needed: Sequence[bool], gold: int) -> float:
+    """Return a query's conformity, that of the last tool it needs; 0 where not all `gold` are among these."""
+    if gold == 0 or sum(needed) < gold:
+        return 0.0
+    return conformities(scores)[max(place for place, is_needed in enumerate(needed) if is_needed)]
+
+
+def fit_thresholds(conformities_of: Mapping[str, Sequence[float]]) -> tuple[float, ...]:
+    """Return the thresholds for LEVELS from the conformity of each set's queries.
+
+    Every set counts the same, and to each set's queries one is added that reaches nothing: the one to come.
+    """
+    sets = len(conformities_of)
+    weighted = [(value, 1 / (sets * (len(own) + 1))) for own in conformities_of.values() for value in own]
+    weighted.sort(reverse=True)
+    reached = list(accumulate(weight for _, weight in weighted))
+    places = [bisect_left(reached, level - 1e-9) for level in LEVELS]
+    return tuple(weighted[place][0] if place < len(weighted) else 0.0 for place in places)
 
 
 def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:

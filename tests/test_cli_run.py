@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from orchestrator.index.calibration import Fit
+from orchestrator.index.calibration import Correction, Fit
 from tests.user import User
 
 
@@ -152,8 +152,8 @@ async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(user: User) ->
 
 
 async def test_a_fit_reaches_plans_and_runs(user: User) -> None:
-    Fit(floor=1.0).write(user.path / "fit.json")
-    task, fit = "What is the current time in UTC?", ("--calibration", "fit.json")
+    Fit(confidence=Correction(offset=-20)).write(user.path / "fit.json")
+    task, fit = "Say in a poem which hour it is", ("--calibration", "fit.json")
     code, printed, err = await user.run(task, *fit)
     assert (code, printed["decision"]["stage"]) == (3, "none"), err
     code, out, err = await user.toolroute("plan", task, "--catalogue", "tools.jsonl", "-o", "json", *fit)

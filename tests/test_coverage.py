@@ -1,14 +1,12 @@
 """Coverage sets: as many tools as hold all needed ones with the wanted probability, and a word where none can."""
 
-import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.index.coverage import LEVELS, Coverage, conformities, conformity, fit_thresholds, from_json, shipped
+from orchestrator.errors import InvalidInput
+from orchestrator.index.coverage import LEVELS, conformities, shipped, smallest
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage, Tool
@@ -35,7 +33,7 @@ async def test_the_set_is_the_smallest_whose_tools_stand_above_the_threshold(rou
     everything = await router.route(RouteRequest(query=TASK, tenant="local", limit=50, route_hint=RouteHint.SEMANTIC))
     scores = sorted((match.score for match in everything.matches), reverse=True)
     decision = await covering(router, TASK, 0.8)
-    threshold = shipped().thresholds["both"][LEVELS.index(0.8)]
+    threshold = shipped()["both"][LEVELS.index(0.8)]
     assert len(decision.matches) == sum(score / scores[0] / place >= threshold for place, score in enumerate(scores, 1))
     assert decision.coverage == 0.8
     assert decision.semantic_ran
@@ -61,7 +59,7 @@ async def test_the_keyword_leg_alone_is_held_to_thresholds_of_its_own(router: Ro
     decision = await covering(router, TASK, 0.7, route_hint=RouteHint.KEYWORD)
     assert not decision.semantic_ran
     last = conformities([match.score for match in decision.matches])[-1]
-    assert last >= shipped().thresholds["keyword"][LEVELS.index(0.7)]
+    assert last >= shipped()["keyword"][LEVELS.index(0.7)]
 
 
 @pytest.mark.parametrize("tools", [[], [tool("bank:pay", "Pay a bill")]], ids=["none", "one"])
@@ -79,43 +77,11 @@ async def test_what_is_no_probability_is_refused(router: Router, coverage: float
         await covering(router, TASK, coverage)
 
 
-def test_a_query_conforms_as_much_as_its_least_likely_needed_tool() -> None:
-    assert conformity([0.8, 0.4, 0.2], [True, True, False], 2) == pytest.approx(0.25)
-    assert conformity([0.8, 0.4, 0.2], [True, False, False], 2) == 0
-    assert conformity([0.2, 0.8, 0.4], [True, False, False], 1) == 1
-    assert conformity([], [], 1) == 0
-
-
-def test_thresholds_hold_what_they_promise_on_queries_of_the_same_kind() -> None:
-    draw = np.random.default_rng(0)
-    seen = {"one": draw.beta(2, 1, 9_000).tolist(), "two": draw.beta(1, 1, 900).tolist()}
-    shares = fit_thresholds(seen)
-    new = np.concatenate([draw.beta(2, 1, 20_000), draw.beta(1, 1, 20_000)])
-    for wanted in (0.5, 0.8, 0.9):
-        assert (new >= shares[LEVELS.index(wanted)]).mean() == pytest.approx(wanted, abs=0.03)
-
-
-def test_the_shipped_thresholds_fall_and_say_what_they_are_from() -> None:
-    assert shipped().source
-    for own in shipped().thresholds.values():
-        assert list(own) == sorted(own, reverse=True)
-        assert 0 < own[LEVELS.index(0.8)] < own[LEVELS.index(0.5)] < 1
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [{}, {"both": [], "keyword": []}, {"both": ["x"] * 50, "keyword": [0.5] * 50}, {"both": [0.1, 0.2] * 25}],
-)
-def test_broken_thresholds_are_named_with_the_remedy(broken: dict[str, Any]) -> None:
-    with pytest.raises(InvalidConfig, match=r"coverage thresholds .*--fit --write"):
-        from_json(json.loads(json.dumps({"keyword": [0.5] * 50, **broken})) if broken else broken)
-
-
 def test_a_wanted_level_takes_the_next_threshold_above_it() -> None:
-    coverage = Coverage(thresholds={"both": tuple(1 - level for level in LEVELS), "keyword": (0.0,) * len(LEVELS)})
+    thresholds = {"both": [1 - level for level in LEVELS]}
     scores = [1.0, 0.9, 0.3, 0.2]  # Conformities 1, 0.45, 0.1 and 0.05; the threshold of a level is what it leaves.
-    found = coverage.smallest(scores, 0.545, "both", most=50, everything=False)
+    found = smallest(scores, 0.545, "both", most=50, thresholds=thresholds)
     assert (found.count, found.coverage) == (2, 0.545)
-    capped = coverage.smallest(scores, 0.93, "both", most=2, everything=False)
+    capped = smallest(scores, 0.93, "both", most=2, thresholds=thresholds)
     assert capped.count == 2
     assert capped.coverage == pytest.approx(0.89)

@@ -12,10 +12,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.evaluate import findability
 from orchestrator.evaluate.findability import MOST_QUERIES, Findability, examine, made_queries
-from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
 from tests.catalogues import sample, taking, tool
 from tests.command_line import Run
 
@@ -30,7 +28,7 @@ ALIKE = [
 
 
 def examined(tools: list[Tool]) -> Findability:
-    return asyncio.run(examine(Catalogue(tools), Options(embedder="static")))[0]
+    return asyncio.run(examine(Catalogue(tools), Options(embedder="static")))
 
 
 def written(folder: Path, tools: list[Tool]) -> Path:
@@ -80,16 +78,6 @@ def test_a_large_catalogue_is_drawn_from_and_says_so(monkeypatch: pytest.MonkeyP
     assert found == examined(list(sample().tools[:20]))
 
 
-def test_the_floor_that_is_written_is_the_one_that_a_router_uses(tmp_path: Path, toolroute: Run) -> None:
-    path, file = written(tmp_path, list(sample().tools[:25])), tmp_path / "fit.json"
-    ran = toolroute("doctor", "--catalogue", path, "--write", file, "-o", "json")
-    assert ran.exit_code == 0
-    found, fit = json.loads(ran.stdout), Fit.read(file)
-    assert found["written"] == str(file)
-    assert fit.floor == found["fit"]["floor"] > 0.2
-    assert Router(path, options=Options(calibration=str(file))).options.floor == fit.floor
-
-
 def test_the_table_names_each_kind_of_finding_and_one_tool_alone_is_found(tmp_path: Path, toolroute: Run) -> None:
     ran = toolroute("doctor", "--catalogue", written(tmp_path, [*ALIKE, tool("x:of")]))
     assert ran.exit_code == 0
@@ -98,17 +86,14 @@ def test_the_table_names_each_kind_of_finding_and_one_tool_alone_is_found(tmp_pa
     assert all(title in ran.stdout for title in ("Cannot be found", "Collide", "Say nothing", "x:of"))
     found = json.loads(toolroute("doctor", "--catalogue", written(tmp_path, [ALIKE[2]]), "-o", "json").stdout)
     assert (found["tools"], found["unfound"], found["collisions"], found["flagged"]) == (1, [], [], {})
-    assert found["fit"]["floor"] == pytest.approx(0.2, abs=0.02)
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("--write", "fit.json"), "give --catalogue"),
         (("--catalogue", "TOOLS", "--user", "7"), "without --store, --config and a tenant"),
         (("--catalogue", "EMPTY"), "has no tools"),
         (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl does not exist: give a tools.jsonl"),
-        (("--catalogue", "TOOLS", "--write", "nowhere/fit.json"), "cannot be written"),
     ],
 )
 def test_what_cannot_be_examined_is_named_with_the_remedy(

@@ -47,9 +47,10 @@ def test_calibration_error_weighs_the_gap_of_each_of_ten_equal_bins() -> None:
     assert metrics.calibration_error([], []) == 0
 
 
-def test_settled_is_the_share_at_the_gate_and_how_many_of_it_are_right() -> None:
-    assert metrics.settled([0.7, 0.9, 0.69, 0.2], [1, 0, 1, 0], 0.7) == (0.5, 0.5)
-    assert metrics.settled([0.1], [1], 0.7) == (0.0, None)
+def test_resolved_is_the_share_at_the_gate_and_precision_how_many_of_it_are_right() -> None:
+    found = metrics.confidence([0.7, 0.9, 0.69, 0.2], [1, 0, 1, 0], gate=0.7)
+    assert (found["resolved"], found["precision"]) == (0.5, 0.5)
+    assert metrics.confidence([0.1], [1], gate=0.7) == {"ece": 0.9, "resolved": 0.0, "precision": None}
 
 
 def test_percentiles_are_interpolated_and_empty_where_nothing_was_timed() -> None:

@@ -5,7 +5,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +12,6 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.eval import keeping, use_of
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, dim, present, progress, warn_of_flagged
 from orchestrator.cli.temporal import connect, target
@@ -41,22 +39,20 @@ class Finding(NamedTuple):
 
 
 @click.command()
-@taking("catalogue", "config", "tenant", "write", "output")
-def doctor(place: Place, write: Path | None, output: str) -> int:
+@taking("catalogue", "config", "tenant", "output")
+def doctor(place: Place, output: str) -> int:
     """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
 
     With --config its servers are looked at, too. With --catalogue its tools are examined instead, by queries made from
-    their own text: which cannot be found, and which collide; --write keeps the floor fitted to them.
+    their own text: which cannot be found, and which collide.
     """
     options = Options.from_env()
     if place.catalogue is not None:
         if place != Place(catalogue=place.catalogue):
             stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
             raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
-        _examine_catalogue(place.catalogue, options, write, output)
+        _examine_catalogue(place.catalogue, options, output)
         return 0
-    if write is not None:
-        raise InvalidInput("--write keeps what --catalogue finds: give --catalogue, too")
     findings = list(_examine(place, options))
     present(output, [finding._asdict() for finding in findings], lambda: _show(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
@@ -120,7 +116,7 @@ def _calibration(options: Options, known: Catalogue) -> Finding:
     if fit.embedder:
         fit.check(embedder_id(options))
     about = fit.about or {}
-    detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} {about.get('from', 'queries')}"
+    detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} queries"
     if not len(known) or about.get("catalogue") in (None, known.fingerprint):
         return Finding("calibration", "works", detail)
     return Finding("calibration", "flagged", f"{detail} of another catalogue", f"where much has changed, {REMEDY}")
@@ -193,31 +189,23 @@ def _show(findings: list[Finding]) -> None:
             out.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
 
 
-def _examine_catalogue(path: Path, options: Options, write: Path | None, output: str) -> None:
-    """Try the catalogue by queries made from its own text, show what was found, and keep the fit."""
+def _examine_catalogue(path: Path, options: Options, output: str) -> None:
+    """Try the catalogue by queries made from its own text, and show what was found."""
     from orchestrator.evaluate import findability
-    from orchestrator.evaluate.fit import fit_made
-    from orchestrator.index.embed import embedder_id
     from orchestrator.index.index import Index
 
     catalogue = Catalogue.read(path)
-    index, tools = Index(catalogue), len(catalogue)
+    index = Index(catalogue)
     if not len(index.catalogue):
         warn_of_flagged(catalogue.tools)
         which = "only flagged tools" if index.flags else "no tools"
         raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
     with progress("trying tools") as done:
-        found, trials = asyncio.run(findability.examine(index.catalogue, options, done))
-    about = {"from": "made queries", "catalogue": catalogue.fingerprint, "tools": tools, "queries": found.queries}
-    fit = replace(fit_made(trials, options), embedder=embedder_id(options), about=about)
-    lines = [f"\nrefuse below {fit.floor:g} here; {options.floor:g} is the default"]
-    with keeping(fit, write) as written:
-        shown = {"flagged": index.flags, "fit": {"floor": fit.floor}, "written": written and str(written)}
-        lines += [use_of(written)] if written else []
-        present(output, {**found.to_json(), **shown}, lambda: _show_examined(found, index.flags, lines))
+        found = asyncio.run(findability.examine(index.catalogue, options, done))
+    present(output, {**found.to_json(), "flagged": index.flags}, lambda: _show_examined(found, index.flags))
 
 
-def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]], last: list[str]) -> None:
+def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> None:
     from orchestrator.evaluate.findability import WITHIN
 
     out, queries = console(), counted(found.queries, "query", "queries")
@@ -245,4 +233,3 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]], las
             out.print(Text(f"  {line}"), soft_wrap=True)
         if len(lines) > _SHOWN:
             out.print(dim(f"  and {len(lines) - _SHOWN:,} more: -o json has all"))
-    out.print(dim("\n".join(last)), soft_wrap=True)

@@ -2,19 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
 from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
-from orchestrator.cli.output import console, counted, dim, one_line, present, progress, table, warn
+from orchestrator.cli.output import console, counted, dim, note, one_line, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
-from orchestrator.index.calibration import Fit
 from orchestrator.options import Options
 from orchestrator.routing.router import Router
 
@@ -29,7 +27,7 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto", show_default=True)
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
-@click.option("--fit", is_flag=True, help="Fit calibration and coverage to the queries; measured on held-out fifths.")
+@click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
 @taking("write", "calibration", "output")
 def evaluate(
     folder: Path,
@@ -136,62 +134,34 @@ def _show(result: dict[str, Any], groups: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
-    """Fit to the set's queries, show the worth on held-out folds, and keep the fit to all of them."""
-    from orchestrator.evaluate.fit import FOLDS, cross_validated, fit_labelled, try_all
+    """Fit to the set's queries, show the worth on held-out fifths, and keep the fit to all of them."""
+    from orchestrator.evaluate.fit import cross_validated, fitted, try_all
     from orchestrator.index.embed import embedder_id
 
     with progress("trying queries") as done:
-        trials = asyncio.run(try_all(found.catalogue, found.queries, options, done))
-    fit = fit_labelled(trials, options)
-    before, after = cross_validated(trials, options)
+        trials = asyncio.run(try_all(found, options, done))
+    fit = fitted(trials)
+    before, after = cross_validated(trials, options.gate)
+    if worse := (after["ece"] or 0) > (before["ece"] or 0):
+        change = f"{before['ece']} -> {after['ece']}"
+        warn([f"calibration error on queries that the fit has not seen: {change}; give more queries, or leave it out"])
     about = {
-        "from": "labelled queries",
         "set": found.name,
         "catalogue": found.catalogue.fingerprint,
         "tools": len(found.catalogue),
         "queries": len(trials),
-        "before": asdict(before),
-        "after": asdict(after),
+        "before": before,
+        "after": after,
     }
-    worse = after.worse_than(before)
-    for name in worse:
-        change = f"{name} {getattr(before, name):.4f} -> {getattr(after, name):.4f}"
-        warn([f"the fit is worse on queries that it has not seen: {change}; give more queries, or leave it out"])
-    worths = {"built-in": about["before"], "fitted": about["after"]}
-    with keeping(replace(fit, embedder=embedder_id(options), about=about), write) as written:
-        shown = {**about, "worse": worse, "folds": FOLDS, "written": written and str(written)}
-        present(output, shown, lambda: _show_fit(worths, fit, len(trials), written))
+    present(output, {**about, "worse": worse}, lambda: _show_fit({"built-in": before, "fitted": after}, len(trials)))
+    if write is not None:
+        replace(fit, embedder=embedder_id(options), about=about).write(write)
+        note(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
 
 
-def _show_fit(worths: Mapping[str, Any], fit: Fit, queries: int, written: Path | None) -> None:
-    from orchestrator.evaluate.fit import COVERAGE, LEAST_FOR_COVERAGE
-
-    columns = ("ece", "settled", "precision", "none", "refused", f"held at {COVERAGE:g}", "tools")
-    rows = table("", *columns, right=columns)
+def _show_fit(worths: Mapping[str, Mapping[str, float | None]], queries: int) -> None:
+    rows = table("", *_CONFIDENCE, right=_CONFIDENCE)
     for name, worth in worths.items():
-        rows.add_row(name, *map(_figure, worth.values()))
+        rows.add_row(name, *(_figure(worth[measure]) for measure in _CONFIDENCE))
     console().print(rows)
-    lines = [f"on held-out fifths of {counted(queries, 'query', 'queries')}"]
-    if fit.coverage is None:
-        few = f"fewer than {LEAST_FOR_COVERAGE} queries have a tool in the catalogue"
-        lines.append(f"{few}: the thresholds of coverage sets stay as built in")
-    lines.append(use_of(written) if written else "not written: give --write FILE to keep the fit to all queries")
-    console().print(dim("\n".join(lines)), soft_wrap=True)
-
-
-@contextmanager
-def keeping(fit: Fit, path: Path | None) -> Iterator[Path | None]:
-    """Write the fit; give the path where it is there now, and raise why it is not once all is shown."""
-    try:
-        if path is not None:
-            fit.write(path)
-    except InvalidInput:
-        yield None
-        raise
-    else:
-        yield path
-
-
-def use_of(written: Path) -> str:
-    """Return how a fit that was written is used."""
-    return f"written to {written}: use it with --calibration {written}, or TOOLROUTE_CALIBRATION={written}"
+    console().print(dim(f"on held-out fifths of {counted(queries, 'query', 'queries')}"), soft_wrap=True)

@@ -2,17 +2,17 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.evaluate.fit import Progress, Trial, try_all
-from orchestrator.evaluate.runner import Query
-from orchestrator.index.calibration import Calibration
+from orchestrator.errors import EmbedderUnavailable
+from orchestrator.evaluate.runner import Query, Stages, answer_all, failures
 from orchestrator.index.text import parameter_text, sentences, spaced, terms
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
 
 MOST_TOOLS = 400
 """Tools whose queries are tried; of a larger catalogue as many are drawn, with SEED."""
@@ -79,13 +79,12 @@ def made_queries(tool: Tool) -> list[str]:
 
 
 async def examine(
-    catalogue: Catalogue,
-    options: Options,
-    on_progress: Progress = lambda done, total: None,
-    *,
-    maps: Calibration | None = None,
-) -> tuple[Findability, list[Trial]]:
-    """Return which tools of a catalogue can't be found or collide, and the trials of the queries made of them."""
+    catalogue: Catalogue, options: Options, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> Findability:
+    """Return which tools of a catalogue can't be found or collide; EmbedderUnavailable where meaning can't be searched.
+
+    on_progress is called with how many queries are done, of how many.
+    """
     drawn = len(catalogue) > MOST_TOOLS
     tools = random.Random(SEED).sample(catalogue.tools, MOST_TOOLS) if drawn else list(catalogue.tools)  # noqa: S311
     queries = [
@@ -93,12 +92,17 @@ async def examine(
         for tool in tools
         for number, text in enumerate(made_queries(tool))
     ]
-    trials = await try_all(catalogue, queries, options, on_progress, maps=maps)
-    ranked: dict[str, list[tuple[str, ...]]] = {}
-    for query, trial in zip(queries, trials, strict=True):
-        ranked.setdefault(min(query.relevant), []).append(trial.ranked)
+    async with Router(catalogue, options=options) as router:
+        answers = await answer_all(
+            router, queries, stages=Stages.HYBRID, on_progress=lambda done: on_progress(done, len(queries))
+        )
+    for reason in failures(answers):
+        raise EmbedderUnavailable(reason)
+    ranked: dict[str, list[list[str]]] = {}
+    for answer in answers:
+        ranked.setdefault(min(answer.query.relevant), []).append(answer.ranked)
     firsts = {key: Counter(order[0] for order in own if order) for key, own in ranked.items()}
-    brought = {key: sum(key in order[:WITHIN] for order in own) for key, own in ranked.items()}
+    brought = {key: sum(key in order for order in own) for key, own in ranked.items()}
     found = Findability(
         tools=len(catalogue),
         tried=len(tools),
@@ -113,7 +117,7 @@ async def examine(
         silent=tuple(tool.key for tool in tools if tool.key not in ranked),
         seed=SEED if drawn else None,
     )
-    return replace(found, collisions=tuple(_collisions(firsts))), trials
+    return replace(found, collisions=tuple(_collisions(firsts)))
 
 
 def _share(part: int, queries: Sequence[Query]) -> float:

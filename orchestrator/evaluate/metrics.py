@@ -45,12 +45,17 @@ def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
     return float(np.abs(gaps).sum() / len(stated))
 
 
-def settled(confidences: ArrayLike, right: ArrayLike, gate: float) -> tuple[float, float | None]:
-    """Return the share of confidences at or above the gate, and how many of those are right (None of nothing)."""
-    above = np.asarray(confidences, np.float64) >= gate
-    if not above.any():
-        return 0.0, None
-    return float(above.mean()), float(np.asarray(right, np.float64)[above].mean())
+def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict[str, float | None]:
+    """Return the calibration error, the share of confidences at the gate, and how many of those are right.
+
+    The last is None where none is at the gate.
+    """
+    above, truth = np.asarray(confidences, np.float64) >= gate, np.asarray(right, np.float64)
+    return {
+        "ece": round(calibration_error(confidences, right), 4),
+        "resolved": round(float(above.mean()), 4),
+        "precision": round(float(truth[above].mean()), 4) if above.any() else None,
+    }
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:
@@ -64,10 +69,3 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 def mean(values: Sequence[float]) -> float:
     """Return the mean; 0 of nothing."""
     return float(np.mean(values)) if values else 0.0
-
-
-def balanced(there: ArrayLike, away: ArrayLike, floor: float) -> float:
-    """Return the mean share of right decisions at a floor: those there at or above it, those away below."""
-    kept = np.asarray(there, np.float64) >= floor
-    refused = np.asarray(away, np.float64) < floor
-    return float((kept.mean() + refused.mean()) / 2)

@@ -222,7 +222,6 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
     labelled = [(order, relevant) for order, relevant in zip(ranked, gold, strict=True) if relevant]
     right = [bool(order) and order[0] in relevant for order, relevant in zip(ranked, gold, strict=True)]
     confidences = [answer.decision.confidence for answer in answers]
-    resolved, precision = metrics.settled(confidences, right, gate)
     ended = [answer.decision.stage is Stage.NONE for answer in answers]
     fits = [not relevant.isdisjoint(known) for relevant in gold]
 
@@ -239,12 +238,7 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
         "ceiling": {
             f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]) for k in (5, 10)
         },
-        "confidence": {
-            "ece": round(metrics.calibration_error(confidences, right), 4),
-            "gate": gate,
-            "resolved": round(resolved, 4),
-            "precision": None if precision is None else round(precision, 4),
-        },
+        "confidence": {"gate": gate, **metrics.confidence(confidences, right, gate=gate)},
         "refused": {
             "wrongly": _mean(list(compress(ended, fits))),
             "rightly": _mean(list(compress(ended, map(not_, fits)))),

@@ -20,10 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.catalogue.reading import first_problem, why_unread
 from orchestrator.errors import InvalidConfig
-from orchestrator.index import coverage
-from orchestrator.index.coverage import Coverage
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
-from orchestrator.options import Options
 
 Probabilities = NDArray[np.float64]
 """Shape [candidates]."""
@@ -210,7 +207,7 @@ def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[n
 
 
 LEAST_SLOPE = 0.1
-REMEDY = "make it with `toolroute doctor --catalogue PATH --write FILE` or `toolroute eval FOLDER --fit --write FILE`"
+REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +219,26 @@ class Correction:
 
     def __call__(self, chance: float) -> float:
         return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
+
+    @classmethod
+    def fitted(cls, claims: Sequence[tuple[float, bool]], prior: float) -> Self:
+        """Return the likeliest correction of these chances, each with whether it came true; by Newton's method.
+
+        No correction counts as `prior` claims. A chance of 0 stands for no answer, and is left out.
+        """
+        found = np.array([claim for claim in claims if claim[0] > 0], np.float64).reshape(-1, 2)
+        inputs = np.column_stack([log_odds(found[:, 0]), np.ones(len(found))])
+        start = np.array([1.0, 0.0])
+        solution = start.copy()
+        for _ in range(50):
+            claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
+            slope = inputs.T @ (found[:, 1] - claimed) - prior * (solution - start)
+            curve = (inputs * (claimed * (1 - claimed))[:, None]).T @ inputs + prior * np.eye(2)
+            step = np.linalg.solve(curve, slope)
+            solution += step
+            if np.abs(step).max() < 1e-7:
+                break
+        return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
         """Return the map whose chances are corrected."""
@@ -237,8 +254,6 @@ class Fit:
 
     gate: Correction | None = None
     confidence: Correction | None = None
-    floor: float | None = None
-    coverage: Coverage | None = None
     embedder: str = ""
     about: dict[str, Any] | None = None
 
@@ -246,10 +261,6 @@ class Fit:
         """Return the maps with the corrections in them."""
         gate, confidence = self.gate or Correction(), self.confidence or Correction()
         return replace(base, gate=gate.on(base.gate), confidence=confidence.on(base.confidence))
-
-    def options(self, options: Options) -> Options:
-        """Return the options with the fitted floor in place of theirs."""
-        return options if self.floor is None else replace(options, floor=self.floor)
 
     def check(self, embedder: str) -> None:
         """Raise InvalidConfig when another embedder is in use than the one it was fitted with."""
@@ -277,15 +288,13 @@ class Fit:
         return cls(
             gate=Correction(**record.gate.model_dump()) if record.gate else None,
             confidence=Correction(**record.confidence.model_dump()) if record.confidence else None,
-            floor=record.floor,
-            coverage=coverage.from_json(record.coverage) if record.coverage else None,
             embedder=record.embedder,
             about=record.about,
         )
 
     def write(self, path: Path) -> None:
         """Write the fit into a file; InvalidConfig where that is not possible."""
-        record = {**asdict(self), "maps": shipped_maps(), "coverage": self.coverage and dict(self.coverage.thresholds)}
+        record = {**asdict(self), "maps": shipped_maps()}
         try:
             path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
@@ -302,8 +311,6 @@ class _Record(BaseModel):
     embedder: str = ""
     gate: _Correction | None = None
     confidence: _Correction | None = None
-    floor: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    coverage: dict[str, Any] | None = None
     about: dict[str, Any] | None = None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.index.coverage import CoverageSet, Legs
+from orchestrator.index.coverage import CoverageSet, Legs, smallest
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Kind, Match, Stage
 from orchestrator.routing import select
@@ -146,7 +146,7 @@ def _cover(task: Task, found: Found, ranking: Ranking, most: int) -> CoverageSet
         return CoverageSet(count=min(most, task.request.limit), coverage=0.0)
     there = len(task.index.catalogue) if found.allowed is None else int(found.allowed.sum())
     legs: Legs = "both" if found.semantic_ran else "keyword"
-    return task.coverage.smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
+    return smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
 
 
 def _short_of_coverage(task: Task, stage: Stage, covering: CoverageSet | None) -> list[str]:

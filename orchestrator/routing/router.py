@@ -13,7 +13,6 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
-from orchestrator.index.coverage import shipped as shipped_coverage
 from orchestrator.index.embed import (
     Embedder,
     OpenAIEmbedder,
@@ -78,7 +77,7 @@ class Router:
             named_embedder(options)
             if self._fit.embedder:
                 self._fit.check(embedder_id(options))
-        self.options = self._fit.options(options)
+        self.options = options
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(store, str | Path)
         if isinstance(store, str | Path):
@@ -161,7 +160,6 @@ class Router:
             index=index,
             options=self.options,
             calibration=self._calibration,
-            coverage=self._fit.coverage or shipped_coverage(),
             embed=lambda texts: self._vectors(index, texts),
             no_tool=lambda: no_tool_of(self.embedder),
             leans=bool(earlier),

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.calibration import Calibration
-from orchestrator.index.coverage import Coverage
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
@@ -30,7 +29,6 @@ class Task:
     index: Index
     options: Options
     calibration: Calibration
-    coverage: Coverage
     embed: Embed
     no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
     leans: bool = False
