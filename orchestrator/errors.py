@@ -14,6 +14,7 @@ ToolrouteError
 │   ├── AnswerInvalid       not what was asked for, even after it was shown what is wrong
 │   └── NoCredit            the account's quota is used up
 ├── OutcomeUnknown          a call was sent and its answer lost; never replayed
+├── CatalogueChanged        between two stages of one route; the route starts again
 ├── PayloadTooLarge         more than a workflow history may hold; never retried
 ├── MissingExtra            an optional package is not installed; never retried
 └── Unavailable             may pass by itself; retried
@@ -77,6 +78,9 @@ class NoCredit(ModelFailed): ...
 
 
 class OutcomeUnknown(ToolrouteError): ...
+
+
+class CatalogueChanged(ToolrouteError): ...
 
 
 class PayloadTooLarge(ToolrouteError): ...

@@ -7,6 +7,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from orchestrator.errors import InvalidArguments
+from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import Turn
 from orchestrator.records.run import Progress, RunRequest
@@ -156,3 +157,12 @@ class Again:
             await router.run(task)
         if executions > 1:
             workflow.continue_as_new(args=[task, executions - 1])
+
+
+@workflow.defn
+class Staged:
+    """Routes by an activity for each stage."""
+
+    @workflow.run
+    async def run(self, task: str) -> Decision:
+        return await ToolRouter("org:1").route(task, staged=True)

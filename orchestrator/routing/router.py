@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from pathlib import Path
@@ -132,24 +132,20 @@ class Router:
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
-        request = _checked(request, conversation, settings)
-        clock = _Clock()
+        clock = Clock()
+        task, found = await self.begin(_checked(request, conversation, settings), clock)
+        found = await run_legs(self.pipeline.cheap, task, found, clock)
+        if not self.pipeline.gate(task, found):
+            found = await run_legs(self.pipeline.dear, task, found, clock)
+        return conclude(self.pipeline, task, found, clock)
+
+    async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
+        """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
         index, stale = await self._indexes.get(request.tenant)
         clock.book("load")
         task = self._task(request, index)
         clock.book("understand")
-        found = Found(warnings=(stale,) if stale else ())
-        for leg in self.pipeline.cheap:
-            found = await _run(leg, task, found, clock)
-        if not self.pipeline.gate(task, found):
-            for leg in self.pipeline.dear:
-                found = await _run(leg, task, found, clock)
-        ranking = self.pipeline.fusion(task, found)
-        for refine in self.pipeline.refiners:
-            ranking = refine(task, found, ranking)
-        decision = self.pipeline.select(task, found, ranking)
-        clock.book("select")
-        return replace(decision, timings_ms=clock.total())
+        return task, Found(warnings=(stale,) if stale else ())
 
     def _task(self, request: RouteRequest, index: Index) -> Task:
         words = index.keyword
@@ -187,12 +183,24 @@ class Router:
             return await self._threads.run(vectors_of, self.embedder, texts)
 
 
-async def _run(leg: Leg, task: Task, found: Found, clock: "_Clock") -> Found:
-    done = leg(task, found)
-    now = await done if isawaitable(done) else done
-    if now is not found:
-        clock.book(getattr(leg, "__name__", type(leg).__name__))
-    return now
+async def run_legs(legs: Sequence[Leg], task: Task, found: Found, clock: "Clock") -> Found:
+    """Return what is found once each of these legs has run, in order."""
+    for leg in legs:
+        before, done = found, leg(task, found)
+        found = await done if isawaitable(done) else done
+        if found is not before:
+            clock.book(getattr(leg, "__name__", type(leg).__name__))
+    return found
+
+
+def conclude(pipeline: Pipeline, task: Task, found: Found, clock: "Clock") -> Decision:
+    """Return the Decision that a pipeline makes of what its legs found."""
+    ranking = pipeline.fusion(task, found)
+    for refine in pipeline.refiners:
+        ranking = refine(task, found, ranking)
+    decision = pipeline.select(task, found, ranking)
+    clock.book("select")
+    return replace(decision, timings_ms=clock.total())
 
 
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
@@ -238,19 +246,19 @@ def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
     return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
 
 
-class _Clock:
-    """One request's times by stage, in milliseconds."""
+class Clock:
+    """One request's times by stage, in milliseconds, on top of those that were spent on it before."""
 
-    def __init__(self) -> None:
-        self._started = self._last = time.perf_counter()
-        self._spent: dict[str, float] = {}
+    def __init__(self, spent: Mapping[str, float] | None = None) -> None:
+        self._last = time.perf_counter()
+        self.spent = dict(spent or {})
 
     def book(self, stage: str) -> None:
         """Book the time since the last call to this stage."""
         now = time.perf_counter()
-        self._spent[stage] = (now - self._last) * 1000
+        self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
         self._last = now
 
     def total(self) -> dict[str, float]:
         """Return all times, with that of the whole."""
-        return {**self._spent, "total": (time.perf_counter() - self._started) * 1000}
+        return {**self.spent, "total": sum(self.spent.values())}

@@ -10,10 +10,10 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
+from orchestrator.records.findings import Asked, Explicit
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives
 from orchestrator.routing.search import Candidates, Search
-from orchestrator.routing.stages.explicit import Explicit
 from orchestrator.routing.understand import Understood
 
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
@@ -43,20 +43,13 @@ MOST_COVERED = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """An always-available capability that a task asks for: by which phrase, and the least that it scores."""
-
-    phrase: str
-    score: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Found:
     """The findings of the legs so far; each leg returns it with its own part added.
 
     `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
     the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
-    leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too.
+    leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
+    are the cosines of the flagged tools that are `near_flagged`.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -68,6 +61,7 @@ class Found:
     gate_confidence: float = 0.0
     semantic_ran: bool = False
     vectors: Vectors | None = None
+    near_flagged: Mapping[int, float] = field(default_factory=dict)
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

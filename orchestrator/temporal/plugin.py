@@ -19,7 +19,7 @@ from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.temporal.executors import Registered
 from orchestrator.temporal.resources import Resources, ServerConfig
 from orchestrator.workflows.execution import RunWorkflow
-from orchestrator.workflows.routing import RouteWorkflow
+from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
@@ -108,7 +108,7 @@ class OrchestratorPlugin(SimplePlugin):
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
     given = list(existing or ())
-    return [*given, *(ours for ours in (RouteWorkflow, RunWorkflow) if ours not in given)]
+    return [*given, *(ours for ours in (RouteWorkflow, StagedRouteWorkflow, RunWorkflow) if ours not in given)]
 
 
 def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:

@@ -26,8 +26,9 @@ from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, occurrence
-from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
+from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.run import Run, call_config
+from orchestrator.temporal.staged import route_staged
 
 __all__ = ["ToolRouter"]
 
@@ -42,9 +43,10 @@ DEFAULT = Config(
 class ToolRouter:
     """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
 
-    `tenant` is used where a request names none. `route_options`, `plan_options` (for `complete` too) and `call_options`
-    are Temporal's own activity options (task_queue, start_to_close_timeout, retry_policy, ...); each call may override
-    them by name. No retry policy sends a call again that may not be repeated.
+    `tenant` is used where a request names none. `route_options`, `semantic_options` (over those, for that stage of a
+    staged route), `plan_options` (for `complete` too) and `call_options` are Temporal's own activity options
+    (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name. No retry
+    policy sends a call again that may not be repeated.
     Activities fail with Temporal's `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
     """
 
@@ -53,11 +55,13 @@ class ToolRouter:
         tenant: str = "",
         *,
         route_options: Config | None = None,
+        semantic_options: Config | None = None,
         plan_options: Config | None = None,
         call_options: Config | None = None,
     ) -> None:
         self.tenant = tenant
         self._route: Config = {**DEFAULT, **(route_options or {})}
+        self._semantic: Config = {**(semantic_options or {})}
         self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(plan_options or {})}
         self._complete: Config = {**MODEL_CALL, **(plan_options or {})}
         self._call: Config = {**(call_options or {})}
@@ -65,11 +69,17 @@ class ToolRouter:
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
     async def route(
-        self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **options: Unpack[Config]
+        self,
+        request: RouteRequest | str,
+        *,
+        conversation: Sequence[Turn] = (),
+        staged: bool = False,
+        **options: Unpack[Config],
     ) -> Decision:
         """Return the Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
 
-        A bare text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
+        With `staged` it is one activity for each stage, which the history then shows; the Decision is the same. A bare
+        text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
         """
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant=self.tenant)
@@ -77,6 +87,8 @@ class ToolRouter:
             request = replace(request, conversation=turns_of(conversation))
         check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
+        if staged:
+            return read(await route_staged(request, config, self._semantic), Decision)
         return await execute(names.ROUTE, request, Decision, config)
 
     async def plan(

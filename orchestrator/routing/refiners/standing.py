@@ -54,9 +54,7 @@ def _flagged_chance(task: Task, found: Found, place: int) -> float:
     name = frozenset(terms(task.index.catalogue.tools[place].name))
     shared = name & task.understood.terms.keys()
     share = len(shared) / len(name) if shared and (shared == name or shared - action_stems()) else 0.0
-    side = task.index.vectors
-    cosine = 0.0 if found.vectors is None or side is None else float(side.vectors[place] @ found.vectors[0])
-    by_meaning = max(0.0, 2 * cosine - 0.4) * (1.0 if share else 0.5)
+    by_meaning = max(0.0, 2 * found.near_flagged.get(place, 0.0) - 0.4) * (1.0 if share else 0.5)
     return max(by_meaning, MOST_FLAGGED * share if share >= 0.5 else 0.0)
 
 

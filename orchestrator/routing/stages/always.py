@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from orchestrator.index.always import AlwaysHit
+from orchestrator.records.findings import Asked
 from orchestrator.routing.clauses import masked
-from orchestrator.routing.task import Asked, Found, Task
+from orchestrator.routing.task import Found, Task
 
 ASKED_CLEARLY = 0.75
 """The least score of a capability that is asked for by a phrase of several words, where more is asked."""

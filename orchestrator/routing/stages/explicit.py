@@ -5,8 +5,8 @@ an ordinary word counts only in a strong form ("X mcp", "use X to"). A name with
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from orchestrator.index.servers import GENERIC, ServerIndex, everyday
 from orchestrator.index.text import STOP_WORDS
+from orchestrator.records.findings import Explicit, Mention
 from orchestrator.routing.clauses import MAX_CUT, left_out_spans, masked
 
 if TYPE_CHECKING:
@@ -26,37 +27,6 @@ _PLACES = frozenset("from on in inside within by into to".split())
 _NOUNS = frozenset("connector integration plugin".split())
 _CUES = _NOUNS | frozenset("use using mcp server".split())
 _JOINTS = frozenset(", and or nor &".split())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
-    """A server that a task names: in which words, whether clearly, whether unwanted, whether it was misspelt."""
-
-    server: str
-    said: str
-    strong: bool = False
-    unwanted: bool = False
-    corrected: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explicit:
-    """The servers that a task names. `unknown` maps names in a strong form to the known servers with similar names."""
-
-    mentions: tuple[Mention, ...] = ()
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.server for m in self.mentions if not m.unwanted))
-
-    @property
-    def clearly_wanted(self) -> frozenset[str]:
-        return frozenset(m.server for m in self.mentions if m.strong and not m.unwanted)
-
-    @property
-    def unwanted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.server for m in self.mentions if m.unwanted))
 
 
 def find_servers(text: str, servers: ServerIndex) -> Explicit:

@@ -17,10 +17,17 @@ def keyword(task: Task, found: Found) -> Found:
     """Return the keyword leg's candidates, and the chance that its best tool is right; nothing for a settled task."""
     if found.settled and task.request.coverage is None:
         return found
+    search = search_of(task, found)
+    candidates = search.by_keyword()
+    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.gate_confidence)
+
+
+def search_of(task: Task, found: Found) -> Search:
+    """Return the search for a task among the tools that are allowed and not flagged; nothing is computed yet."""
     flagged, allowed = task.index.flagged, found.allowed
     if flagged is not None:  # Nothing that they say moves another tool.
         allowed = ~flagged if allowed is None else allowed & ~flagged
-    search = Search(
+    return Search(
         index=task.index,
         understood=task.understood,
         calibration=task.calibration,
@@ -28,8 +35,6 @@ def keyword(task: Task, found: Found) -> Found:
         allowed=allowed,
         named=positions_of(task, found.explicit.wanted),
     )
-    candidates = search.by_keyword()
-    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.gate_confidence)
 
 
 def gate(task: Task, found: Found) -> bool:

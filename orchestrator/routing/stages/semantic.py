@@ -10,6 +10,8 @@ from orchestrator.routing.task import Found, Task
 
 KEYWORD_ALONE = "keyword leg alone: "
 """The beginning of a warning that says why the semantic leg did not run; the reason follows."""
+MOST_FLAGGED = 100
+"""Flagged tools whose nearness to a task is looked at."""
 NO_KNOWN_WORD = "the embedder knows no word of the query"
 """The one reason that is no failure."""
 
@@ -26,7 +28,19 @@ async def semantic(task: Task, found: Found) -> Found:
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
     candidates = found.search.by_both(side, own, task.no_tool())
     warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
-    return replace(found, candidates=candidates, semantic_ran=True, vectors=own, warnings=warnings)
+    near = _near_flagged(task.index.flagged, side.vectors, own[0])
+    return replace(found, candidates=candidates, semantic_ran=True, vectors=own, near_flagged=near, warnings=warnings)
+
+
+def _near_flagged(
+    flagged: NDArray[np.bool_] | None, vectors: NDArray[np.float32], whole: NDArray[np.float32]
+) -> dict[int, float]:
+    if flagged is None:
+        return {}
+    places = flagged.nonzero()[0]
+    cosines = vectors[places] @ whole
+    nearest = np.argsort(-cosines, kind="stable")[:MOST_FLAGGED]
+    return dict(zip(places[nearest].tolist(), cosines[nearest].tolist(), strict=True))
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:

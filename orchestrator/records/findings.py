@@ -1,0 +1,85 @@
+"""What routing's stages find, as plain records that pass from one worker to the next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An always-available capability that a task asks for: by which phrase, and the least that it scores."""
+
+    phrase: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A server that a task names: in which words, whether clearly, whether unwanted, whether it was misspelt."""
+
+    server: str
+    said: str
+    strong: bool = False
+    unwanted: bool = False
+    corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explicit:
+    """The servers that a task names. `unknown` maps names in a strong form to the known servers with similar names."""
+
+    mentions: tuple[Mention, ...] = ()
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(m.server for m in self.mentions if not m.unwanted))
+
+    @property
+    def clearly_wanted(self) -> frozenset[str]:
+        return frozenset(m.server for m in self.mentions if m.strong and not m.unwanted)
+
+    @property
+    def unwanted(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(m.server for m in self.mentions if m.unwanted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartEvidence:
+    """The candidates of a task or of one of its parts, by key, with what each leg makes of them.
+
+    `rows`: their features [candidates, features] as float64 in base64, lowest byte first; `query`: the task's own.
+    """
+
+    tools: tuple[str, ...]
+    rows: str
+    query: tuple[float, ...]
+    overlap: tuple[bool, ...]
+    support: tuple[float, ...]
+    keyword: tuple[float, ...]
+    semantic: tuple[float, ...] | None
+    chances: tuple[float, ...]
+    sure: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the stages so far have found: Found with keys for positions and lists for arrays, to the last digit.
+
+    `catalogue` is the fingerprint that it holds for, `allowed` a bit a tool in base64, "" for all. `gate_open`: the
+    keyword leg answers alone. The first of `parts` is the whole task.
+    """
+
+    catalogue: str = ""
+    always: dict[str, Asked] = field(default_factory=dict)
+    settled: bool = False
+    explicit: Explicit = field(default_factory=Explicit)
+    allowed: str = ""
+    gate_confidence: float = 0.0
+    gate_open: bool = False
+    semantic_ran: bool = False
+    parts: tuple[PartEvidence, ...] = ()
+    idle: float = 0.0
+    near_flagged: dict[str, float] = field(default_factory=dict)
+    votes: dict[str, dict[str, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    timings_ms: dict[str, float] = field(default_factory=dict)
