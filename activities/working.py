@@ -1,8 +1,7 @@
 """Around an activity's work: its input, heartbeats while it waits for others, and errors as Temporal carries them."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar
 
@@ -10,26 +9,30 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from orchestrator.errors import FAULTS, ModelUnavailable, OutcomeUnknown, ToolrouteError
+from orchestrator.activities.heartbeats import beating
+from orchestrator.errors import FAULTS, Busy, OutcomeUnknown, ToolrouteError, Unavailable
 from orchestrator.temporal.payload import read_input
 
 Record = TypeVar("Record")
+MOST_BUSY_S = 60.0
+"""Between two attempts of a call that finds no place: eight of them then wait for two minutes."""
 MAX_MESSAGE = 4_000
 """Characters of an error's message: a failure beyond the server's limit would reach nobody."""
 
 
 @asynccontextmanager
 async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
-    """Yield the input; beat three times in each heartbeat timeout, and raise errors as ApplicationErrors.
+    """Yield the input; beat until it is done with, and raise errors as ApplicationErrors.
 
     An error is retried where trying again can help and, for a call that is not `replayable`, only where it says that
     nothing was done.
     """
-    beating, replayable = asyncio.create_task(_beat()), True
+    replayable = True
     try:
-        request = read_input(given, kind)
-        replayable = getattr(request, "replayable", True)
-        yield request
+        async with beating():
+            request = read_input(given, kind)
+            replayable = getattr(request, "replayable", True)
+            yield request
     except ToolrouteError as error:
         again = error.retry or (replayable and isinstance(error, OutcomeUnknown))
         raise _failure(error, again) from _short(error)
@@ -37,17 +40,6 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
         raise
     except Exception as error:  # of an Executor of the user's own, or a fault of a program
         raise _failure(error, replayable and not isinstance(error, FAULTS)) from _short(error)
-    finally:
-        beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await beating
-
-
-async def _beat() -> None:
-    timeout = activity.info().heartbeat_timeout
-    while timeout is not None:
-        activity.heartbeat()
-        await asyncio.sleep(timeout.total_seconds() / 3)
 
 
 def time_limit() -> float | None:
@@ -57,7 +49,9 @@ def time_limit() -> float | None:
 
 
 def _failure(error: Exception, again: bool) -> ApplicationError:
-    wait_s = error.retry_after_s if isinstance(error, ModelUnavailable) else None
+    wait_s = error.retry_after_s if isinstance(error, Unavailable) else None
+    if isinstance(error, Busy) and wait_s is None:
+        wait_s = min(2.0 ** (activity.info().attempt - 1), MOST_BUSY_S)
     used = error.usage if isinstance(error, ToolrouteError) else None
     text = str(error)
     if len(text) > MAX_MESSAGE:

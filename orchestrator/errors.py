@@ -18,7 +18,9 @@ ToolrouteError
 ├── PayloadTooLarge         more than a workflow history may hold; never retried
 ├── MissingExtra            an optional package is not installed; never retried
 └── Unavailable             may pass by itself; retried
-    ├── StoreUnavailable    Qdrant does not answer, or a folder stays locked
+    ├── StoreUnavailable    Qdrant does not answer, or a folder cannot be read
+    │   └── StoreBusy       others keep it longer than one may wait (also Busy)
+    ├── Busy                others have taken what it needs; nothing was done
     ├── EmbedderUnavailable the embedding endpoint or model does not answer
     ├── ModelUnavailable    the language model's endpoint does not answer
     └── ServerUnavailable   an MCP server cannot be connected; nothing was sent
@@ -91,21 +93,31 @@ class MissingExtra(ToolrouteError):
 
 
 class Unavailable(ToolrouteError):
-    """Something outside does not answer; trying again can help."""
+    """Something outside does not answer; trying again can help, after `retry_after_s` where that is known."""
 
     retry = True
+    retry_after_s: float | None = None
+
+    def __init__(self, message: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class StoreUnavailable(Unavailable): ...
+
+
+class Busy(Unavailable):
+    """Others have taken what it needs, and nothing was done: a function of yours may raise it to be called again."""
+
+
+class StoreBusy(Busy, StoreUnavailable): ...
 
 
 class EmbedderUnavailable(Unavailable): ...
 
 
 class ModelUnavailable(Unavailable):
-    """The language model's endpoint does not answer. `retry_after_s` is how long it asked to wait, where it did."""
-
-    retry_after_s: float | None = None
+    """The language model's endpoint does not answer."""
 
 
 class ServerUnavailable(Unavailable): ...

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from orchestrator.errors import (
+    Busy,
     InvalidArguments,
     InvalidConfig,
     OutcomeUnknown,
@@ -113,18 +114,18 @@ async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
             await executors.execute(replace(call(tool, path="a.txt"), deadline_s=0.2))
 
 
-async def test_a_call_that_found_no_thread_before_its_deadline_was_not_made(
+async def test_a_function_that_hangs_keeps_its_thread_from_its_own_tenant_alone(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.temporal.executors.MAX_THREADS", 1)
+    monkeypatch.setattr("orchestrator.temporal.executors.MAX_THREADS", 2)
     executors = Executors({DELETE.key: gate.blocking})
     late = replace(call(DELETE, path="a.txt"), deadline_s=0.2)
-    for error in (OutcomeUnknown, ServerUnavailable):
+    for error, tenant in ((OutcomeUnknown, "org:1"), (Busy, "org:1"), (OutcomeUnknown, "org:2")):
         with pytest.raises(error):
-            await executors.execute(late)
+            await executors.execute(replace(late, tenant=tenant))
     gate.opened.set()
-    assert (await executors.execute(call(DELETE, path="c.txt"))).text == "c.txt"
-    assert gate.calls == 2
+    assert (await executors.execute(replace(call(DELETE, path="c.txt"), tenant="org:3"))).text == "c.txt"
+    assert gate.calls == 3
 
 
 async def test_the_most_particular_executor_is_chosen() -> None:

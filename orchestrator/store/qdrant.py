@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
+from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
 
 _LOCK = ".toolroute.lock"
@@ -29,10 +29,6 @@ _FLOATS = 500_000
 """Numbers of vectors in one request: about 11 MB of JSON, where a Qdrant server takes 32 MB."""
 
 Vectors = NDArray[np.float32]
-
-
-class Busy(StoreUnavailable):
-    """Another process or thread holds the folder."""
 
 
 class Points:
@@ -172,7 +168,7 @@ class Qdrant:
 
     @contextmanager
     def opened(self, wait_s: float | None = None, *, make: bool = False) -> Iterator[Points]:
-        """Give the points, for this use alone; do not nest. Raises Busy when others keep them longer than `wait_s`.
+        """Give the points, for this use alone; do not nest. StoreBusy when others keep them beyond `wait_s`.
 
         Only a writer has a folder made; without one there is nothing to read.
         """
@@ -231,7 +227,7 @@ class Qdrant:
     @contextmanager
     def _my_turn(self, wait_s: float) -> Iterator[None]:
         if not self._turn.acquire(timeout=wait_s):
-            raise Busy(f"the store {self} stayed in use by another thread for {wait_s:g} s; try again")
+            raise StoreBusy(f"the store {self} stayed in use by another thread for {wait_s:g} s; try again")
         try:
             yield
         finally:
@@ -263,7 +259,7 @@ class Qdrant:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except LockException:
-            raise Busy(
+            raise StoreBusy(
                 f"the store {self} stayed locked by another process for {wait_s:g} s; try again, or keep the tools in "
                 "a Qdrant server (--store URL) where many processes write"
             ) from None

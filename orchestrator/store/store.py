@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.index.embed import Embedder
 from orchestrator.records.digests import same_server
 from orchestrator.records.durable_names import COLLECTION
@@ -20,7 +20,7 @@ from orchestrator.records.tenant import SHARED, check_tenant
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
-from orchestrator.store.qdrant import Busy, Points, Qdrant
+from orchestrator.store.qdrant import Points, Qdrant
 from orchestrator.store.snapshot import Stored, read_stored
 from orchestrator.store.vectors import ToolPoints
 
@@ -108,7 +108,7 @@ class Store:
                 if manifest.versions(points, [tenant])[tenant] == earlier.version:
                     return earlier
                 stored = read_stored(points, self._tool_points, tenant, earlier)
-        except Busy:
+        except StoreBusy:
             return earlier
         if stored and (stored.version, stored.damaged) == (earlier.version, earlier.damaged):
             return earlier  # What is damaged is still so.

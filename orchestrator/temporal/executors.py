@@ -29,12 +29,13 @@ from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, hold_bytes
+from orchestrator.temporal.places import Places
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
 
-MAX_THREADS = 100
-"""Functions that are not async and run at a time; Temporal runs as many activities of a worker."""
+MAX_THREADS = 200
+"""Functions that are not async and run at a time; a tenant alone gets half."""
 
 
 class Executor(ABC):
@@ -55,7 +56,10 @@ class Executors:
 
     def __init__(self, registered: Mapping[str, Registered] | None = None) -> None:
         self._threads = Threads(MAX_THREADS, "toolroute function")
-        self._by_name = {name: _executor(name, given, self._threads) for name, given in (registered or {}).items()}
+        places = Places(MAX_THREADS, "let its functions that are not async end sooner")
+        self._by_name = {
+            name: _executor(name, given, self._threads, places) for name, given in (registered or {}).items()
+        }
 
     def close(self) -> None:
         """Let the threads end, waiting for no function; a later call starts others."""
@@ -152,10 +156,10 @@ class HttpExecutor(Executor):
 
 
 class _FunctionExecutor(Executor):
-    """Calls a function; one that is not async runs in a thread."""
+    """Calls a function; one that is not async runs in a thread, whose place is taken until it ends."""
 
-    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads) -> None:
-        self._function, self._whole_call, self._threads = function, whole_call, threads
+    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads, places: Places) -> None:
+        self._function, self._whole_call, self._threads, self._places = function, whole_call, threads, places
 
     async def execute(self, call: ToolCall) -> ToolResult:
         given: tuple[Any, ...] = (call,) if self._whole_call else ()
@@ -173,13 +177,10 @@ class _FunctionExecutor(Executor):
 
     async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
         """Return the function's answer, read in the thread too: what comes bit by bit is computed as it is read."""
+        give_back = self._places.take(call.tenant)
         work = self._threads.begin(lambda: as_result(self._function(*given, **named)))
-        try:
-            return await asyncio.wrap_future(work)
-        except asyncio.CancelledError:
-            if work.cancelled():
-                raise ServerUnavailable(f"{call.tool.key}: not begun, all {MAX_THREADS} threads are taken") from None
-            raise
+        work.add_done_callback(lambda _: give_back())
+        return await asyncio.wrap_future(work)
 
 
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
@@ -209,7 +210,7 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     return replace(held, tokens=count_tokens(held.text))
 
 
-def _executor(name: str, given: Registered, threads: Threads) -> Executor:
+def _executor(name: str, given: Registered, threads: Threads, places: Places) -> Executor:
     server, colon, tool = name.partition(":")
     if not (colon and server and tool) and name not in tuple(Kind):
         kinds = ", ".join(Kind)
@@ -218,7 +219,7 @@ def _executor(name: str, given: Registered, threads: Threads) -> Executor:
         return given
     if not callable(given):
         raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
-    return _FunctionExecutor(given, not colon or tool == "*", threads)
+    return _FunctionExecutor(given, not colon or tool == "*", threads, places)
 
 
 def _remedy(tool: Tool) -> str:

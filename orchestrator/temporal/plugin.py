@@ -17,7 +17,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.temporal.executors import Registered
-from orchestrator.temporal.resources import Resources, ServerConfig
+from orchestrator.temporal.resources import SLOTS, Resources, ServerConfig
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NAME = "toolroute.OrchestratorPlugin"
 GRACE = timedelta(seconds=30)
 """What calls under way get to end in when a worker stops; Temporal's own default stops them at once."""
+THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
+"""The most between two heartbeats that are sent, ours and Temporal's default: a cancellation is heard of by them."""
 _PASSED = ("orchestrator", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 """What the sandbox lets through: this package, and what checks arguments against a schema (`Decision.resolve`)."""
 
@@ -88,8 +90,15 @@ class OrchestratorPlugin(SimplePlugin):
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Give calls under way 30 seconds to end when the worker stops, unless it sets a time of its own."""
+        """Give calls 30 seconds to end when the worker stops, and a second to hear that they are cancelled, unless it
+        sets times of its own."""
         if self._registers:
+            if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:
+                config["max_heartbeat_throttle_interval"] = THROTTLE
+            if config.get("tuner") is None:
+                self.resources.places.most = config["max_concurrent_activities"] = (
+                    config.get("max_concurrent_activities") or SLOTS
+                )
             config["graceful_shutdown_timeout"] = config.get("graceful_shutdown_timeout") or GRACE
         return super().configure_worker(config)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -15,6 +15,7 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.executors import Executors, HttpExecutor, Registered
+from orchestrator.temporal.places import Places
 
 if TYPE_CHECKING:
     from orchestrator.llm.client import Models
@@ -28,6 +29,9 @@ ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 
 MAX_TENANTS = 64
 """Tenants whose MCP connections a worker keeps; the least recently used one's are closed."""
+
+SLOTS = 400
+"""Activities of a worker at a time: a tenant's calls get half of them at most, so that routing always finds one."""
 
 _ANSWERS_IN_S = 30.0
 _NONE_NOW = McpConfig({}, "mcp_servers, which gives None now")
@@ -58,7 +62,7 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
-        self._in_flight: Counter[str] = Counter()
+        self.places = Places(SLOTS, "run more workers, or give this one more max_concurrent_activities")
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
 
@@ -98,7 +102,7 @@ class Resources:
         """Carry out a call with its own tenant's connections."""
         connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
-        self._in_flight[call.tenant] += 1
+        give_back = self.places.take(call.tenant)
         try:
             await self._evict()
             return await self._executors.execute(call, connections)
@@ -108,7 +112,7 @@ class Resources:
                 return await self._executors.execute(call, connections)
             raise
         finally:
-            self._in_flight -= Counter([call.tenant])  # forgets a tenant at zero
+            give_back()
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """List the tenant's servers over connections of its own, and store their tools."""
@@ -194,7 +198,7 @@ class Resources:
 
     async def _evict(self) -> None:
         """Close the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
-        idle = [tenant for tenant in self._tenants if not self._in_flight[tenant]]
+        idle = [tenant for tenant in self._tenants if not self.places.taken(tenant)]
         # All are taken out before any is waited for: meanwhile others evict too, and any tenant may call again.
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
         await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))

@@ -1,0 +1,123 @@
+"""Heartbeats of the activities under way: from their event loop or, while that is blocked, from a thread."""
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from temporalio import activity
+from temporalio.client import AsyncActivityHandle
+
+LONGEST_S, LOOK_S, BLOCKED_S = 1.0, 0.1, 2.0
+"""Between two beats, between two looks of the thread, and before a blocked loop is reported."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, kw_only=True)
+class _Pulse:
+    """One activity's beats: `looped` is when its event loop came round last, `sent` the last beat, wherever from."""
+
+    handle: AsyncActivityHandle | None
+    every_s: float
+    thread: int = field(default_factory=threading.get_ident)
+    looped: float = field(default_factory=time.monotonic)
+    sent: float = field(default_factory=time.monotonic)
+
+    async def beat(self) -> None:
+        """Beat through the worker, which hears of a cancellation by it."""
+        while True:
+            activity.heartbeat()
+            self.looped = self.sent = time.monotonic()
+            await asyncio.sleep(self.every_s)
+
+    async def stand_in(self) -> None:
+        """Beat through the client where the loop is late. What fails, as for an activity that has ended, is left."""
+        if self.handle is None or time.monotonic() - self.sent < 1.5 * self.every_s:
+            return
+        self.sent = time.monotonic()
+        with suppress(Exception):
+            await self.handle.heartbeat()
+
+
+class _Heart:
+    """Watches the pulses of a process from a thread, which lives as long as there are some."""
+
+    def __init__(self) -> None:
+        self._pulses: set[_Pulse] = set()
+        self._lock, self._watched = threading.Lock(), False
+        self._reported: set[str] = set()
+
+    def watch(self, pulse: _Pulse) -> None:
+        with self._lock:
+            self._pulses.add(pulse)
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=lambda: asyncio.run(self._look()), name="toolroute heart", daemon=True).start()
+
+    def forget(self, pulse: _Pulse) -> None:
+        with self._lock:
+            self._pulses.discard(pulse)
+
+    def _seen(self) -> list[_Pulse]:
+        with self._lock:
+            self._watched = bool(self._pulses)
+            return list(self._pulses)
+
+    async def _look(self) -> None:
+        while pulses := self._seen():
+            await asyncio.gather(*(pulse.stand_in() for pulse in pulses))
+            for pulse in pulses:
+                self._report(pulse)
+            await asyncio.sleep(LOOK_S)
+
+    def _report(self, pulse: _Pulse) -> None:
+        """Warn once of each line that blocks a loop."""
+        late_s, frame = time.monotonic() - pulse.looped, sys._current_frames().get(pulse.thread)  # noqa: SLF001
+        if late_s < BLOCKED_S or frame is None:
+            return
+        at = traceback.extract_stack(frame, limit=1)[0]
+        where = f"{at.name} ({at.filename}:{at.lineno})"
+        if where not in self._reported:
+            self._reported.add(where)
+            logger.warning(
+                "%s has blocked the worker's event loop for %.1f s, and so every other call: make the function a plain "
+                "`def`, which runs in a thread, or await what blocks",
+                *(where, late_s),
+            )
+
+
+_HEART = _Heart()
+
+
+def _handle(token: bytes) -> AsyncActivityHandle | None:
+    """Return what beats through the client; None in an ActivityEnvironment that was given no client."""
+    try:
+        return activity.client().get_async_activity_handle(task_token=token)
+    except RuntimeError:
+        return None
+
+
+@asynccontextmanager
+async def beating() -> AsyncIterator[None]:
+    """Beat at least three times in each heartbeat timeout of this activity, and each second, until the work is done."""
+    info = activity.info()
+    if info.heartbeat_timeout is None:
+        yield
+        return
+    every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 3)
+    pulse = _Pulse(handle=_handle(info.task_token), every_s=every_s)
+    beats = asyncio.create_task(pulse.beat())
+    _HEART.watch(pulse)
+    try:
+        yield
+    finally:
+        _HEART.forget(pulse)
+        beats.cancel()
+        with suppress(asyncio.CancelledError):
+            await beats
