@@ -1,4 +1,6 @@
-"""The cost of a route through Temporal, and of an empty activity: `python -m benchmarks.temporal --data FOLDER`.
+"""The cost of a route through Temporal, of one stage by stage, and of an empty activity.
+
+`python -m benchmarks.temporal --data FOLDER`; it fails where a Decision made stage by stage is another one.
 
 One process holds worker and client; the server is a dev server with the settings of
 `orchestrator.temporal.devserver`. The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
@@ -11,6 +13,8 @@ import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -50,15 +54,16 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
                 print(costs[-1], loads[-1], sep="\n", flush=True)
     return "\n".join(
         [
-            "| tools | a route, ms (p50 / p95) | an empty activity, ms | ratio of medians | median of ratios |",
-            "| ---: | ---: | ---: | ---: | ---: |",
+            "| tools | a route, ms (p50 / p95) | empty activity | ratio | median of ratios | stage by stage | ratio |",
+            "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
             *costs,
             "",
             "| tools | routes | in flight | failures | a second | ms (p50 / p95) |",
             "| ---: | ---: | ---: | ---: | ---: | ---: |",
             *loads,
             "",
-            f"{pairs} interleaved pairs a size. The server: {server}, on loopback, with "
+            f"{pairs} interleaved rounds a size: a route beside an empty activity, and stage by stage beside a route, with "
+            f"the same Decisions. The server: {server}, on loopback, with "
             + ", ".join(f"`{setting}`" for setting in SETTINGS)
             + ".",
         ]
@@ -93,18 +98,24 @@ class Bench:
     def __init__(self, client: Client, queue: str, queries: Iterator[str]) -> None:
         self._client, self._queue, self._queries = client, queue, queries
 
-    async def compare(self, pairs: int) -> str:
-        """Interleaved pairs: a route, then an empty activity, so that both see the same machine."""
+    async def compare(self, rounds: int) -> str:
+        """Interleaved rounds: a route, an empty activity, the route by stages, so that all see the same machine."""
         for _ in range(20):
-            await self._route()
+            await self._route(next(self._queries))
             await self._empty()
-        routes, empties = [], []
-        for _ in range(pairs):
-            routes.append(await _timed(self._route))
-            empties.append(await _timed(self._empty))
-        of_medians = statistics.median(routes) / statistics.median(empties)
-        of_pairs = statistics.median(route / empty for route, empty in zip(routes, empties, strict=True))
-        return f"| {_figures(routes)} | {_figures(empties)} | {of_medians:.2f} | {of_pairs:.2f} |"
+        routes, empties, by_stages = [], [], []
+        for query in itertools.islice(self._queries, rounds):
+            whole, took = await _timed(partial(self._route, query))
+            routes.append(took)
+            empties.append((await _timed(self._empty))[1])
+            staged, took = await _timed(partial(self._route, query, names.ROUTE_STAGED))
+            by_stages.append(took)
+            if replace(whole, timings_ms={}) != replace(staged, timings_ms={}):
+                raise SystemExit(f"stage by stage the Decision is another one for {query!r}")
+        route, empty, staged_ms = map(statistics.median, (routes, empties, by_stages))
+        of_pairs = statistics.median(one / other for one, other in zip(routes, empties, strict=True))
+        beside_empty = f"{_figures(empties)} | {route / empty:.2f} | {of_pairs:.2f}"
+        return f"| {_figures(routes)} | {beside_empty} | {_figures(by_stages)} | {staged_ms / route:.2f} |"
 
     async def load(self, number: int, at_once: int) -> str:
         """Send `number` requests, `at_once` of them in flight."""
@@ -112,7 +123,7 @@ class Bench:
 
         async def one() -> float:
             async with slots:
-                return await _timed(self._route)
+                return (await _timed(partial(self._route, next(self._queries))))[1]
 
         begin = time.perf_counter()
         ended = await asyncio.gather(*(one() for _ in range(number)), return_exceptions=True)
@@ -120,10 +131,10 @@ class Bench:
         took = [time for time in ended if isinstance(time, float)]
         return f"| {number} | {at_once} | {number - len(took)} | {number / seconds:.0f} | {_figures(took)} |"
 
-    async def _route(self) -> Decision:
-        request = RouteRequest(query=next(self._queries), tenant="org:bench")
+    async def _route(self, query: str, workflow: str = names.ROUTE) -> Decision:
+        request = RouteRequest(query=query, tenant="org:bench")
         raw: RawValue = await self._client.execute_workflow(
-            names.ROUTE, request, id=uuid4().hex, task_queue=self._queue, result_type=RawValue
+            workflow, request, id=uuid4().hex, task_queue=self._queue, result_type=RawValue
         )
         return read(raw, Decision)
 
@@ -131,10 +142,11 @@ class Bench:
         await self._client.execute_workflow(Empty.run, next(self._queries), id=uuid4().hex, task_queue=self._queue)
 
 
-async def _timed(action: Callable[[], Awaitable[Any]]) -> float:
+async def _timed(action: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
+    """Return what it gives, and the milliseconds that it took."""
     begin = time.perf_counter()
-    await action()
-    return (time.perf_counter() - begin) * 1000
+    given = await action()
+    return given, (time.perf_counter() - begin) * 1000
 
 
 def _figures(times: list[float]) -> str:
@@ -145,7 +157,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder with bench/ in it")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--write", type=Path, help="the page whose tables to replace")
     given = parser.parse_args()
     tables = await measure(given.data, given.sizes, given.pairs)
