@@ -62,8 +62,8 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
             "| ---: | ---: | ---: | ---: | ---: | ---: |",
             *loads,
             "",
-            f"{pairs} interleaved rounds a size: a route beside an empty activity, and stage by stage beside a route, with "
-            f"the same Decisions. The server: {server}, on loopback, with "
+            f"{pairs} interleaved rounds a size: a route beside an empty activity, and stage by stage beside a route, "
+            f"with the same Decisions. The server: {server}, on loopback, with "
             + ", ".join(f"`{setting}`" for setting in SETTINGS)
             + ".",
         ]
