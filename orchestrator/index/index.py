@@ -53,7 +53,7 @@ class Index:
         used = frozenset[str]().union(*(document.words for document in documents))
         self.servers = ServerIndex(sorted(catalogue.places.keys() - {""}), used)
         self.standing = standing(documents, catalogue.places)
-        self.prerequisites = Prerequisites(catalogue.tools, catalogue.positions, self.keyword.named)
+        self.prerequisites = Prerequisites(documents, catalogue.positions, self.keyword.named)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
         self._embedding = threading.Lock()

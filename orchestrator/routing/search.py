@@ -167,7 +167,7 @@ class Search:
     def unmet(self, position: int) -> tuple[Requirement, ...]:
         """Return what this tool requires that the task does not give and others may."""
         found = self.index.prerequisites.of(position)
-        return tuple(own for own in found if not own.met_by(self._identified)) if found else found
+        return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
 
     @cached_property
     def _identified(self) -> frozenset[str]:
