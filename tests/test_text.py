@@ -2,8 +2,7 @@
 
 import pytest
 
-from orchestrator.index.text import card, fields, parameter_text, spaced, split_words, terms
-from orchestrator.index.variants import spelt_out
+from orchestrator.index.text import card, fields, parameter_text, spaced, spelt_out, split_words, terms
 from tests.catalogues import taking, tool
 
 

@@ -12,11 +12,11 @@ from functools import cache
 from importlib.resources import files
 from operator import mul
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.reading import first_problem, why_unread
 from orchestrator.errors import InvalidConfig
@@ -214,8 +214,8 @@ REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
 class Correction:
     """Log-odds times a slope, plus an offset."""
 
-    slope: float = 1.0
-    offset: float = 0.0
+    slope: Annotated[float, Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)] = 1.0
+    offset: Annotated[float, Field(ge=-20, le=20, allow_inf_nan=False)] = 0.0
 
     def __call__(self, chance: float) -> float:
         return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
@@ -247,13 +247,15 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Numbers fitted to a catalogue's own queries, kept in a file; None leaves the shipped ones as they are.
+    """Numbers fitted to queries of one's own, kept in a file; None leaves the shipped ones as they are.
 
-    `embedder` is the id of the one that it was fitted with, "" if any will do; `about` says what it was made from.
+    `shipped` names the maps that a file corrects; `embedder` is the id of the one that it was fitted with, "" if any will
+    do; `about` says what it was made from.
     """
 
     gate: Correction | None = None
     confidence: Correction | None = None
+    shipped: str = ""
     embedder: str = ""
     about: dict[str, Any] | None = None
 
@@ -271,47 +273,28 @@ class Fit:
             )
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
+    def read(cls, path: str | Path) -> "Fit":
         """Return the fit in a file; InvalidConfig says what is wrong with it, or that other maps are shipped by now."""
         try:
-            record = _Record.model_validate_json(Path(path).read_text(encoding="utf-8-sig"))
+            fit = TypeAdapter(Fit).validate_json(Path(path).read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {REMEDY}") from None
         except ValidationError as error:
             wrong = first_problem(error, "the file")
             raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {REMEDY}") from None
-        if record.maps != shipped_maps():
+        if fit.shipped != shipped_maps():
             raise InvalidConfig(
-                f"calibration {str(path)!r} corrects the maps {record.maps!r}, but this version of toolroute has "
+                f"calibration {str(path)!r} corrects the maps {fit.shipped!r}, but this version of toolroute has "
                 f"{shipped_maps()!r}; {REMEDY}"
             )
-        return cls(
-            gate=Correction(**record.gate.model_dump()) if record.gate else None,
-            confidence=Correction(**record.confidence.model_dump()) if record.confidence else None,
-            embedder=record.embedder,
-            about=record.about,
-        )
+        return fit
 
     def write(self, path: Path) -> None:
         """Write the fit into a file; InvalidConfig where that is not possible."""
-        record = {**asdict(self), "maps": shipped_maps()}
         try:
-            path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps({**asdict(self), "shipped": shipped_maps()}, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise InvalidConfig(f"calibration {str(path)!r} cannot be written: {error.strerror}") from None
-
-
-class _Correction(BaseModel):
-    slope: float = Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)
-    offset: float = Field(ge=-20, le=20, allow_inf_nan=False)
-
-
-class _Record(BaseModel):
-    maps: str
-    embedder: str = ""
-    gate: _Correction | None = None
-    confidence: _Correction | None = None
-    about: dict[str, Any] | None = None
 
 
 @cache

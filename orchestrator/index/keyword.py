@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import places_of_servers
-from orchestrator.index.bigrams import Bigrams, Pair
-from orchestrator.index.bm25 import Columns, Corpus, Counts, Postings, each
+from orchestrator.index.bm25 import Bigrams, Columns, Corpus, Counts, Pair, Postings, each
 from orchestrator.index.documents import Document
 from orchestrator.index.intent import known_actions
 from orchestrator.index.text import terms

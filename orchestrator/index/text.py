@@ -2,19 +2,20 @@
 
 Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
 Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script.
-Words that stand for one another have one term, and an acronym has those of its words too (`variants.py`).
+Words that people use for one another and the stemmer keeps apart have one term, and an acronym those of its words too
+(`data/variants.txt`, without what means something else in a tool, a name or another language: "app", "temp", "os").
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import accumulate, chain
 from typing import Any
 
 import Stemmer
 
-from orchestrator.index.variants import one_for, words_of
 from orchestrator.records.tool import Tool
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
@@ -134,13 +135,43 @@ def _unspaced(word: str) -> Iterator[str]:
             yield run.lower()
 
 
+@cache
+def _variants() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return what words stand for, and the words of acronyms; in the file `msg message` and `pr + pull request`."""
+    text = (files("orchestrator") / "data" / "variants.txt").read_text(encoding="utf-8")
+    entries = [line.split(" ", 1) for line in text.splitlines()]
+    same = {word: meaning for word, meaning in entries if meaning[0] != "+"}
+    return same, {word: meaning[2:] for word, meaning in entries if meaning[0] == "+"}
+
+
+@cache
+def _acronym() -> re.Pattern[str]:
+    """Return what matches an acronym that stands alone: no part of a name, a path or an address."""
+    return re.compile(rf"(?<![\w@./-])(?:{'|'.join(_variants()[1])})s?(?![\w@/-]|\.\w)", re.IGNORECASE)
+
+
+def words_of(word: str) -> list[str]:
+    """Return the words that an acronym in lower case stands for."""
+    return _of(_variants()[1], word).split()
+
+
+def spelt_out(text: str) -> str:
+    """Return the text with the words of each acronym behind it."""
+    return _acronym().sub(lambda found: " ".join([found[0], *words_of(found[0].lower())]), text)
+
+
+def _of(table: Mapping[str, str], word: str) -> str:
+    """Look a word up, or the one that it is the plural of."""
+    return table.get(word) or table.get(word.removesuffix("s"), "")
+
+
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word, "" for a stop word."""
     if word in STOP_WORDS:
         return ""
     stemmer = _ENGLISH if word.isascii() else _OF_SCRIPT.get(unicodedata.name(word[0], "").partition(" ")[0], _ENGLISH)
-    return str(stemmer.stemWord(one_for(word)))
+    return str(stemmer.stemWord(_of(_variants()[0], word) or word))
 
 
 def stemmed(word: str) -> str:

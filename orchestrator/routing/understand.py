@@ -7,11 +7,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from orchestrator.index.bigrams import Pair, side_by_side
+from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
 from orchestrator.index.spelling import corrections
-from orchestrator.index.text import split_words, terms, terms_and_words
-from orchestrator.index.variants import spelt_out
+from orchestrator.index.text import spelt_out, split_words, terms, terms_and_words
 from orchestrator.routing.clauses import MAX_CUT, masked, split_clauses, split_left_out
 
 MAX_STOP_WORDS = 20
