@@ -249,8 +249,8 @@ class Correction:
 class Fit:
     """Numbers fitted to queries of one's own, kept in a file; None leaves the shipped ones as they are.
 
-    `shipped` names the maps that a file corrects; `embedder` is the id of the one that it was fitted with, "" if any will
-    do; `about` says what it was made from.
+    `shipped` names the maps that a file corrects; `embedder` is the id of the one it was fitted with, "" for any;
+    `about` says what it was made from.
     """
 
     gate: Correction | None = None
