@@ -57,13 +57,6 @@ class QdrantFront:
         return Starlette(
             routes=[
                 self.route("GET", f"{one}/exists", lambda name, _: {"exists": client.collection_exists(name)}),
-                self.route("GET", "/aliases", lambda *_: client.get_aliases()),
-                self.route(
-                    "POST",
-                    "/collections/aliases",
-                    lambda _, body: client.update_collection_aliases(body.actions),
-                    models.ChangeAliasesOperation,
-                ),
                 self.route("GET", "/collections", lambda *_: client.get_collections()),
                 self.route("GET", one, lambda name, _: client.get_collection(name)),
                 self.route("PUT", one, self._create, models.CreateCollection),
@@ -72,7 +65,7 @@ class QdrantFront:
                 self.route("POST", points, self._retrieve, models.PointRequest),
                 self.route("PUT", points, self._upsert, models.PointsBatch),
                 self.route("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
-                self.route("POST", f"{points}/delete", self._delete, models.PointIdsList),
+                self.route("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
             ]
         )
 
@@ -91,12 +84,13 @@ class QdrantFront:
             "limit": body.limit or 10,
             "offset": body.offset,
             "with_payload": bool(body.with_payload),
+            "with_vectors": bool(body.with_vector),
         }
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
 
-    def _delete(self, name: str, body: models.PointIdsList) -> Any:
-        return self.client.delete(name, [*body.points])
+    def _delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
+        return self.client.delete(name, body)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ LAYERS = (
 """Each package imports from its own line and from those above it, also within functions."""
 WHEN_CALLED = {("orchestrator.records.decision", "orchestrator.catalogue.export")}
 """A Decision's own methods give its tools in a provider's shape."""
-ENGINES = {"numpy", "qdrant_client", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
+ENGINES = {"numpy", "qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 
 def imports() -> Iterator[tuple[str, str, bool]]:
@@ -86,7 +86,7 @@ def test_making_a_plugin_loads_no_engine() -> None:
         "from orchestrator.temporal.plugin import OrchestratorPlugin;"
         "OrchestratorPlugin(catalogue='tools.jsonl', mcp_servers={'mcpServers': {}})"
     )
-    assert not {"qdrant_client", "openai", "mcp", "rank_bm25"} & _loaded(code)
+    assert not {"qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25"} & _loaded(code)
 
 
 def _loaded(code: str) -> set[str]:

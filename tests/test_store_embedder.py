@@ -30,7 +30,7 @@ def test_an_unchanged_tool_is_never_embedded_twice(place: str) -> None:
     assert any("Show what a folder holds" in text for text in embedder.asked)
 
 
-def test_a_changed_embedder_embeds_anew_behind_the_alias_while_searches_go_on(place: str, tmp_path: Path) -> None:
+def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(place: str, tmp_path: Path) -> None:
     if not place:
         pytest.skip("an in-memory store has one embedder, as it lives with one Store")
     tools = [tool(f"s{n % 7}:tool_{n}", f"Does thing {n} with care") for n in range(700)]
@@ -66,9 +66,9 @@ def test_a_changed_embedder_embeds_anew_behind_the_alias_while_searches_go_on(pl
 def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(90)]
+    tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(300)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 30)
+    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 100)
     embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
     new = Store(tmp_path / "store", embedder=embedder)
     embed = embedder.embed
@@ -80,7 +80,7 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
     embedder.asked.clear()
     new.replace_server("org:1", "s", tools)
     assert new.load("org:1").note == ""
-    assert len([text for text in embedder.asked if text.startswith("Does thing")]) == 60
+    assert len([text for text in embedder.asked if text.startswith("Does thing")]) == 200
 
 
 def _failing_after(embed: object, calls: int) -> object:
@@ -119,6 +119,8 @@ def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has
     assert earlier.vectors is None
     assert "embeds the tools again" in earlier.note
     Store(place, embedder=StaticEmbedder(model)).replace_server("org:2", "mail", MAIL)
+    assert reader.renewed("org:1", earlier).vectors is None
+    Store(place, embedder=StaticEmbedder(model)).replace_server("org:1", "mail", MAIL)
     renewed = reader.renewed("org:1", earlier)
     assert renewed.vectors is not None
     assert (len(renewed.vectors), renewed.note) == (5, "")

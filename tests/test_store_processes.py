@@ -46,7 +46,7 @@ HOLDER = """
 import sys, time
 from orchestrator.store.qdrant import Qdrant
 
-with Qdrant(sys.argv[1], 5).opened(make=True):
+with Qdrant(sys.argv[1], 5).writing("org:1"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -125,33 +125,23 @@ def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> N
     assert reader.servers("org:1") == {"serve": 8, "sync": 8, "worker": 8}
 
 
-def test_a_folder_that_stays_locked_is_unavailable_after_the_timeout(tmp_path: Path) -> None:
+def test_a_writer_holds_up_only_other_writers_of_its_tenant(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3)
+    store.replace_server("org:1", "mail", MAIL)
     holder = _start(HOLDER, tmp_path / "store")
     assert _said(holder) == "held"
     try:
         begin = time.monotonic()
-        with pytest.raises(StoreUnavailable, match=r"stayed locked by another process for 0\.3 s.*Qdrant server"):
-            Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3).load("org:1")
+        with pytest.raises(StoreUnavailable, match=r"stayed locked by another writer for 0\.3 s.*Qdrant server"):
+            store.replace_server("org:1", "mail", MAIL[:1])
         assert 0.3 <= time.monotonic() - begin < 2
+        assert store.load("org:1").tools == Catalogue(MAIL).tools
+        store.replace_server("org:2", "mail", MAIL[:1])
     finally:
         holder.kill()
         holder.communicate()
-    assert Store(tmp_path / "store", embedder=shipped(), timeout_s=0.3).load("org:1").tools == ()
-
-
-def test_what_is_known_stands_at_once_while_another_process_holds_the_folder(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
-    store.replace_server("org:1", "mail", MAIL)
-    known = store.load("org:1")
-    Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL[:1])
-    holder = _start(HOLDER, tmp_path / "store")
-    assert _said(holder) == "held"
-    begin = time.monotonic()
-    assert store.renewed("org:1", known) is known
-    assert time.monotonic() - begin < 1
-    holder.kill()
-    holder.communicate()
-    assert store.renewed("org:1", known).tools == Catalogue(MAIL[:1]).tools
+    store.replace_server("org:1", "mail", MAIL[:1])
+    assert store.load("org:1").tools == MAIL[:1] == store.load("org:2").tools
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def _files(path: Path) -> list[Path]:
     """Return the file itself; of a folder its tools.jsonl, else its tools.json, else all its .jsonl and .json."""
     if not path.is_dir():
         return [path]
-    if (path / "meta.json").is_file() and (path / "collection").is_dir():
+    if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):
         written = f"`toolroute tools list --store {path} -o jsonl` writes its tools as a file"
         raise InvalidCatalogue(f"{path} is a store, not a folder of tools: {written}")
     files = {file.name: file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")}

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import StoreUnavailable, Unauthorised
+from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.store.store import Store, Stored
@@ -102,7 +102,7 @@ class Indexes:
         known = self._kept.get(tenant)
         try:
             now = await asyncio.to_thread(self._read, tenant, known)
-        except (StoreUnavailable, Unauthorised) as error:
+        except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
             if known is None:
                 raise
             known.warning = f"the catalogue may be out of date: {error}"

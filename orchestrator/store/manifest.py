@@ -7,15 +7,15 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.digests import digest
-from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.store.qdrant import Points
+from orchestrator.store.points import Points
+from orchestrator.store.qdrant import Qdrant
 
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""
@@ -46,17 +46,20 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The servers that one tenant owns, and the identities of the configuration's entries that listed them."""
+    """The servers that one tenant owns, the identities of the configuration's entries that listed them, and the
+    collection, of one embedder, that holds the tools; `problem` says why it cannot be read."""
 
     tenant: str
     tools: Mapping[str, Definitions] = field(default_factory=dict)
     entries: Mapping[str, str] = field(default_factory=dict)
+    collection: str = ""
+    problem: str = ""
 
-    def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str]) -> "Manifest":
+    def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str], collection: str) -> "Manifest":
         """Return the same with these as the servers' tools (None: the server goes); other entries stay."""
         tools = {server: tools for server, tools in {**self.tools, **now}.items() if tools is not None}
         listed = {server: entry for server, entry in {**self.entries, **entries}.items() if server in tools}
-        return Manifest(tenant=self.tenant, tools=tools, entries=listed)
+        return Manifest(tenant=self.tenant, tools=tools, entries=listed, collection=collection)
 
     def points(self) -> Iterator[tuple[str, str, str]]:
         """Yield id, definition hash and key of each tool's point."""
@@ -66,43 +69,59 @@ class Manifest:
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
     def payload(self) -> dict[str, str]:
-        content = json.dumps([self.tools, self.entries], ensure_ascii=False)
-        version = digest(json.dumps(self.tools, sort_keys=True), 16) if self.tools else ""
-        return {"tenant": self.tenant, "content": content, "state": digest(content, 16), "version": version}
-
-
-def prepare(points: Points) -> None:
-    """Have the collection exist."""
-    if not points.has(CATALOGUES):
-        points.create(CATALOGUES)
+        content = json.dumps([self.tools, self.entries, self.collection], ensure_ascii=False)
+        version = digest(json.dumps([self.tools, self.collection], sort_keys=True), 16) if self.tools else ""
+        return {"content": content, "state": digest(content, 16), "version": version}
 
 
 def owned(points: Points, tenant: str) -> Manifest:
-    """Return the tenant's own servers."""
-    return _read(points, [tenant])[tenant]
+    """Return the tenant's own servers. Raises InvalidConfig where the record is damaged."""
+    record = points.get(CATALOGUES, [_id("manifest", tenant)])
+    try:
+        content = [json.loads(own.payload["content"]) for own in record.values()]
+        tools, entries, collection = content[0] if content else ({}, {}, "")
+    except FAULTS:
+        raise InvalidConfig(
+            f"the store's list of {tenant}'s tools is damaged or of another form: import the tools again with "
+            "`toolroute tools import`, or name another place with --store"
+        ) from None
+    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection)
 
 
-def visible(points: Points, tenant: str) -> tuple[Manifest, ...]:
-    """Return the tenant's own servers, and the shared ones that none of its own hides by its name."""
-    found = _read(points, {tenant, SHARED})
-    own, shared = found[tenant], found[SHARED]
+def to_replace(points: Points, tenant: str) -> Manifest:
+    """Return the same to a writer, who replaces what is damaged."""
+    try:
+        return owned(points, tenant)
+    except InvalidConfig:
+        points.delete(CATALOGUES, [_id("manifest", tenant)])
+        return Manifest(tenant=tenant)
+
+
+def visible(qdrant: Qdrant, tenant: str) -> tuple[Manifest, ...]:
+    """Return the tenant's own servers, and the shared ones that none of its own hides by its name.
+
+    What is shared and cannot be read takes nothing from the tenant's own.
+    """
+    own = qdrant.read(tenant, lambda points: owned(points, tenant))
     if tenant == SHARED:
         return (own,)
+    try:
+        shared = qdrant.read(SHARED, lambda points: owned(points, SHARED))
+    except InvalidConfig as error:
+        return own, Manifest(tenant=SHARED, problem=str(error))
     seen = {server: tools for server, tools in shared.tools.items() if server not in own.tools}
-    return own, Manifest(tenant=SHARED, tools=seen, entries=shared.entries)
+    return own, replace(shared, tools=seen)
 
 
-def versions(points: Points, tenants: Collection[str]) -> dict[str, str]:
-    """Return a version of what each tenant sees: of its tools, of the shared ones, and of whose vectors they have."""
-    ids = {name: _id("manifest", name) for name in {*tenants, SHARED}}
-    found = points.get(CATALOGUES, list(ids.values()), payload=["version"])
-    own = {name: found[point].payload["version"] if point in found else "" for name, point in ids.items()}
-    collection = points.target(COLLECTION)
-    return {name: digest(f"{collection} {own[name]} {own[SHARED]}", 16) for name in tenants}
+def version(qdrant: Qdrant, tenant: str) -> str:
+    """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have."""
+    own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
+    return digest(f"{own.get(tenant, '')} {own.get(SHARED, '')}", 16)
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> bool:
     """Put one manifest in another's place; False where another writer has changed it."""
+    points.create(CATALOGUES)
     point, state = _id("manifest", before.tenant), before.payload()["state"]
     return points.swap(CATALOGUES, point, after.payload(), "state", state)
 
@@ -113,7 +132,8 @@ def has_draft(points: Points, tenant: str) -> bool:
 
 
 def mark_draft(points: Points, tenant: str) -> None:
-    points.put(CATALOGUES, {_id("draft", tenant): {"tenant": tenant}})
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("draft", tenant): {}})
 
 
 def clear_draft(points: Points, tenant: str) -> None:
@@ -127,8 +147,8 @@ def failures(points: Points, tenant: str) -> dict[str, str]:
 
 
 def note_failures(points: Points, tenant: str, errors: Mapping[str, str]) -> None:
-    content = json.dumps(errors, ensure_ascii=False)
-    points.put(CATALOGUES, {_id("failures", tenant): {"tenant": tenant, "content": content}})
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(errors, ensure_ascii=False)}})
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
@@ -136,10 +156,10 @@ def tool_id(tenant: str, key: str, digest: str) -> str:
     return _id("tool", tenant, key, digest)
 
 
-def tool_payload(tenant: str, tool: Tool) -> dict[str, Any]:
+def tool_payload(tool: Tool) -> dict[str, Any]:
     # The tool goes in as text: Qdrant would index and rewrite a nested object, and the hash must stay true.
     text = json.dumps(asdict(tool), ensure_ascii=False)
-    return {"tenant": tenant, "key": tool.key, "written": int(time.time()), "tool": text}
+    return {"key": tool.key, "written": int(time.time()), "tool": text}
 
 
 def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
@@ -157,21 +177,6 @@ def damaged(keys: Collection[str]) -> str:
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
     return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
-
-
-def _read(points: Points, tenants: Collection[str]) -> dict[str, Manifest]:
-    ids = {tenant: _id("manifest", tenant) for tenant in tenants}
-    found, manifests = points.get(CATALOGUES, list(ids.values())), {}
-    for tenant, point in ids.items():
-        try:
-            tools, entries = json.loads(found[point].payload["content"]) if point in found else ({}, {})
-        except FAULTS:
-            raise InvalidConfig(
-                f"the store's list of {tenant}'s tools is damaged or of another form: name another place with --store, "
-                "or move this one away and import the tools again"
-            ) from None
-        manifests[tenant] = Manifest(tenant=tenant, tools=tools, entries=entries)
-    return manifests
 
 
 def _id(*parts: str) -> str:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.durable_names import COLLECTION
+from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
-from orchestrator.store.qdrant import Points, Vectors
+from orchestrator.store.manifest import Manifest
+from orchestrator.store.points import Record, Vectors
+from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.vectors import ToolPoints
 
 
@@ -19,7 +20,7 @@ class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
     `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `damaged`
-    names the tools that are left out, as their records cannot be read.
+    names what is left out, as it cannot be read.
     """
 
     catalogue: Catalogue
@@ -33,34 +34,55 @@ class Stored:
         return self.catalogue.tools
 
 
-def read_stored(points: Points, tool_points: ToolPoints, tenant: str, earlier: Stored | None = None) -> Stored | None:
-    """Return the tenant's tools now; only definitions that `earlier` lacks are read. None if a writer interfered."""
-    version = manifest.versions(points, [tenant])[tenant]
-    collection = points.target(COLLECTION)
-    own = collection == tool_points.collection
+def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: Stored | None = None) -> Stored:
+    """Return the tenant's tools now; only definitions that `earlier` lacks are read.
+
+    What is missing after this may be a writer's work in between: its manifest has then another version.
+    """
+    version = manifest.version(qdrant, tenant)
+    owners = manifest.visible(qdrant, tenant)
+    own = all(owner.collection == tool_points.collection for owner in owners if owner.tools)
     if earlier is not None and own and earlier.vectors is None:
         earlier = None  # Its vectors are wanted, too.
     rows = {tool.hash: row for row, tool in enumerate(earlier.tools)} if earlier else {}
-    wanted = {hash_: (point, key) for own in manifest.visible(points, tenant) for point, hash_, key in own.points()}
-    absent = {hash_: point for hash_, (point, _) in wanted.items() if hash_ not in rows}
-    records = points.get(collection, list(absent.values()), vectors=own) if collection and absent else {}
-    if len(records) < len(absent) or manifest.versions(points, [tenant])[tenant] != version:
-        return None
-    read = {hash_: records[point] for hash_, point in absent.items()}
+    problems, read = [owner.problem for owner in owners if owner.problem], dict[str, Record]()
+    for owner in owners:
+        try:
+            read |= _absent(qdrant, owner, rows, vectors=own)
+        except InvalidConfig as error:
+            if owner.tenant == tenant:
+                raise
+            problems.append(str(error))
+    wanted = {hash_: key for owner in owners for _, hash_, key in owner.points()}
     tools = {hash_: manifest.stored_tool(record.payload) for hash_, record in read.items()}
     tools |= {hash_: earlier.tools[row] for hash_, row in rows.items() if hash_ in wanted} if earlier else {}
     catalogue = Catalogue(tool for hash_, tool in tools.items() if tool and tool.hash == hash_)
     known = {tool.hash for tool in catalogue}
-    damaged = manifest.damaged([key for hash_, (_, key) in wanted.items() if hash_ not in known])
+    problems.append(manifest.damaged([key for hash_, key in wanted.items() if hash_ not in known]))
     vectors = _vectors(catalogue, earlier, rows, read) if own and len(catalogue) else None
     note = tool_points.mismatch(vectors) if len(catalogue) else ""
-    # A record written again makes no new version of the tools: whoever lacks one asks again.
-    version = f"{version} damaged" if damaged else version
+    damaged = "; ".join(filter(None, problems))
     return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note, damaged=damaged)
 
 
-def _vectors(catalogue: Catalogue, earlier: Stored | None, rows: Mapping[str, int], read: Mapping[str, Any]) -> Vectors:
-    before: Any = None if earlier is None else earlier.vectors
-    return np.array(
-        [read[tool.hash].vector if tool.hash in read else before[rows[tool.hash]] for tool in catalogue], np.float32
-    )
+def _absent(qdrant: Qdrant, owner: Manifest, rows: Mapping[str, int], *, vectors: bool) -> dict[str, Record]:
+    """Read the definitions that are not among these, by hash."""
+    points = {hash_: point for point, hash_, _ in owner.points() if hash_ not in rows}
+    if not points:
+        return {}
+    wanted = list(points.values())
+    found = qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, wanted, vectors=vectors))
+    whole = {point for point, record in found.items() if record.vector or not vectors}
+    return {hash_: found[point] for hash_, point in points.items() if point in whole}
+
+
+def _vectors(
+    catalogue: Catalogue, earlier: Stored | None, rows: Mapping[str, int], read: Mapping[str, Record]
+) -> Vectors:
+    before = None if earlier is None else earlier.vectors
+    size = next(len(r.vector) for r in read.values() if r.vector) if before is None else before.shape[1]
+    found = np.empty((len(catalogue), size), np.float32)
+    for row, tool in enumerate(catalogue):
+        vector = read[tool.hash].vector if tool.hash in read else None if before is None else before[rows[tool.hash]]
+        found[row] = vector
+    return found

@@ -1,4 +1,4 @@
-"""The tools' points with their vectors, in one collection for each embedder, all behind one alias."""
+"""The tools' points with their vectors: a collection for each embedder, of which a tenant's manifest names one."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,19 @@ from orchestrator.index.safety import cleaned, suspects
 from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
-from orchestrator.store.manifest import stored_tool, tool_payload
-from orchestrator.store.qdrant import Points, Qdrant
+from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
+from orchestrator.store.points import Points
+from orchestrator.store.qdrant import Qdrant
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
+
+
+def collection_of(kind: str, embedder: Embedder) -> str:
+    """Name the collection of what this embedder has embedded; a hash stands for what such a name cannot hold."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", embedder.id)
+    if plain != embedder.id:
+        plain = f"{plain[:100]}_{digest(embedder.id, 8)}"
+    return f"{kind}__{plain}"
 
 
 class ToolPoints:
@@ -36,11 +45,7 @@ class ToolPoints:
 
     @property
     def collection(self) -> str:
-        """Name the embedder's collection; a hash stands for what a collection's name cannot hold."""
-        plain = re.sub(r"[^A-Za-z0-9_-]", "_", self.embedder.id)
-        if plain != self.embedder.id:
-            plain = f"{plain[:100]}_{digest(self.embedder.id, 8)}"
-        return f"{COLLECTION}__{plain}"
+        return collection_of(COLLECTION, self.embedder)
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
         """Return a row a tool; flagged ones by what is left of their texts, as they are searched."""
@@ -53,27 +58,20 @@ class ToolPoints:
         stored = {point: stored_tool(record.payload) for point, record in found.items()}
         return [point for point, tool in wanted.items() if getattr(stored.get(point), "hash", "") != tool.hash]
 
-    def add(self, points: Points, tenant: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
+    def add(self, points: Points, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool, by id; the first ones make the collection."""
-        self._put(points, {point: tool_payload(tenant, tool) for point, tool in tools.items()}, vectors)
-        if points.target(COLLECTION) is None:
-            points.point(COLLECTION, self.collection)
+        points.create(self.collection, vectors.shape[1])
+        if (stored := points.size(self.collection)) != vectors.shape[1]:
+            raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
+        points.put(self.collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
 
-    def follow_embedder(self) -> None:
-        """Embed all tools again where the alias leads to another embedder's vectors, and lead it to the new ones.
-
-        Searches use the old vectors until then. What an earlier, broken attempt has embedded is kept.
-        """
-        while True:
-            with self._qdrant.opened(make=True) as points:
-                payloads = self._left_behind(points)
-            if payloads is None:
-                return
-            # A damaged record goes along as it is: whoever reads it names it.
-            tools = [stored_tool(payload) or Tool(server="", name="damaged") for payload in payloads.values()]
-            vectors = self.embed(tools)
-            with self._qdrant.opened(make=True) as points:
-                self._put(points, payloads, vectors)
+    def left_behind(self, points: Points, owner: Manifest) -> dict[str, Tool]:
+        """Return the tools that only another embedder's collection has; those whose records are damaged stay there."""
+        if owner.collection in ("", self.collection):
+            return {}
+        found = points.get(owner.collection, [point for point, *_ in owner.points()])
+        tools = {point: stored_tool(record.payload) for point, record in found.items()}
+        return {point: tool for point, tool in tools.items() if tool is not None}
 
     def mismatch(self, vectors: Vectors | None) -> str:
         """Say why stored vectors (None: another embedder's) are useless here, and the remedy; "" if they are not."""
@@ -86,28 +84,6 @@ class ToolPoints:
             self.embedder.dimension = vectors.shape[1]
         given = self.embedder.dimension
         return "" if given == vectors.shape[1] else self._wrong_size(vectors.shape[1], given)
-
-    def _left_behind(self, points: Points) -> dict[str, Any] | None:
-        """Return the next chunk of points that only another embedder's collection has; None once the alias is right."""
-        current = points.target(COLLECTION)
-        if current in (None, self.collection):
-            return None
-        ids = points.missing(self.collection, [str(record.id) for record in points.find(current, payload=False)])
-        if ids:
-            return {point: record.payload for point, record in points.get(current, ids[: self.chunk]).items()}
-        if points.has(self.collection):
-            points.point(COLLECTION, self.collection)
-        points.drop(current)
-        self._qdrant.wrote()
-        return None
-
-    def _put(self, points: Points, payloads: Mapping[str, Any], vectors: Vectors) -> None:
-        if not points.has(self.collection):
-            points.create(self.collection, vectors.shape[1])
-        if (stored := points.size(self.collection)) != vectors.shape[1]:
-            raise InvalidConfig(self._wrong_size(stored, vectors.shape[1]))
-        points.put(self.collection, payloads, vectors)
-        self._qdrant.wrote()
 
     def _wrong_size(self, stored: int, given: int) -> str:
         return (

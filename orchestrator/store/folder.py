@@ -1,0 +1,306 @@
+"""A store in a folder: each tenant has a folder of its own in it, and so a lock, a size and damage of its own.
+
+`tenants/HASH/PART/head.json` names everything that counts, and is replaced as a whole by the last step of a write. So
+readers need no lock: they read what one head names, the state before a write or the one after, wherever a writer dies.
+A writer has the part's lock. Archives that the head does not name were left by a dead writer; the next write ends them.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
+from orchestrator.records.digests import digest
+from orchestrator.store import shard
+from orchestrator.store.points import Fields, Payload, Points, Record, Vectors
+from orchestrator.store.shard import Damaged, Shard
+
+FORM = 1
+"""The form of a head and of what it names. A reader of another form says so."""
+_HEAD = "head.json"
+_POLL_S = 0.005
+_MEND = "`toolroute tools import` of the tenant's tools writes it anew"
+
+
+class Moved(StoreUnavailable):
+    """A writer has replaced what was about to be read: read again."""
+
+
+@dataclass(kw_only=True)
+class _Head:
+    """What counts of a part: collections without vectors as their records, the others by archive and vector size."""
+
+    tenant: str
+    records: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    archives: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps({"form": FORM, **vars(self)}, ensure_ascii=False)
+
+
+class Folder:
+    """The folder, and the way to each tenant's part of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def part(self, tenant: str, part: str) -> Path:
+        """Return the part's folder; its name says nothing, so that any tenant's name is one."""
+        return self.tenant(tenant) / part
+
+    def tenant(self, tenant: str) -> Path:
+        return self.path / "tenants" / digest(tenant, 32)
+
+    def stamp(self, tenant: str, part: str) -> str:
+        """Return what differs after every write to the part."""
+        try:
+            found = (self.part(tenant, part) / _HEAD).stat()
+        except OSError:
+            return "none"
+        return f"{found.st_ino}.{found.st_mtime_ns}.{found.st_size}"
+
+    @contextmanager
+    def reading(self, tenant: str, part: str) -> Iterator[Points]:
+        """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
+        self._check()
+        place = self.part(tenant, part)
+        with ExitStack() as open_shards, self._named(tenant):
+            yield FolderPoints(place, _read_head(place, tenant), open_shards)
+
+    @contextmanager
+    def writing(self, tenant: str, part: str, wait_s: float) -> Iterator[Points]:
+        """Give the tenant's points to read and write; all that was written counts from the end of this on."""
+        place = self.part(tenant, part)
+        with self._made(place), self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant):
+            shard.sweep()
+            try:
+                head = _read_head(place, tenant)
+            except Damaged:
+                (place / _HEAD).replace(place / "damaged.json")
+                head = _Head(tenant=tenant)
+            points = FolderPoints(place, head, open_shards, writable=True)
+            yield points
+            points.keep()
+
+    def drop(self, tenant: str) -> None:
+        """Remove all that is kept of the tenant."""
+        self._check()
+        _remove(self.tenant(tenant))
+
+    def _check(self) -> None:
+        """Raise InvalidConfig for what is no store, and for what other users can write."""
+        if (self.path / "meta.json").exists() and not (self.path / "tenants").exists():
+            raise InvalidConfig(
+                f"store {str(self.path)!r} is of an earlier form (Qdrant's local mode, whose files can run code): name "
+                "another folder, and import the tools again with `toolroute tools import`"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidConfig(f"store {str(self.path)!r} cannot be used as a folder: it is a file; name another")
+        for place in (self.path, self.path / "tenants"):
+            if place.exists() and (why := _foreign(place)):
+                raise InvalidConfig(
+                    f"store {str(place)!r} {why}, and what they write there is not safe to read: let it be yours "
+                    f"alone (`chown -R`, `chmod -R o-w`), or name another with --store"
+                )
+
+    @contextmanager
+    def _named(self, tenant: str) -> Iterator[None]:
+        try:
+            yield
+        except Damaged as error:
+            raise InvalidConfig(
+                f"what the store {self.path} keeps of {tenant!r} cannot be read ({error}): {_MEND}"
+            ) from error
+
+    @contextmanager
+    def _made(self, place: Path) -> Iterator[None]:
+        try:
+            for path in (self.path, self.path / "tenants", place):
+                path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidConfig(
+                f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
+            ) from None
+        self._check()
+        yield
+
+    @contextmanager
+    def _locked(self, place: Path, wait_s: float) -> Iterator[None]:
+        from portalocker import Lock, LockException, LockFlags
+
+        flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
+        lock = Lock(place / "lock", "ab", timeout=wait_s, check_interval=_POLL_S, flags=flags)
+        try:
+            lock.acquire()
+        except LockException:
+            raise StoreBusy(
+                f"the store {self.path} stayed locked by another writer for {wait_s:g} s; try again, or keep the "
+                "tools in a Qdrant server (--store URL) where many processes write"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+class FolderPoints(Points):
+    """One tenant's points, of one part. Archives are opened when they are needed first, and until the end."""
+
+    def __init__(self, place: Path, head: _Head, shards: ExitStack, *, writable: bool = False) -> None:
+        self._place, self._head, self._stack, self._writable = place, head, shards, writable
+        self._open: dict[str, Shard] = {}
+        self._written: set[str] = set()
+        self._before = head.text()
+
+    def size(self, name: str) -> int | None:
+        return 0 if name in self._head.records else self._head.archives.get(name, (None, None))[1]
+
+    def create(self, name: str, size: int = 0) -> None:
+        if self.size(name) is not None:
+            return
+        if size:
+            self._head.archives[name] = ("", size)
+        else:
+            self._head.records[name] = {}
+
+    def drop(self, name: str) -> None:
+        self._head.records.pop(name, None)
+        self._head.archives.pop(name, None)
+        self._written.discard(name)
+
+    def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
+        if name in self._head.records:
+            records = self._head.records[name]
+            return {point: Record(point, records[point]) for point in ids if point in records}
+        found = self._read(name, lambda opened: opened.get(ids, vectors, payload)) if ids else []
+        return {record.id: record for record in found}
+
+    def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
+        if name in self._head.records:
+            return [Record(point, record) for point, record in self._head.records[name].items()]
+        return self._read(name, lambda opened: opened.all(vectors, payload))
+
+    def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
+        if name in self._head.records:
+            self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
+        elif vectors is not None and points:
+            self._changed(name).put(points, vectors)
+
+    def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
+        records = self._head.records[name]
+        if records.get(point, {}).get(field, before) != before:
+            return False
+        records[point] = dict(payload)
+        return True
+
+    def delete(self, name: str, ids: Sequence[str]) -> None:
+        if name in self._head.records:
+            for point in ids:
+                self._head.records[name].pop(point, None)
+        elif ids and name in self._head.archives:
+            self._changed(name).delete(ids)
+
+    def keep(self) -> None:
+        """Pack what was written, let a new head name it, and remove what no head names."""
+        for name in self._written:
+            file = f"{os.urandom(8).hex()}.zip"
+            self._open[name].pack(self._place / file)
+            self._head.archives[name] = (file, self._head.archives[name][1])
+        if (text := self._head.text()) != self._before:
+            _replace(self._place / _HEAD, text)
+        named = {file for file, _ in self._head.archives.values()}
+        for archive in self._place.glob("*.zip"):
+            if archive.name not in named:
+                _remove(archive)
+
+    def _read(self, name: str, ask: Callable[[Shard], list[Record]]) -> list[Record]:
+        """Ask the shard; for a writer, what is damaged is empty, and what it writes begins it anew."""
+        try:
+            opened = self._shard(name)
+            return [] if opened is None else ask(opened)
+        except Damaged:
+            if not self._writable:
+                raise
+            self._open.pop(name, None)
+            self._head.archives[name] = ("", self._head.archives[name][1])
+            return []
+
+    def _changed(self, name: str) -> Shard:
+        self._read(name, lambda _: [])
+        self._written.add(name)
+        return self._open[name] if name in self._open else self._opened(name, None)
+
+    def _shard(self, name: str) -> Shard | None:
+        file = self._head.archives.get(name, ("", 0))[0]
+        if name in self._open or not file:
+            return self._open.get(name)
+        try:
+            return self._opened(name, self._place / file)
+        except FileNotFoundError:
+            if _read_head(self._place, self._head.tenant).text() == self._before:
+                raise Damaged(f"{file} is missing") from None
+            raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
+
+    def _opened(self, name: str, file: Path | None) -> Shard:
+        self._open[name] = self._stack.enter_context(shard.opened(file, self._head.archives[name][1]))
+        return self._open[name]
+
+
+def _read_head(place: Path, tenant: str) -> _Head:
+    try:
+        content = json.loads((place / _HEAD).read_bytes())
+    except FileNotFoundError:
+        return _Head(tenant=tenant)
+    except ValueError as error:
+        raise Damaged(f"{place / _HEAD}: {error}") from None
+    try:
+        form, head = content.pop("form"), _Head(**content)
+        archives = {name: (str(file), int(size)) for name, (file, size) in head.archives.items()}
+        records = {name: {point: dict(own) for point, own in points.items()} for name, points in head.records.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{place / _HEAD} is of another form: {error!r}") from None
+    if (
+        form != FORM
+        or head.tenant != tenant
+        or any(not re.fullmatch(r"\w*(\.zip)?", file) for file, _ in archives.values())
+    ):
+        raise Damaged(f"{place / _HEAD} is of form {form!r} for {head.tenant!r}, this toolroute reads form {FORM}")
+    return _Head(tenant=tenant, records=records, archives=archives)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file as a whole: it is the old or the new one, also after a loss of power."""
+    new = path.with_suffix(".tmp")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _foreign(place: Path) -> str:
+    """Say who else can write the folder; "" for nobody."""
+    found = place.stat()
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"belongs to another user (id {found.st_uid})"
+    return "can be written by every user" if found.st_mode & 0o002 else ""

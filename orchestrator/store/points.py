@@ -1,0 +1,68 @@
+"""The port of the store: one tenant's points, wherever they are kept. No tool in here.
+
+A collection belongs to one tenant as far as a caller can see: nothing here reads or changes another tenant's points.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+Payload = Mapping[str, Any]
+Fields = bool | list[str]
+"""The fields of a payload that are read: all, none, or these."""
+
+
+class Record(NamedTuple):
+    """A point as it is read; its vector where it was asked for and there is one."""
+
+    id: str
+    payload: dict[str, Any]
+    vector: Sequence[float] | None = None
+
+
+class Points(ABC):
+    """Collections of one tenant's points: a payload and, in most collections, a vector. Ids are UUIDs as text."""
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Return the length of the collection's vectors (0: it has none); None where there is no such collection."""
+
+    @abstractmethod
+    def create(self, name: str, size: int = 0) -> None:
+        """Create a collection for vectors of this size (0: without), unless there is one."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Remove all of the tenant's points in the collection."""
+
+    @abstractmethod
+    def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
+        """Return those of these points that exist, by id; nothing where there is no such collection."""
+
+    @abstractmethod
+    def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
+        """Return all of the tenant's points in the collection, in any order."""
+
+    @abstractmethod
+    def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
+        """Write points, each at once as a whole: id to payload, and the vectors in the same order."""
+
+    @abstractmethod
+    def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
+        """Write a point only where this field still says `before`, or where there is no such point yet.
+
+        False if another writer was first.
+        """
+
+    @abstractmethod
+    def delete(self, name: str, ids: Sequence[str]) -> None:
+        """Remove these points, those of them that exist."""
+
+    def missing(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Return those of these points that do not exist."""
+        found = self.get(name, ids, payload=False)
+        return [point for point in ids if point not in found]
