@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -44,11 +44,13 @@ def _name(file: Path, **servers: Any) -> None:
 
 
 @asynccontextmanager
-async def over_http(file: Path, *options: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+async def over_http(
+    file: Path, *options: str, limit: Callable[[], None] | None = None
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """The URL, with the token that is printed where no file gives one, and the process."""
     store = str(file.parent / "store")
     arguments = ("--config", str(file), "--store", store, "--transport", "http", "--port", "0", *options)
-    process = await asyncio.create_subprocess_exec(*SERVE, *arguments, stderr=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(*SERVE, *arguments, stderr=asyncio.subprocess.PIPE, preexec_fn=limit)
     assert process.stderr is not None
     try:
         said = (await process.stderr.readline()).decode()

@@ -21,6 +21,7 @@ from orchestrator.catalogue.reading import read_json, why_unread
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import environment
 from orchestrator.records.tenant import is_tenant
+from orchestrator.server import places
 from orchestrator.server.protocol import on_signals
 
 PATH = "/mcp"
@@ -28,6 +29,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST = 16
 _GRACE_S = 5.0
 """How long requests under way may take after the signal."""
+
+_QUEUE = 1024
+"""Connections that wait to be accepted, which cost nothing here."""
 
 new_token = secrets.token_urlsafe
 
@@ -115,6 +119,7 @@ async def serve_http(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            listening.listen(_QUEUE)
             name = f"[{host}]" if ":" in host else host
             started(f"http://{name}:{listening.getsockname()[1]}{PATH}")
 
@@ -125,7 +130,10 @@ async def serve_http(
             await asyncio.gather(stopping, return_exceptions=True)
 
     cut_off = round(2 * _GRACE_S)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=cut_off)
+    config = uvicorn.Config(
+        places.closing_refused(app), access_log=False, timeout_graceful_shutdown=cut_off, **places.settings()
+    )
+    places.log_seldom()
     await Stoppable(config).serve([listening])
 
 
