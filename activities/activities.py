@@ -6,6 +6,7 @@ planner does not break the histories of plans already made. Calls are never loca
 crash. Of a model call only the result enters the history, never the endpoint, the key or the prompt.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -55,7 +56,7 @@ class Activities:
         """Return the Decision for a RouteRequest."""
         async with working(given, RouteRequest) as request:
             request.validate()  # A worker serves many tenants: a request without one is not `local`, as in process.
-            return await (await self.resources.router()).route(request)
+            return await self.resources.limited(await (await self.resources.router()).route(request))
 
     @activity.defn(name=names.PLAN)
     async def plan(self, given: RawValue) -> Plan:
@@ -84,12 +85,16 @@ class Activities:
         A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
         """
         async with working(given, ToolCall) as call:
+            attempt, began = activity.info().attempt, time.monotonic()
             if not call.replayable:
                 _refuse_second(call)
+            deadline_s = call.deadline_s or time_limit()
             try:
-                return await self.resources.execute(replace(call, deadline_s=call.deadline_s or time_limit()))
-            except Unavailable:
-                activity.heartbeat(UNSENT, activity.info().attempt)
+                return await self.resources.execute(replace(call, deadline_s=deadline_s))
+            except Unavailable as error:
+                late = deadline_s is not None and time.monotonic() - began >= deadline_s
+                error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
+                activity.heartbeat(UNSENT, attempt)
                 raise
 
     @activity.defn(name=names.CHECK_CALL)

@@ -20,4 +20,5 @@ class Merge(Stage):
 
         async with working(request, RouteRequest) as asked:
             found = read_input(before, Findings)
-            return await merge(await self.resources.router(), asked, found, keyword_alone)
+            made = await merge(await self.resources.router(), asked, found, keyword_alone)
+            return await self.resources.limited(made)

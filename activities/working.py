@@ -25,7 +25,8 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
     """Yield the input; beat until it is done with, and raise errors as ApplicationErrors.
 
     An error is retried where trying again can help and, for a call that is not `replayable`, only where it says that
-    nothing was done.
+    nothing was done. What a function of the user's own raises keeps its type; a connection that it lost leaves the
+    outcome of such a call unknown.
     """
     replayable = True
     try:
@@ -36,10 +37,14 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
     except ToolrouteError as error:
         again = error.retry or (replayable and isinstance(error, OutcomeUnknown))
         raise _failure(error, again) from _short(error)
-    except ApplicationError:
-        raise
-    except Exception as error:  # of an Executor of the user's own, or a fault of a program
-        raise _failure(error, replayable and not isinstance(error, FAULTS)) from _short(error)
+    except ApplicationError as error:
+        raise _as_given(error, replayable) from _short(error.__cause__)
+    except Exception as error:
+        lost = _is_lost(error)
+        if lost and not replayable:
+            unknown = OutcomeUnknown(f"{type(error).__name__}: {error}")
+            raise _failure(unknown, False) from _short(error)
+        raise _failure(error, replayable and (lost or not isinstance(error, (*FAULTS, OSError)))) from _short(error)
 
 
 def time_limit() -> float | None:
@@ -48,16 +53,34 @@ def time_limit() -> float | None:
     return None if whole is None else 0.9 * whole.total_seconds()
 
 
+def _is_lost(error: BaseException | None) -> bool:
+    """Return whether it comes from a connection: an OSError that names no file, by itself or as a cause."""
+    while error is not None:
+        if isinstance(error, OSError) and error.filename is None:
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+def _as_given(error: ApplicationError, replayable: bool) -> ApplicationError:
+    """Return the user's own error, for good where the call may not be repeated, and its message cut."""
+    return ApplicationError(
+        _cut(error.message),
+        *error.details,
+        type=error.type,
+        non_retryable=error.non_retryable or not replayable,
+        next_retry_delay=error.next_retry_delay,
+        category=error.category,
+    )
+
+
 def _failure(error: Exception, again: bool) -> ApplicationError:
     wait_s = error.retry_after_s if isinstance(error, Unavailable) else None
     if isinstance(error, Busy) and wait_s is None:
         wait_s = min(2.0 ** (activity.info().attempt - 1), MOST_BUSY_S)
     used = error.usage if isinstance(error, ToolrouteError) else None
-    text = str(error)
-    if len(text) > MAX_MESSAGE:
-        text = f"{text[:MAX_MESSAGE]} [cut: {len(text) - MAX_MESSAGE:,} characters left out]"
     return ApplicationError(
-        text,
+        _cut(str(error)),
         *([used.total] if used else []),
         type=type(error).__name__,
         non_retryable=not again,
@@ -65,7 +88,12 @@ def _failure(error: Exception, again: bool) -> ApplicationError:
     )
 
 
-def _short(error: BaseException) -> BaseException | None:
+def _cut(text: str) -> str:
+    left_out = len(text) - MAX_MESSAGE
+    return text if left_out <= 0 else f"{text[:MAX_MESSAGE]} [cut: {left_out:,} characters left out]"
+
+
+def _short(error: BaseException | None) -> BaseException | None:
     """Return the error as the cause to show, unless it, or a cause of its own, says too much for a history."""
     said: BaseException | None = error
     while said is not None:

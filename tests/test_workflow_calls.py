@@ -2,10 +2,19 @@
 
 import asyncio
 import time
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import Busy
+from orchestrator.records.call import ToolCall
+from orchestrator.records.tool import Annotations, Tool
+from orchestrator.temporal.plugin import OrchestratorPlugin
+from tests.decisions import DELETE, NOW, READ
 from tests.runner import Serve, statuses
 from tests.running import plugin_over
 
@@ -77,3 +86,81 @@ async def test_a_cancelled_call_hears_of_it_within_two_seconds(serve: Serve) -> 
     with pytest.raises(WorkflowFailureError):
         await handle.result()
     assert time.monotonic() - began < 2
+
+
+async def its_time(call: ToolCall) -> str:
+    return f"{call.deadline_s:g} s of {call.replayable}"
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [({}, "27 s of True"), ({"timeout_s": "20", "idempotent": "false"}, "18 s of False"), ({"retries": "many"}, "")],
+    ids=["its entry's", "its label's", "a label that is no limit"],
+)
+async def test_a_tools_own_limits_go_before_those_of_the_run(serve: Serve, labels: dict[str, str], said: str) -> None:
+    entry = {"command": "unused", "toolroute": {"timeout_s": 30, "idempotent": True}}
+    tool = replace(NOW, annotations=Annotations(), labels=labels, hash="")
+    plugin = OrchestratorPlugin(
+        catalogue=Catalogue([tool]), mcp_servers={"mcpServers": {"time": entry}}, executors={"time:*": its_time}
+    )
+    result, _ = await (await serve(plugin)).run("What is the current time in Europe/Berlin?", call_timeout_s=4.0)
+    [step] = result.steps
+    if said:
+        assert result.answer == said
+    else:
+        assert "time:get_current_time: the label retries='many' is no limit" in step.reason
+
+
+class Failing:
+    """A function that fails with one error, so many times."""
+
+    def __init__(self, error: Exception, slow_s: float = 0.0) -> None:
+        self.error, self.slow_s, self.calls = error, slow_s, 0
+
+    async def __call__(self, path: str) -> str:
+        self.calls += 1
+        await asyncio.sleep(self.slow_s)
+        if self.calls > 2:
+            return "done"
+        raise self.error
+
+
+REFUSED = ApplicationError("no such file", 7, type="NoSuchFile", non_retryable=True)
+LATER = ApplicationError("wait", type="RateLimited", next_retry_delay=timedelta(seconds=0.1))
+
+
+@pytest.mark.parametrize(
+    ("error", "tool", "ends", "reason", "calls"),
+    [
+        (ConnectionResetError("peer"), READ, "done", "", 3),
+        (
+            ConnectionResetError("peer"),
+            DELETE,
+            "outcome_unknown",
+            "it was sent and its answer was lost (OutcomeUnknown: Conn",
+            1,
+        ),
+        (LATER, READ, "done", "", 3),
+        (LATER, DELETE, "failed", "RateLimited: wait", 1),
+        (REFUSED, READ, "failed", "NoSuchFile: no such file", 1),
+        (ValueError("wrong"), READ, "failed", "ValueError: wrong", 1),
+        (RuntimeError("declined"), DELETE, "failed", "RuntimeError: declined", 1),
+        (Busy("full", 0.1), DELETE, "done", "", 3),
+        (FileNotFoundError(2, "gone", "a.txt"), READ, "failed", "FileNotFoundError: [Errno 2] gone: 'a.txt'", 1),
+    ],
+)
+async def test_what_a_function_raises_keeps_its_type_and_says_whether_it_is_tried_again(
+    serve: Serve, error: Exception, tool: Tool, ends: str, reason: str, calls: int
+) -> None:
+    failing = Failing(error)
+    runner = await serve(plugin_over(executors={tool.key: failing}))
+    result, _ = await runner.run(f"{tool.description.split()[0]} the file a.txt")
+    assert (statuses(result), failing.calls) == ([ends], calls)
+    assert result.steps[0].reason.startswith(reason)
+
+
+async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: Serve) -> None:
+    slow = Failing(ValueError("unheard"), slow_s=9)
+    runner = await serve(plugin_over(executors={READ.key: slow}))
+    result, _ = await runner.run("Read the file a.txt", call_timeout_s=0.5)
+    assert (statuses(result), slow.calls) == (["failed"], 2)

@@ -172,7 +172,7 @@ async def test_a_failure_of_any_length_is_heard_at_once(serve: Serve) -> None:
     assert own.status is StepStatus.OUTCOME_UNKNOWN  # an Executor of one's own broke in an unknown way
     assert "OSError: xxx" in own.reason
     assert function.status is StepStatus.FAILED
-    assert function.reason.startswith("ToolFailed: files:read_file: ValueError: xxx")
+    assert function.reason.startswith("ValueError: xxx")
 
 
 def nested(levels: int) -> Any:

@@ -28,7 +28,6 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.digests import digest_of
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
-    SHORTEST_S,
     Approval,
     Approve,
     Progress,
@@ -38,6 +37,7 @@ from orchestrator.records.run import (
     StepProgress,
     StepStatus,
 )
+from orchestrator.records.tool_limits import SHORTEST_S
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure

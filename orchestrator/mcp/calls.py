@@ -71,7 +71,7 @@ class Call:
 
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Return a warning if the live tool is not the chosen one; InvalidArguments if the arguments do not fit it."""
-        self.replayable = live.annotations.replayable
+        self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
         if self.chosen is None or self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()
         try:

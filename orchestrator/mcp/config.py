@@ -29,6 +29,7 @@ from orchestrator.mcp.launch import VARIABLE, Launch, environment, expand
 from orchestrator.records.digests import OF_SERVER, digest
 from orchestrator.records.forms import misspelt, spellings
 from orchestrator.records.redact import Secrets, argument_secrets, url_secrets
+from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
@@ -48,12 +49,23 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class Limits(BaseModel):
-    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given."""
+    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given.
+
+    The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     connect_timeout_s: _Seconds = 0.0
-    call_timeout_s: _Seconds = 0.0
+    call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
     idle_ttl_s: _Seconds = 0.0
+    retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
+    task_queue: Annotated[str, Field(min_length=1)] | None = None
+    idempotent: StrictBool | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        given = {TIMEOUT: self.call_timeout_s or None, **self.model_dump(include={RETRIES, TASK_QUEUE, "idempotent"})}
+        return {name: str(value) for name, value in given.items() if value is not None}
 
 
 class ServerSpec(BaseModel):

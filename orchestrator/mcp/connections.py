@@ -47,12 +47,12 @@ class Connections:
         max_backoff_s: float = 60.0,
         on_listed: OnListed | None = None,
     ) -> None:
-        limits = {"connect_timeout_s": connect_timeout_s, "call_timeout_s": call_timeout_s, "idle_ttl_s": idle_ttl_s}
+        times = {"connect_timeout_s": connect_timeout_s, "call_timeout_s": call_timeout_s, "idle_ttl_s": idle_ttl_s}
         counts = {"max_open": max_open, "max_connecting": max_connecting, "backoff_s": backoff_s}
-        for name, value in {**limits, **counts}.items():
+        for name, value in {**times, **counts}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
-        self._limits = Limits(**limits)
+        self._limits = Limits.model_validate(times)
         self.config = McpConfig.of(config)
         self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
         self._environ = environ

@@ -24,11 +24,8 @@ class ToolCall:
 
     @property
     def replayable(self) -> bool:
-        """Tell whether it may be sent again when its answer was lost: by the tool's hints, or as it honours the key.
-
-        A tool that does so has the label `idempotency` = `key`.
-        """
-        return self.tool.annotations.replayable or self.tool.labels.get("idempotency") == "key"
+        """Tell whether it may be sent again when its answer was lost."""
+        return self.tool.replayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.forms import PROBABILITY, Form, check_forms, member
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
+from orchestrator.records.tool_limits import MOST_S, SHORTEST_S
 
 
 class Approve(StrEnum):
@@ -128,10 +129,8 @@ class RunRequest:
         )
 
 
-SHORTEST_S, _MOST_S = 0.001, 10_000_000_000
-"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
 _SECONDS = Form(
-    (int, float), f"seconds, from {SHORTEST_S} to {_MOST_S:,}", lambda seconds: SHORTEST_S <= seconds <= _MOST_S
+    (int, float), f"seconds, from {SHORTEST_S} to {MOST_S:,}", lambda seconds: SHORTEST_S <= seconds <= MOST_S
 )
 _FORMS: dict[str, Form] = {
     "task": Form((str,), "the task as a text"),

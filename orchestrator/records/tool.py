@@ -41,11 +41,6 @@ class Annotations:
     idempotent: bool | None = None
     open_world: bool | None = None
 
-    @property
-    def replayable(self) -> bool:
-        """Tell whether a call whose answer was lost may be sent again."""
-        return bool(self.idempotent or self.read_only)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -74,6 +69,15 @@ class Tool:
     def key(self) -> str:
         """Return `server:name`; the server never holds a colon."""
         return f"{self.server}:{self.name}"
+
+    @property
+    def replayable(self) -> bool:
+        """Tell whether a call whose answer was lost may be sent again: by its hints, or as its labels say.
+
+        The label `idempotent` goes before that hint; a tool that honours a call's key has `idempotency` = `key`.
+        """
+        said = self.labels.get("idempotent", str(self.annotations.idempotent)).lower()
+        return bool(self.annotations.read_only or said in ("true", "yes") or self.labels.get("idempotency") == "key")
 
     @property
     def filtered_by(self) -> dict[str, str]:

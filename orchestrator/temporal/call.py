@@ -25,12 +25,12 @@ from temporalio.exceptions import (
 )
 from temporalio.exceptions import TimeoutError as TimedOut
 
-from orchestrator import errors
-from orchestrator.errors import OutcomeUnknown
+from orchestrator.errors import OutcomeUnknown, ToolrouteError
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.digests import digest_of
 from orchestrator.records.tool import Kind
+from orchestrator.records.tool_limits import ToolLimits
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, check_size, hold_bytes, read
 
 Config = workflow.ActivityConfig
@@ -64,31 +64,51 @@ async def execute(activity: str, request: Any, kind: type[Record], config: Confi
     return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)
 
 
-async def call_tool(call: ToolCall, config: Config) -> ToolResult:
-    """Return the tool's answer. Raises what Temporal does or a ToolrouteError; `why_failed` reads them all."""
+async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None) -> ToolResult:
+    """Return the tool's answer. Raises what Temporal does or a ToolrouteError; `why_failed` reads them all.
+
+    The tool's own limits go before those of the `config`, and what the caller has `chosen` for this call before both.
+    """
     check_size(f"the arguments of {call.tool.key!r}", call.arguments)
+    limits, chosen = ToolLimits.of(call.tool), chosen or Config()
     settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **config}
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
+        settings.update(chosen)
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
-        return await _call_workflow(call, config)
+        return await _call_workflow(call, limits, chosen)
     settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
-    return await execute(names.CALL_TOOL, call, ToolResult, settings)
+    return await execute(names.CALL_TOOL, call, ToolResult, {**settings, **_config_of(limits), **chosen})
 
 
-async def _call_workflow(call: ToolCall, config: Config) -> ToolResult:
-    """Start the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input."""
-    name = call.tool.labels.get("workflow", call.tool.name)
+def _config_of(limits: ToolLimits) -> Config:
+    config = Config()
+    if limits.timeout_s is not None:
+        config["start_to_close_timeout"] = timedelta(seconds=limits.timeout_s)
+    if limits.retries is not None:
+        config["retry_policy"] = retry(1 + limits.retries)
+    if limits.task_queue is not None:
+        config["task_queue"] = limits.task_queue
+    return config
+
+
+async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> ToolResult:
+    """Start the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input.
+
+    It may take for ever, unless the tool's own limits or the caller of this call say otherwise.
+    """
+    name, own = call.tool.labels.get("workflow", call.tool.name), _config_of(limits)
     key = call.idempotency_key
     try:
         answer = await workflow.execute_child_workflow(
             name,
             call.arguments,
             id=key if len(key.encode()) <= _MAX_ID_BYTES else hashlib.sha256(key.encode()).hexdigest(),
-            task_queue=call.tool.labels.get("task_queue"),
+            task_queue=limits.task_queue,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            execution_timeout=config.get("start_to_close_timeout"),
+            execution_timeout=chosen.get("start_to_close_timeout", own.get("start_to_close_timeout")),
+            retry_policy=own.get("retry_policy") if call.replayable else None,
             static_summary=call.tool.key[:200],
         )
     except WorkflowAlreadyStartedError as error:
@@ -104,7 +124,7 @@ async def _call_workflow(call: ToolCall, config: Config) -> ToolResult:
 
 
 _LATE = {
-    TimeoutType.START_TO_CLOSE: "no answer within the time of one call: give more as call_timeout_s",
+    TimeoutType.START_TO_CLOSE: "no answer within the time of one call: raise call_timeout_s, or the tool's timeout_s",
     TimeoutType.SCHEDULE_TO_START: "no worker took it in time: check that one serves its task queue",
     TimeoutType.HEARTBEAT: "its worker was lost, or too busy to send heartbeats",
 }
@@ -143,12 +163,12 @@ def was_cancelled(error: BaseException) -> bool:
 
 
 def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
-    """Return whether the call may have taken effect although it failed. Our own errors say what happened."""
-    kind, inner = why_failed(error)[0], _cause(error)
-    if kind == OutcomeUnknown.__name__:
+    """Return whether the call may have taken effect although it failed. What was raised on a worker says so itself."""
+    inner = _cause(error)
+    if why_failed(error)[0] == OutcomeUnknown.__name__:
         return True
     untaken = isinstance(inner, TimedOut) and inner.type is TimeoutType.SCHEDULE_TO_START
-    return not (call.replayable or untaken or isinstance(error, ChildWorkflowError) or kind in vars(errors))
+    return not (call.replayable or untaken or isinstance(inner, ApplicationError | ToolrouteError))
 
 
 def occurrence(*content: Any) -> str:

@@ -156,7 +156,7 @@ class HttpExecutor(Executor):
 
 
 class _FunctionExecutor(Executor):
-    """Calls a function; one that is not async runs in a thread, whose place is taken until it ends."""
+    """Calls a function; its errors are raised as they are. One that is not async keeps a thread until it ends."""
 
     def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads, places: Places) -> None:
         self._function, self._whole_call, self._threads, self._places = function, whole_call, threads, places
@@ -164,16 +164,11 @@ class _FunctionExecutor(Executor):
     async def execute(self, call: ToolCall) -> ToolResult:
         given: tuple[Any, ...] = (call,) if self._whole_call else ()
         named = {} if self._whole_call else call.arguments
-        try:
-            function = self._function
-            called = getattr(type(function), "__call__", None)  # noqa: B004  (of an object called like a function)
-            if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
-                return as_result(await function(*given, **named))
-            return await self._in_thread(call, *given, **named)
-        except ToolrouteError:
-            raise
-        except Exception as error:
-            raise ToolFailed(f"{call.tool.key}: {type(error).__name__}: {error}") from error
+        function = self._function
+        called = getattr(type(function), "__call__", None)  # noqa: B004  (of an object called like a function)
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+            return as_result(await function(*given, **named))
+        return await self._in_thread(call, *given, **named)
 
     async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
         """Return the function's answer, read in the thread too: what comes bit by bit is computed as it is read."""

@@ -5,6 +5,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import SyncReport
+    from orchestrator.records.decision import Decision
+    from orchestrator.records.tool import Match
     from orchestrator.routing.router import Router
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
@@ -113,6 +116,29 @@ class Resources:
             raise
         finally:
             give_back()
+
+    async def limited(self, decision: "Decision") -> "Decision":
+        """Return the Decision whose tools have the limits of their servers' entries, where no label of theirs says so.
+
+        A configuration that cannot be read costs a warning: a call meets the fault itself.
+        """
+        if not any(match.tool.kind is Kind.MCP for match in decision.matches):
+            return decision
+        tenant = decision.tenant
+        try:
+            if tenant not in self._tenants:
+                self._take_over(tenant, await self._config_of(tenant))
+                await self._evict()
+        except ToolrouteError as error:
+            return replace(decision, warnings=(*decision.warnings, f"without the limits of its entries: {error}"))
+        return replace(decision, matches=tuple(map(partial(self._limited, tenant), decision.matches)))
+
+    def _limited(self, tenant: str, match: "Match") -> "Match":
+        tool, connections = match.tool, self._tenants.get(tenant)
+        entry = connections.config.servers.get(tool.server) if connections and tool.kind is Kind.MCP else None
+        if entry is None or not entry.limits.labels:
+            return match
+        return replace(match, tool=replace(tool, labels={**entry.limits.labels, **tool.labels}))
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """List the tenant's servers over connections of its own, and store their tools."""

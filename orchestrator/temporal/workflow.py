@@ -150,7 +150,7 @@ class ToolRouter:
             idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', found.key, arguments)}",
             max_result_tokens=max_result_tokens,
         )
-        return await call_tool(call, call_config(RunRequest(task=decision.query), {**self._call, **options}))
+        return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
 
     async def run(
         self, request: RunRequest | str, *, approve: Approve | str | None = None, **options: Unpack[Config]
