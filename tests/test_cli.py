@@ -26,7 +26,9 @@ NUMBER = (int, float)
 SHAPE: dict[str, Any] = {
     **dict.fromkeys(("query", "tenant", "stage"), str),
     **dict.fromkeys(("confidence", "gate_confidence"), NUMBER),
-    **dict.fromkeys(("parts", "servers", "recommended", "offered", "warnings", "matches", "rejected"), list),
+    **dict.fromkeys(
+        ("parts", "servers", "recommended", "offered", "warnings", "matches", "rejected", "related", "graph"), list
+    ),
     **dict.fromkeys(("catalogue", "tokens", "timings_ms"), dict),
     "coverage": (*NUMBER, type(None)),
     "semantic_ran": bool,

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.index.embed import embed_tools
+from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind
 from orchestrator.store.points import Points
 from orchestrator.store.store import SHARED, Changes, Store
@@ -26,6 +27,7 @@ def test_what_is_written_is_read_back_in_order_with_its_vectors(store: Store) ->
         keywords=("a", "b"),
         labels={"usage": "3"},
         annotations=Annotations(read_only=True, idempotent=False),
+        relations=(Relation(to="mail:send", type="needs", weight=0.5),),
         input_schema={"type": "object", "properties": {"x": {"enum": [1, None]}}, "required": []},
     )
     store.replace_servers("org:1", {"mail": [*MAIL, full], "files": FILES})

@@ -48,10 +48,19 @@ class Catalogue:
         return iter(self.tools)
 
     def __getitem__(self, key: str) -> Tool:
+        """Return the tool of this key, or the one that states to have replaced it; UnknownTool without either."""
         try:
-            return self.tools[self.positions[key]]
+            return self.tools[self.positions[self.current(key)]]
         except KeyError:
             raise UnknownTool(f"no tool {key!r} in this catalogue; `toolroute tools list` shows the keys") from None
+
+    def current(self, key: str) -> str:
+        """Return the key itself, or of a tool that is gone the key of what replaces it."""
+        return key if key in self.positions else self._replaced.get(key, key)
+
+    @cached_property
+    def _replaced(self) -> Mapping[str, str]:
+        return {own.to: tool.key for tool in self.tools for own in tool.relations if own.replaces}
 
     @cached_property
     def places(self) -> Mapping[str, slice]:

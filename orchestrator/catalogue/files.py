@@ -1,5 +1,6 @@
 """Files of tools: a .jsonl, a .json or a folder of them. What a file holds tells its form, not what it is called."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +10,10 @@ from orchestrator.catalogue.reading import numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.tool import Tool
 
+RELATIONS_FILE = "relations.jsonl"
+
 Read = TypeVar("Read")
+logger = logging.getLogger(__name__)
 
 
 def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
@@ -32,7 +36,33 @@ def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
                     f"{place}: the key {tool.key!r} stands in {before} already, with another definition: "
                     "rename one, or give them different servers"
                 )
-    return [tool for _, tool in found.values()]
+    stated = _relations(Path(path))
+    for source in stated.keys() - found.keys():
+        logger.warning("%s: %r states a relation and is no tool here: it is ignored", path, source)
+    return [_with(tool, stated.get(tool.key, [])) for _, tool in found.values()]
+
+
+def _relations(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the edges that a relations.jsonl in the folder of the tools, or right by their file, states, by tool."""
+    file = (path if path.is_dir() else path.parent) / RELATIONS_FILE
+    if not (path.is_dir() or path.name == "tools.jsonl") or not file.is_file():
+        return {}
+    stated: dict[str, list[dict[str, Any]]] = {}
+    for place, record in _lines(file, _read(file, _text)):
+        if not isinstance(record, dict) or not isinstance(record.get("from"), str):
+            raise InvalidCatalogue(f'{place}: give {{"from": KEY, "to": KEY, "type": TYPE}}, not {record!r:.80}')
+        stated.setdefault(record["from"], []).append({name: own for name, own in record.items() if name != "from"})
+    return stated
+
+
+def _with(tool: Tool, stated: list[dict[str, Any]]) -> Tool:
+    if not stated:
+        return tool
+    own = tool_to_json(tool)
+    try:
+        return tool_from({**own, "relations": [*own.get("relations", []), *stated]})
+    except InvalidCatalogue as error:
+        raise InvalidCatalogue(f"{RELATIONS_FILE}, from {tool.key!r}: {error}") from None
 
 
 def _name_of(file: Path) -> str:
@@ -58,7 +88,8 @@ def _files(path: Path) -> list[Path]:
     if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):
         written = f"`toolroute tools list --store {path} -o jsonl` writes its tools as a file"
         raise InvalidCatalogue(f"{path} is a store, not a folder of tools: {written}")
-    files = {file.name: file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")}
+    read = [file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")]
+    files = {file.name: file for file in read if file.name != RELATIONS_FILE}
     if not files:
         raise InvalidCatalogue(f"{path}: no tools.jsonl and no other .jsonl or .json in this folder")
     named = files.get("tools.jsonl") or files.get("tools.json")
@@ -74,7 +105,11 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     first, _, rest = text.strip().partition("\n")
     if first and not (rest and first.startswith("{") and first.rstrip().endswith("}")):
         yield from _document(path, text)
-        return
+    else:
+        yield from _lines(path, text)
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     for number, line in numbered_lines(text):
         try:
             yield f"{path}:{number}", read_json(line)

@@ -8,8 +8,11 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.forms import misspelt, spellings
+from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 
+RELATIONS = "toolroute/relations"
+"""The name under which a tool's `_meta` states its relations."""
 MAX_DEPTH = 64
 """Levels of objects and lists within one tool."""
 
@@ -27,6 +30,19 @@ class _Hints(BaseModel):
     destructive: bool | None = _spelt("destructive", "destructive")
     idempotent: bool | None = _spelt("idempotent", "idempotent")
     open_world: bool | None = _spelt("openWorld", "open_world")
+
+
+class _Relation(BaseModel):
+    """An edge to another tool; a `to` without a server means one of the same."""
+
+    model_config = ConfigDict(extra="ignore")
+    to: Annotated[str, Field(min_length=1)]
+    type: Annotated[str, Field(min_length=1)] = "needs"
+    weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    def of(self, server: str) -> Relation:
+        to = self.to if ":" in self.to else f"{server}:{self.to}"
+        return Relation(to=to, type=self.type, weight=self.weight)
 
 
 def _label_text(value: Any) -> Any:
@@ -48,6 +64,7 @@ class _Record(BaseModel):
     keywords: tuple[str, ...] = ()
     labels: dict[str, Annotated[str, BeforeValidator(_label_text)]] = Field(default_factory=dict)
     annotations: _Hints | None = None
+    relations: tuple[_Relation, ...] = ()
 
 
 _FIELD_OF, _HINT_OF = spellings(_Record), spellings(_Hints)
@@ -59,6 +76,8 @@ def tool_from(record: Any) -> Tool:
         raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
     if isinstance(function := record.get("function"), Mapping):
         record = {**record, **function}
+    if isinstance(meta := record.get("_meta"), Mapping) and RELATIONS in meta:
+        record = {**record, "relations": meta[RELATIONS]}
     record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
     if slip := misspelt(record, _FIELD_OF):
         raise InvalidCatalogue("{!r} is no field: did you mean {!r}?".format(*slip))
@@ -72,7 +91,8 @@ def tool_from(record: Any) -> Tool:
     if ":" in parsed.server:
         raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
     given = parsed.annotations.model_dump() if parsed.annotations else {}
-    return Tool(**{**dict(parsed), "annotations": Annotations(**given)})
+    relations = dict.fromkeys(relation.of(parsed.server) for relation in parsed.relations)
+    return Tool(**{**dict(parsed), "annotations": Annotations(**given), "relations": tuple(relations)})
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:
@@ -82,6 +102,7 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
         "keywords": list(tool.keywords),
         "labels": tool.labels,
         "annotations": hints.model_dump(by_alias=True, exclude_none=True),
+        "relations": [asdict(relation) for relation in tool.relations],
     }
     return {
         "server": tool.server,

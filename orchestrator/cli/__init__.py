@@ -16,6 +16,7 @@ COMMANDS = {
     "route": "route:route",
     "explain": "route:explain",
     "tools": "tools:tools",
+    "graph": "graph:graph",
     "run": "run:run",
     "plan": "route:plan",
     "worker": "worker:worker",

@@ -13,7 +13,8 @@ from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
 
 OUTDATED, REPLACED = 0.2, 0.02
-"""What is left of the odds of a deprecated tool, and of one whose description names another tool of its server."""
+"""What is left of the odds of a deprecated tool, and of one that another replaces: by a stated relation, or as its
+description names another tool of its server."""
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _DEPRECATED = re.compile(
     r"(?i)\A\W{0,8}(?:deprecated|obsolete)\b(?!\s(?!by\b|since\b|in\b|as\b)[a-z])|[\[(]deprecated\b"
@@ -67,8 +68,12 @@ def standing(documents: Sequence[Document], places: Mapping[str, slice]) -> NDAr
     places: where each server's tools stand.
     """
     left = np.ones(len(documents))
-    for place, tool in ((place, document.tool) for place, document in enumerate(documents) if document.outdated):
-        said = frozenset(re.findall(r"[\w.-]*\w", tool.description)) - {tool.name}
-        replaced = any(other.tool.name in said for other in documents[places[tool.server]])
-        left[place] = REPLACED if replaced else OUTDATED
+    renamed = {own.to for document in documents for own in document.tool.relations if own.replaces}
+    for place, document in enumerate(documents):
+        if document.tool.key in renamed:
+            left[place] = REPLACED
+        elif document.outdated:
+            said = frozenset(re.findall(r"[\w.-]*\w", document.tool.description)) - {document.tool.name}
+            replaced = any(other.tool.name in said for other in documents[places[document.tool.server]])
+            left[place] = REPLACED if replaced else OUTDATED
     return left if left.min(initial=1) < 1 else None

@@ -1,5 +1,6 @@
 """The Index: one tenant's catalogue, ready to be searched. Built once a catalogue version, then only read."""
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.documents import Document, standing
 from orchestrator.index.embed import Embedder, embed_tools
+from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.vectors import SemanticIndex
 from orchestrator.records.tool import Tool
+
+logger = logging.getLogger(__name__)
 
 
 class Index:
@@ -54,6 +58,10 @@ class Index:
         self.servers = ServerIndex(sorted(catalogue.places.keys() - {""}), used)
         self.standing = standing(documents, catalogue.places)
         self.prerequisites = Prerequisites(documents, catalogue.positions, self.keyword.named)
+        self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
+        if dangling := self.graph.dangling:
+            shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
+            logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
         self._embedding = threading.Lock()

@@ -184,7 +184,7 @@ def fields(tool: Tool) -> list[tuple[str, str]]:
     return [
         ("server", tool.server),
         ("name", tool.name),
-        ("keywords", " ".join(tool.keywords)),
+        ("keywords", " ".join([*tool.keywords, *(relation.name for relation in tool.relations if relation.replaces)])),
         ("description", tool.description),
         ("parameters", parameter_text(tool.input_schema)),
     ]

@@ -69,6 +69,11 @@ class Call:
 
         return redacted
 
+    def rename(self, live: Tool) -> tuple[str, ...]:
+        """Call the tool by its present name; a warning says so where that is another one."""
+        former, self.name = self.key, live.name
+        return () if former == self.key else (f"{former} is called {self.key} now: use that name",)
+
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Return a warning if the live tool is not the chosen one; InvalidArguments if the arguments do not fit it."""
         self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
@@ -91,4 +96,11 @@ def as_chosen(live: Tool, chosen: Tool) -> Tool:
     """Return the live tool with what only a catalogue adds to a definition; itself where they are one."""
     if live.hash == chosen.hash:
         return live
-    return replace(live, keywords=chosen.keywords, labels=chosen.labels, kind=chosen.kind, hash="")
+    return replace(
+        live,
+        keywords=chosen.keywords,
+        labels=chosen.labels,
+        kind=chosen.kind,
+        relations=live.relations or chosen.relations,
+        hash="",
+    )

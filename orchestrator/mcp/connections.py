@@ -108,7 +108,8 @@ class Connections:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
         try:
             async with self.using(call.server, call.deadline) as connection:
-                warnings = call.compare(await self._live_tool(connection, call))
+                live = await self._live_tool(connection, call)
+                warnings = (*call.rename(live), *call.compare(live))
                 answer = await connection.call(call)
         except CallLost as lost:
             if lost.sent and not call.replayable:
@@ -126,7 +127,8 @@ class Connections:
         """Return the server's own record; the listing may be old where it is missing, and is asked for once more."""
         if call.name not in connection.tools:
             await connection.list_again()
-        if (tool := connection.tools.get(call.name)) is not None:
+        renamed = (tool for tool in connection.tools.values() if tool.has_replaced(call.key))
+        if (tool := connection.tools.get(call.name) or next(renamed, None)) is not None:
             return tool
         near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
         first = ", ".join(islice(connection.tools, 10)) or "none"

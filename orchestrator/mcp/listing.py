@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.catalogue.formats import tool_from
+from orchestrator.catalogue.formats import RELATIONS, tool_from
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 1_000
 MAX_TOOLS = 50_000
-_READ = frozenset({"name", "description", "inputSchema", "annotations"})
+_READ = frozenset({"name", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
@@ -98,7 +98,7 @@ class Listing:
     def _tool(self, record: Any) -> Tool:
         fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_FIELDS)
         hidden = {name: _redacted(value, self.secrets) for name, value in fields.items()}
-        tool = tool_from({**hidden, "server": self._spec.name, "name": record.name})
+        tool = self._related({**hidden, "server": self._spec.name, "name": record.name})
         if self._spec.trust_annotations:
             return tool
         hints = tool.annotations
@@ -110,8 +110,18 @@ class Listing:
         )
         return replace(tool, annotations=stricter, hash="")
 
+    def _related(self, record: dict[str, Any]) -> Tool:
+        """Return the tool with what it states of its own server's others; of those elsewhere a server says nothing."""
+        try:
+            tool = tool_from(record)
+        except InvalidCatalogue as error:
+            tool = tool_from({name: value for name, value in record.items() if name != "_meta"})
+            logger.warning("server %s: a relation of its tool %r is ignored: %s", self._spec.name, tool.name, error)
+        own = tuple(relation for relation in tool.relations if relation.to.startswith(f"{tool.server}:"))
+        return tool if own == tool.relations else replace(tool, relations=own, hash="")
 
-_FIELDS = {"description", "input_schema", "annotations"}
+
+_FIELDS = {"description", "input_schema", "annotations", "meta"}
 
 
 async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
@@ -135,6 +145,9 @@ def _trimmed(tool: Any) -> Any:
     schema = used.setdefault("inputSchema", {})
     if isinstance(schema, dict) and schema.get("type") is None:
         used["inputSchema"] = {**schema, "type": "object"}
+    if "_meta" in used:
+        meta = used["_meta"] if isinstance(used["_meta"], dict) else {}
+        used["_meta"] = {RELATIONS: meta[RELATIONS]} if RELATIONS in meta else {}
     if isinstance(hints := used.get("annotations", {}), dict):
         used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS}
     return used

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.records.relation import Edge, Related
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
 
@@ -19,7 +20,8 @@ class Decision:
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
     `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
     texts of the task's parts that routing searched for by themselves, where there are several. `unknown_servers` are
-    named in the task and not known here: nothing is planned in their place.
+    named in the task and not known here: nothing is planned in their place. `related` are the tools within two hops of
+    the recommended ones, at most ten, and `graph` the edges among all of these.
     """
 
     query: str
@@ -40,6 +42,8 @@ class Decision:
     coverage: float | None = None
     parts: tuple[str, ...] = ()
     unknown_servers: tuple[str, ...] = ()
+    related: tuple[Related, ...] = ()
+    graph: tuple[Edge, ...] = ()
 
     def tool(self, key: str) -> Tool | None:
         """Return the matched tool with this `server:name`, or None."""
@@ -86,6 +90,8 @@ class Decision:
             "warnings": list(self.warnings),
             "matches": [_match_json(match) for match in self.matches],
             "rejected": [asdict(item) for item in self.rejected],
+            "related": [asdict(item) for item in self.related],
+            "graph": [asdict(edge) for edge in self.graph],
         }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.digests import digest
 from orchestrator.records.forms import Form, check_forms, member
+from orchestrator.records.relation import Relation
 
 
 class Kind(StrEnum):
@@ -58,6 +59,7 @@ class Tool:
     labels: dict[str, str] = field(default_factory=dict)
     annotations: Annotations = Annotations()
     hash: str = ""
+    relations: tuple[Relation, ...] = ()
 
     def __post_init__(self) -> None:
         check_forms(self, _TOOL_FORMS, InvalidCatalogue)
@@ -69,6 +71,10 @@ class Tool:
     def key(self) -> str:
         """Return `server:name`; the server never holds a colon."""
         return f"{self.server}:{self.name}"
+
+    def has_replaced(self, key: str) -> bool:
+        """Tell whether this tool states that it replaces the one of this key."""
+        return any(relation.replaces and relation.to == key for relation in self.relations)
 
     @property
     def replayable(self) -> bool:
@@ -101,6 +107,7 @@ def _definition_hash(tool: Tool) -> str:
     content = [
         *(tool.server, tool.name, tool.description, tool.input_schema, str(tool.kind)),
         *(list(tool.keywords), tool.labels, list(asdict(tool.annotations).values())),
+        *([list(map(asdict, tool.relations))] if tool.relations else []),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)

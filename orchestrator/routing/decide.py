@@ -44,6 +44,7 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
     by_key = {match.tool.key: match for match in matches}
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts)
+    near, edges = task.index.graph.excerpt(*recommended)
     connect = [by_key[key].tool.server for key in recommended if by_key[key].tool.kind is Kind.MCP]
     return Decision(
         query=task.request.query,
@@ -68,6 +69,8 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
         coverage=covering.coverage if covering else None,
         parts=ranking.parts,
         unknown_servers=tuple(found.explicit.unknown),
+        related=near,
+        graph=edges,
     )
 
 

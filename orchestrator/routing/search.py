@@ -161,6 +161,7 @@ class Search:
 
     def _sources(self, best: Positions) -> Positions:
         found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]
+        found += [step.position for position in best.tolist() for step in self.index.graph.needed(position)]
         sources = np.array(found, np.int64)
         return sources if self.allowed is None else sources[self.allowed[sources]]
 

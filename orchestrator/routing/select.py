@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
+from orchestrator.index.graph import are_alike, bare
 from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
 
@@ -16,39 +17,21 @@ DEPRECATED = 0.8
 """The factor on the probability of a tool that is labelled deprecated."""
 WITHIN = 0.8
 """A runner-up is recommended with the best when its probability is at least this share of the best's."""
-ALIKE = 0.6
-"""The share of their words that the descriptions of near-duplicates have in common."""
-DESCRIBED = 400
-"""Characters of a description that are compared."""
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
     """Return which of these positions hold a near-duplicate of an earlier one of another server."""
     named: dict[str, list[int]] = {}
     for position in window:
-        named.setdefault(_bare(tools[position].name), []).append(position)
+        named.setdefault(bare(tools[position].name), []).append(position)
     if len(named) == len(window):
         return set()
-    return {position for same in named.values() for position in _repeated(tools, same)}
-
-
-def _bare(name: str) -> str:
-    """`webSearch`, `web_search` and `web-search` are one name."""
-    return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
-
-
-def _repeated(tools: Sequence[Tool], same: Sequence[int]) -> list[int]:
-    """Return those that share most of their description's words with an earlier one of another server."""
-    said = {position: set(tools[position].description[:DESCRIBED].lower().split()) for position in same}
-    return [
+    return {
         position
+        for same in named.values()
         for place, position in enumerate(same)
-        if any(
-            tools[earlier].server != tools[position].server
-            and len(said[earlier] & said[position]) >= ALIKE * len(said[earlier] | said[position])
-            for earlier in same[:place]
-        )
-    ]
+        if any(are_alike(tools[earlier], tools[position]) for earlier in same[:place])
+    }
 
 
 def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tuple[str, ...]:

@@ -65,6 +65,10 @@ class Found:
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    def allows(self, position: int) -> bool:
+        """Tell whether neither filters nor the task leave the tool out."""
+        return self.allowed is None or bool(self.allowed[position])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:

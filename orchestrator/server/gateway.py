@@ -168,7 +168,7 @@ class Gateway:
         """
         await self._follow()
         tool = await self._tool(tenant, key)
-        chosen = self._offered.get((tenant, key), tool)
+        chosen = self._offered.get((tenant, tool.key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
         if allow is not None:
             await allow(tool, given)
@@ -183,6 +183,9 @@ class Gateway:
         catalogue = await self._catalogue(tenant, listed)
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
+        former, key = key, catalogue.current(key)
+        if former != key:
+            self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
         if key not in catalogue.positions:
             meant = self._meant(key, catalogue)
             raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")

@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.digests import digest
+from orchestrator.records.relation import Relation
 from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.points import Points
@@ -167,7 +168,9 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
     try:
         record = json.loads(payload["tool"])
         hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
-        return Tool(**{**record, "kind": Kind(record["kind"]), "keywords": words, "annotations": hints})
+        relations = tuple(Relation(**relation) for relation in record.pop("relations"))
+        own = {"kind": Kind(record["kind"]), "keywords": words, "annotations": hints, "relations": relations}
+        return Tool(**{**record, **own})
     except (InvalidInput, *FAULTS):
         return None
 

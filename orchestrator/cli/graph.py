@@ -1,0 +1,76 @@
+"""`toolroute graph`: what the tools of a catalogue need, replace and resemble, as a picture or as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+
+import click
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import counted, echo_json, echo_text, note, one_line
+from orchestrator.errors import InvalidInput
+from orchestrator.index.index import Index
+from orchestrator.records.relation import NEEDS, Edge
+
+
+@click.command()
+@click.argument("of", metavar="[TOOL|SERVER]", required=False)
+@taking("catalogue", "tenant")
+@click.option("--hops", type=click.IntRange(1, 3), default=2, show_default=True, help="How far from TOOL.")
+@click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid", show_default=True)
+def graph(of: str | None, place: Place, hops: int, output: str) -> None:
+    """Show what tools need, replace and resemble.
+
+    Of one TOOL (server:name) up to ten others, nearest first; of a SERVER all edges from its tools; without either all
+    edges. A catalogue states relations in its records or in a relations.jsonl; the others follow from schemas.
+    """
+    catalogue = place.catalogue_or_store()
+    edges = _edges(catalogue, of, hops)
+    start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
+    nodes = list(dict.fromkeys([*start, *_ends(edges)]))
+    if output == "json":
+        echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
+    else:
+        echo_text("\n".join((_mermaid if output == "mermaid" else _dot)(nodes, edges)))
+    note(f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}")
+
+
+def _edges(catalogue: Catalogue, of: str | None, hops: int) -> list[Edge]:
+    found = Index(catalogue).graph
+    if of is None or of in catalogue.places:
+        place = catalogue.places[of] if of is not None else slice(None)
+        return [edge for position in range(len(catalogue))[place] for edge in found.edges(position)]
+    key = catalogue.current(of)
+    if key not in catalogue.positions:
+        near = get_close_matches(of, [*catalogue.places, *catalogue.positions], n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
+        raise InvalidInput(f"no tool and no server {of!r} is known here; {meant}")
+    return list(found.excerpt(key, hops=hops)[1])
+
+
+def _ends(edges: Sequence[Edge]) -> list[str]:
+    return [key for edge in edges for key in (edge.source, edge.to)]
+
+
+def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
+    number = {key: place for place, key in enumerate(nodes)}
+    named = [f'  t{number[key]}["{_quoted(key)}"]' for key in nodes]
+    arrows = [f'  t{number[e.source]} {_arrow(e)}|"{_quoted(e.type)}"| t{number[e.to]}' for e in edges]
+    return ["graph LR", *named, *arrows]
+
+
+def _arrow(edge: Edge) -> str:
+    return "-->" if edge.type == NEEDS or edge.origin == "stated" else "-.->"
+
+
+def _quoted(text: str) -> str:
+    return one_line(text, 200).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def _dot(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
+    def name(text: str) -> str:
+        return '"' + one_line(text, 200).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    arrows = [f"  {name(edge.source)} -> {name(edge.to)} [label={name(edge.type)}];" for edge in edges]
+    return ["digraph tools {", "  rankdir=LR;", *(f"  {name(key)};" for key in nodes), *arrows, "}"]

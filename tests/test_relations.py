@@ -1,0 +1,147 @@
+"""Relations: stated in records, in a file and by servers; what is needed comes along; former names still work."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from orchestrator import Catalogue, Connections, Router, RouteRequest
+from orchestrator.cli import cli
+from orchestrator.errors import InvalidCatalogue, UnknownTool
+from orchestrator.index.index import Index
+from orchestrator.mcp.config import McpConfig
+from orchestrator.records.relation import Relation
+from orchestrator.records.tool import Tool
+from orchestrator.server.gateway import Gateway
+from tests.servers.start import config, entry, text_of
+
+RECORDS: list[dict[str, Any]] = [
+    {"server": "shop", "name": "order_pizza", "description": "Order a pizza", "relations": [{"to": "log_in"}]},
+    {"server": "shop", "name": "log_in", "description": "Open a session", "relations": [{"to": "net:turn_on_wifi"}]},
+    {
+        "server": "net",
+        "name": "turn_on_wifi",
+        "description": "Switch the radio on",
+        "relations": [{"to": "net:power"}, {"to": "shop:log_in", "type": "reports_to"}],
+    },
+    {"server": "net", "name": "power", "description": "Say how much charge is left", "relations": [{"to": "net:far"}]},
+    {"server": "net", "name": "far", "description": "Nothing near"},
+    {"server": "shop", "name": "eat_pizza", "description": "Eat", "relations": [{"to": "far", "type": "used_with"}]},
+]
+
+
+def stated(*relations: tuple[str, str, str]) -> str:
+    return "\n".join(json.dumps({"from": source, "to": to, "type": kind}) for source, to, kind in relations)
+
+
+async def test_what_the_best_tool_needs_comes_right_behind_it_with_the_reason_and_the_excerpt() -> None:
+    decision = await Router(Catalogue(RECORDS)).route("order a pizza")
+    assert [match.tool.name for match in decision.matches[:4]] == ["order_pizza", "log_in", "turn_on_wifi", "power"]
+    assert "needed by shop:order_pizza" in decision.matches[1].why
+    assert decision.matches[1].evidence["required"] < decision.matches[0].score
+    assert decision.recommended == ("shop:order_pizza",)
+    assert [(own.tool, own.hops, own.via) for own in decision.related] == [
+        ("shop:log_in", 1, "shop:order_pizza"),
+        ("net:turn_on_wifi", 2, "shop:log_in"),
+    ]
+    edges = {(edge.source, edge.type, edge.to) for edge in decision.graph}
+    assert ("net:turn_on_wifi", "reports_to", "shop:log_in") in edges
+    assert decision.to_json()["related"][0]["tool"] == "shop:log_in"
+
+
+async def test_needs_stay_within_the_limit_and_what_a_filter_leaves_out_stays_out() -> None:
+    router = Router(Catalogue(RECORDS))
+    two = await router.route(RouteRequest(query="order a pizza", tenant="local", limit=2))
+    assert [match.tool.name for match in two.matches] == ["order_pizza", "log_in"]
+    own = await router.route(RouteRequest(query="order a pizza", tenant="local", filters={"server": "shop"}))
+    assert {match.tool.server for match in own.matches} == {"shop"}
+
+
+async def test_a_catalogue_without_relations_is_answered_as_before() -> None:
+    bare = [{name: own for name, own in record.items() if name != "relations"} for record in RECORDS]
+    decision = await Router(Catalogue(bare)).route("order a pizza")
+    assert not decision.related
+    assert not any("required" in match.evidence for match in decision.matches)
+    assert Catalogue(bare).tools[0].hash == Tool(server="net", name="far", description="Nothing near").hash
+
+
+def test_a_file_of_relations_is_read_and_what_it_gets_wrong_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [{name: own for name, own in record.items() if name != "relations"} for record in RECORDS]
+    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, tools)))
+    file = tmp_path / "relations.jsonl"
+    file.write_text(stated(("shop:order_pizza", "shop:log_in", "needs"), ("shop:gone", "shop:log_in", "needs")))
+    for path in (tmp_path, tmp_path / "tools.jsonl"):
+        catalogue = Catalogue.read(path)
+        assert catalogue["shop:order_pizza"].relations == (Relation(to="shop:log_in"),)
+    assert "'shop:gone' states a relation and is no tool here" in caplog.text
+    file.write_text(stated(("shop:order_pizza", "shop:nowhere", "needs")))
+    with caplog.at_level(logging.WARNING):
+        Index(Catalogue.read(tmp_path))
+    assert "relations lead to 'shop:nowhere'" in caplog.text
+    for wrong, said in (('{"to": "shop:log_in"}', '"from"'), ('{"from": "shop:log_in", "to": ""}', "relations.0.to")):
+        file.write_text(wrong)
+        with pytest.raises(InvalidCatalogue, match=said):
+            Catalogue.read(tmp_path)
+
+
+async def test_a_former_name_finds_the_new_tool_and_is_lowered_where_it_is_still_there() -> None:
+    new = {
+        "server": "shop",
+        "name": "submit",
+        "description": "Pay",
+        "relations": [{"to": "checkout", "type": "replaces"}],
+    }
+    catalogue = Catalogue([new, *RECORDS])
+    assert catalogue["shop:checkout"].name == "submit"
+    assert (await Router(catalogue).route("checkout")).matches[0].tool.name == "submit"
+    both = Catalogue([new, {"server": "shop", "name": "checkout", "description": "Pay"}, *RECORDS])
+    assert both["shop:checkout"].name == "checkout"
+    assert (await Router(both).route("pay the bill")).matches[0].tool.name == "submit"
+
+
+async def test_a_server_speaks_for_its_own_tools_and_a_call_of_a_former_name_warns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Connections(config(web=entry("related.py"))) as servers:
+        tools = {tool.name: tool for tool in await servers.tools("web")}
+        assert tools["publish"].relations == (Relation(to="web:log_in"),)
+        assert tools["odd"].relations == ()
+        assert "a relation of its tool 'odd' is ignored" in caplog.text
+        result = await servers.call("web:sign_in")
+        assert (result.text, result.warnings) == (
+            "did log_in",
+            ("web:sign_in is called web:log_in now: use that name",),
+        )
+        with pytest.raises(UnknownTool, match="no tool 'sign_on'"):
+            await servers.call("web:sign_on")
+
+
+async def test_serve_calls_a_tool_by_its_former_name_and_says_so(tmp_path: Path) -> None:
+    notes = list[str]()
+    router = Router(store=str(tmp_path / "store"))
+    async with Gateway(McpConfig.parse(config(web=entry("related.py"))), router, note=notes.append) as served:
+        result = await served.call("org:1", "web:sign_in", {})
+    assert text_of(result) == "did log_in"
+    assert notes[-1].startswith("web:sign_in is called web:log_in now")
+
+
+def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
+    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
+
+    def shown(*arguments: str) -> str:
+        result = CliRunner().invoke(cli, ["graph", "--catalogue", str(tmp_path), *arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert '["shop:order_pizza"]' in shown("shop:order_pizza").splitlines()[1]
+    assert shown("shop:order_pizza").startswith("graph LR\n")
+    assert '"shop:log_in" -> "net:turn_on_wifi" [label="needs"];' in shown("-o", "dot")
+    found = json.loads(shown("shop", "-o", "json"))
+    assert {edge["source"].partition(":")[0] for edge in found["edges"]} == {"shop"}
+    wrong = CliRunner().invoke(cli, ["graph", "--catalogue", str(tmp_path), "shop:order_piza"])
+    assert "did you mean shop:order_pizza" in str(wrong.exception)
