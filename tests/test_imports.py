@@ -21,6 +21,7 @@ LAYERS = (
     "options",
     "catalogue",
     "index",
+    "experience",
     "store",
     "mcp",
     "routing",

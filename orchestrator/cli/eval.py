@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -13,8 +13,9 @@ from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
 from orchestrator.cli.output import console, counted, dim, note, one_line, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
+from orchestrator.experience.logs import Past, read_past
 from orchestrator.options import Options
-from orchestrator.routing.router import Router
+from orchestrator.routing.router import LOCAL, Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")
@@ -27,6 +28,7 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto", show_default=True)
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
+@click.option("--experience", metavar="FILE", type=FILE, help="Past tasks, routed and recorded first, in order.")
 @click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
 @taking("write", "calibration", "output")
 def evaluate(
@@ -36,6 +38,7 @@ def evaluate(
     stages: str,
     categories: bool,
     per_query: Path | None,
+    experience: Path | None,
     fit: bool,
     write: Path | None,
     options: Options,
@@ -51,8 +54,10 @@ def evaluate(
     calibrated = typed("calibration") is not None
     if write is not None and not fit:
         raise InvalidInput("--write keeps what --fit makes: give --fit, too")
-    if fit and (level != "tool" or stages != "auto" or categories or per_query is not None or calibrated):
+    if fit and (level != "tool" or stages != "auto" or categories or per_query or experience or calibrated):
         raise InvalidInput("--fit fits what the gate decides among tools: give with it only --distractors and --write")
+    if experience is not None and stages in ("keyword", "semantic"):
+        raise InvalidInput(f"--experience is heard with both legs: leave out --stages {stages}")
     if calibrated and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
     found = read_set(folder, distractors)
@@ -60,7 +65,8 @@ def evaluate(
     if fit:
         _fit(found, options, write, output)
         return 0
-    answers = asyncio.run(_answer(found, options, Stages(stages), level))
+    past = read_past(experience) if experience else []
+    answers = asyncio.run(_answer(found, past, options, Stages(stages), level))
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
     present(output, {**result, "by_category": groups} if categories else result, lambda: _show(result, groups))
@@ -69,14 +75,31 @@ def evaluate(
     return _warn_of_failures(result)
 
 
-async def _answer(found: QuerySet, options: Options, stages: Stages, level: Level) -> list[Answer]:
+async def _answer(
+    found: QuerySet, past: Sequence[Past], options: Options, stages: Stages, level: Level
+) -> list[Answer]:
     # A leg alone is ordered by maps of its own; a calibration file corrects those of both.
     maps, total = stages.calibration if stages is Stages.SEMANTIC else None, len(found.queries)
     with progress("routing queries") as done:
         async with Router(found.catalogue, options=options, calibration=maps) as router:
+            await _live(router, past)
             return await answer_all(
                 router, found.queries, stages=stages, level=level, on_progress=lambda number: done(number, total)
             )
+
+
+async def _live(router: Router, past: Sequence[Past]) -> None:
+    """Route and record these tasks, in order."""
+    known = (await router.index(LOCAL)).catalogue.positions
+    if unknown := {key for task in past for key in task.used if key not in known}:
+        tools = counted(len(unknown), "tool that past tasks used is", "tools that past tasks used are")
+        warn([f"{tools} not in tools.jsonl and left out, e.g. {min(unknown)!r}"])
+    with progress("recording past tasks") as done:
+        for number, task in enumerate(past, start=1):
+            decision = await router.route(task.query)
+            used = [key for key in task.used if key in known]
+            await router.record(decision, used=used, ok=task.ok, actor=task.actor, at=task.at, source="import")
+            done(number, len(past))
 
 
 def _warn_of_failures(result: dict[str, Any]) -> int:

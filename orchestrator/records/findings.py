@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.records.outcome import Recalled
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -81,5 +83,6 @@ class Findings:
     idle: float = 0.0
     near_flagged: dict[str, float] = field(default_factory=dict)
     votes: dict[str, dict[str, float]] = field(default_factory=dict)
+    recalled: Recalled | None = None
     warnings: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from orchestrator.routing.refiners.parts import take_turns
 from orchestrator.routing.refiners.related import related
 from orchestrator.routing.refiners.standing import append_flagged, note_deprecated, spread_duplicates
 from orchestrator.routing.stages.always import always
+from orchestrator.routing.stages.experience import calibrate, experience, learnt
 from orchestrator.routing.stages.explicit import explicit
 from orchestrator.routing.stages.fusion import fuse
 from orchestrator.routing.stages.keyword import gate, keyword
@@ -48,10 +49,20 @@ class Pipeline:
 
 DEFAULT = Pipeline(
     name="default",
-    cheap=(always, explicit, keyword),
+    cheap=(always, explicit, keyword, experience),
     gate=gate,
-    dear=(semantic,),
+    dear=(semantic, experience),
     fusion=fuse,
-    refiners=(related, lift_named, floor_always, take_turns, spread_duplicates, append_flagged, note_deprecated),
+    refiners=(
+        learnt,
+        calibrate,
+        related,
+        lift_named,
+        floor_always,
+        take_turns,
+        spread_duplicates,
+        append_flagged,
+        note_deprecated,
+    ),
 )
 PRESETS = {DEFAULT.name: DEFAULT}

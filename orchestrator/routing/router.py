@@ -2,15 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from inspect import isawaitable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
+from orchestrator.experience.memory import Experience
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
 from orchestrator.index.embed import (
@@ -28,10 +31,13 @@ from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Outcome, Source, Use
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
-from orchestrator.routing.pipeline import DEFAULT, Leg, Pipeline
+from orchestrator.routing.learning import study, uses
+from orchestrator.routing.pipeline import DEFAULT, Pipeline
+from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.task import Found, Task
 from orchestrator.routing.understand import understand
 from orchestrator.store.store import Store
@@ -85,6 +91,7 @@ class Router:
         self.store = store
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
         self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
+        self._experience: dict[str, Experience] = {}
 
     @property
     def embedder(self) -> Embedder:
@@ -147,18 +154,56 @@ class Router:
         clock.book("understand")
         return task, Found(warnings=(stale,) if stale else ())
 
+    async def record(
+        self,
+        decision: Decision | str,
+        *,
+        used: Sequence[str | Use],
+        ok: bool = True,
+        actor: str = "",
+        at: float | None = None,
+        source: Source = "api",
+        name: str = "",
+        tenant: str = "",
+    ) -> Outcome:
+        """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
+
+        A Decision, or the task's text and its tenant. `used` are keys, or Use records with what each call took; `ok`:
+        the task got what it wanted; `actor`: who asked; `at`: when, in seconds since 1970; `name`: what is recorded
+        again under one counts once. UnknownTool for a tool that is not in the catalogue.
+        """
+        query, tenant = (decision, tenant or LOCAL) if isinstance(decision, str) else (decision.query, decision.tenant)
+        index = await self.index(tenant)
+        outcome = Outcome(
+            id=name or uuid4().hex,
+            query=query,
+            used=uses(index, used),
+            ok=ok,
+            actor=actor,
+            at=time.time() if at is None else at,
+            source=source,
+        )
+        task = self._task(_checked(RouteRequest(query=query, tenant=tenant), (), {}), index)
+        outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
+        if vector is not None:
+            known = self._experience.get(tenant) or Experience(vectors=np.zeros((0, len(vector)), np.float32))
+            self._experience[tenant] = known.plus(outcome, vector)
+        return outcome
+
     def _task(self, request: RouteRequest, index: Index) -> Task:
-        words = index.keyword
+        words, past = index.keyword, self._experience.get(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         return Task(
             request=request,
             understood=understand(request.query, earlier, known=words.terms, actions=words.actions),
             index=index,
             options=self.options,
-            calibration=self._calibration,
+            calibration=self._calibration if past is None else past.claims.on(self._calibration),
             embed=lambda texts: self._vectors(index, texts),
             no_tool=lambda: no_tool_of(self.embedder),
             leans=bool(earlier),
+            remote=past is not None and self.embedder.remote,
+            experience=past,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:
@@ -181,26 +226,6 @@ class Router:
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
-
-
-async def run_legs(legs: Sequence[Leg], task: Task, found: Found, clock: "Clock") -> Found:
-    """Return what is found once each of these legs has run, in order."""
-    for leg in legs:
-        before, done = found, leg(task, found)
-        found = await done if isawaitable(done) else done
-        if found is not before:
-            clock.book(getattr(leg, "__name__", type(leg).__name__))
-    return found
-
-
-def conclude(pipeline: Pipeline, task: Task, found: Found, clock: "Clock") -> Decision:
-    """Return the Decision that a pipeline makes of what its legs found."""
-    ranking = pipeline.fusion(task, found)
-    for refine in pipeline.refiners:
-        ranking = refine(task, found, ranking)
-    decision = pipeline.select(task, found, ranking)
-    clock.book("select")
-    return replace(decision, timings_ms=clock.total())
 
 
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
@@ -244,21 +269,3 @@ def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
     if isinstance(given, Fit):
         return given
     return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
-
-
-class Clock:
-    """One request's times by stage, in milliseconds, on top of those that were spent on it before."""
-
-    def __init__(self, spent: Mapping[str, float] | None = None) -> None:
-        self._last = time.perf_counter()
-        self.spent = dict(spent or {})
-
-    def book(self, stage: str) -> None:
-        """Book the time since the last call to this stage."""
-        now = time.perf_counter()
-        self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
-        self._last = now
-
-    def total(self) -> dict[str, float]:
-        """Return all times, with that of the whole."""
-        return {**self.spent, "total": sum(self.spent.values())}

@@ -17,7 +17,8 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings, PartEvidence
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.pipeline import Leg
-from orchestrator.routing.router import Clock, Router, conclude, run_legs
+from orchestrator.routing.router import Router
+from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.search import Candidates, PartFound
 from orchestrator.routing.stages.keyword import search_of
 from orchestrator.routing.stages.semantic import KEYWORD_ALONE
@@ -72,6 +73,7 @@ def _written(task: Task, found: Found, gate_open: bool, spent: Mapping[str, floa
         idle=candidates.idle if candidates else 0.0,
         near_flagged=_by_key(task, found.near_flagged),
         votes={leg: _by_key(task, votes) for leg, votes in found.votes.items()},
+        recalled=found.recalled,
         warnings=found.warnings,
         timings_ms=dict(spent),
     )
@@ -89,6 +91,7 @@ def _read(task: Task, found: Findings) -> Found:
         semantic_ran=found.semantic_ran,
         near_flagged=_by_position(task, found.near_flagged),
         votes={leg: _by_position(task, votes) for leg, votes in found.votes.items()},
+        recalled=found.recalled,
         warnings=found.warnings,
     )
     return replace(read, search=search_of(task, read)) if whole else read

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.records.findings import Asked, Explicit
+from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives
 from orchestrator.routing.search import Candidates, Search
@@ -22,7 +24,10 @@ Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A request, understood, and all that the stages read. `leans`: earlier turns tell what it means."""
+    """A request, understood, and all that the stages read.
+
+    `leans`: earlier turns tell what it means; `remote`: each embedding is a call; `experience`: the tenant's, if any.
+    """
 
     request: RouteRequest
     understood: Understood
@@ -32,6 +37,8 @@ class Task:
     embed: Embed
     no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
     leans: bool = False
+    remote: bool = False
+    experience: Experience | None = None
 
     @property
     def most(self) -> int:
@@ -49,7 +56,7 @@ class Found:
     `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
     the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
     leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
-    are the cosines of the flagged tools that are `near_flagged`.
+    are the cosines of the flagged tools that are `near_flagged`. `recalled`: the past tasks that are like this one.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -63,6 +70,7 @@ class Found:
     vectors: Vectors | None = None
     near_flagged: Mapping[int, float] = field(default_factory=dict)
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    recalled: Recalled | None = None
     warnings: tuple[str, ...] = ()
 
     def allows(self, position: int) -> bool:

@@ -1,0 +1,144 @@
+"""Lift: how far the past tasks that are like a new one move the log-odds of its candidates.
+
+A near task speaks only of what routing got wrong there: a tool that it used counts by the chance that routing did not
+give it, one that it passed over by the chance that routing did give it. Where routing was right already nothing moves.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.index.calibration import log_odds
+from orchestrator.records.outcome import Near, Recalled
+
+FEATURES = ("used", "passed", "passed_unproven", "found_low")
+"""Of each candidate. `used` and `passed`: what routing missed there, by those tasks where it was about as sure of the
+tool as it is now; `passed_unproven`: the second again for a tool that no task ever used; `found_low`: what it missed
+in any of them, the more the lower the tool stands now."""
+CONFIDENCE = ("lift", "lead", "changed", "known")
+"""How far the best tool was moved, and its lead; whether another one is best now; and how much near tasks weigh."""
+LEAST = 0.002
+"""The chance of a tool that routing did not find, and the least of any."""
+SPARSE = 0.02
+"""The weight of near tasks at which they count half."""
+ALIKE_USED, ALIKE_PASSED = 4.0, 2.0
+"""How far a tool's log-odds may differ from those of a near task until it says a third of it here."""
+LOW = -1.0
+"""The log-odds below which a tool stands low."""
+SAME = 0.85
+"""The cosine from which a near task may set its tool before the best one, where no task ever used that."""
+FIRST = 3
+"""The first places, into which no single person's tasks bring a tool."""
+
+Values = NDArray[np.float64]
+"""Shape [candidates]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiftMap:
+    """The fitted weights of FEATURES and of CONFIDENCE."""
+
+    weights: Values
+    confidence: Values
+
+
+@cache
+def shipped() -> LiftMap:
+    """Return the map that comes with the package, fitted by `python -m research.experience`."""
+    record = json.loads((files("orchestrator") / "data" / "experience.json").read_bytes())
+    weights = [np.array([record[part][name] for name in names]) for part, names in _PARTS.items()]
+    return LiftMap(weights=weights[0], confidence=weights[1])
+
+
+_PARTS = {"weights": FEATURES, "confidence": CONFIDENCE}
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """Candidates after the near tasks were heard: their chances, and the log-odds that the confidence gains."""
+
+    chances: Values
+    confidence: float
+
+
+def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftMap) -> Lifted:
+    """Return what becomes of the candidates with these chances by routing alone, best first, and keys.
+
+    Where no task ever used the best of them, only a task that is nearly the same sets another before it. Where several
+    people's tasks are remembered, what one of them alone says brings no tool into the first three, nor takes any away.
+    """
+    before = np.asarray(log_odds(np.maximum(chances, LEAST)))
+    after = before + features(before, keys, recalled) @ fitted.weights
+    _hold(after, before, keys, recalled)
+    now = np.where(after != before, 1 / (1 + np.exp(-after)), chances)
+    return Lifted(now, float(_of_best(before, after, recalled) @ fitted.confidence))
+
+
+def features(odds: Values, keys: Sequence[str], recalled: Recalled) -> NDArray[np.float64]:
+    """Return FEATURES [candidates, features] of the candidates with these log-odds by routing alone."""
+    place = {key: number for number, key in enumerate(keys)}
+    weight = sum(task.weight for task in recalled.tasks) + SPARSE
+    at, counts, chance, gap = _said(recalled.tasks, place, odds, used=True)
+    missed = counts * (1 - chance)
+    found = np.bincount(at, missed, len(keys))
+    alike = np.bincount(at, missed * np.exp(-gap / ALIKE_USED), len(keys))
+    at, counts, chance, gap = _said(recalled.tasks, place, odds, used=False)
+    passed = -np.bincount(at, counts * chance * np.exp(-gap / ALIKE_PASSED), len(keys))
+    if recalled.shared:
+        passed *= [_heard(recalled, key, used=False) for key in keys]
+    unproven = np.array([key not in recalled.proven for key in keys])
+    low = np.sqrt(found * weight) * np.maximum(0.0, LOW - odds)
+    return np.stack([alike, passed, passed * unproven, low], axis=1) / weight
+
+
+def _said(
+    tasks: Sequence[Near], place: dict[str, int], odds: Values, *, used: bool
+) -> tuple[NDArray[np.int64], Values, Values, Values]:
+    """Return what the tasks say of candidates: which, the task's weight, the chance then, and how far that was off."""
+    rows = [
+        (place[key], task.weight, chance)
+        for task in tasks
+        for key, chance in (task.used if used else task.passed).items()
+        if key in place
+    ]
+    at, counts, chance = np.array(rows, np.float64).reshape(-1, 3).T
+    places = at.astype(np.int64)
+    return places, counts, chance, np.abs(odds[places] - log_odds(np.maximum(chance, LEAST)))
+
+
+def _heard(recalled: Recalled, key: str, *, used: bool) -> bool:
+    """Return whether more than one person's tasks say this of a tool; those of nobody in particular are everyone's."""
+    actors = {task.actor for task in recalled.tasks if key in (task.used if used else task.passed)}
+    return len(actors) > 1 or "" in actors or not actors
+
+
+def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
+    """Lower in place what may not come first."""
+    best, raised = int(np.argmax(before)), after > before
+    if keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
+        after[best] = max(after[best], before[best])
+        after[raised] = np.minimum(after[raised], np.nextafter(after[best], -np.inf))
+    if recalled.shared:
+        ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
+        alone = (ranks >= FIRST) & [not _heard(recalled, key, used=True) for key in keys]
+        if alone.any() and (~alone).any():
+            others = np.sort(after[~alone])[::-1]
+            after[alone] = np.minimum(after[alone], np.nextafter(others[min(FIRST, len(others)) - 1], -np.inf))
+
+
+def _of_best(before: Values, after: Values, recalled: Recalled) -> Values:
+    first, now = int(np.argmax(before)), int(np.argmax(after))
+    weight = sum(task.weight for task in recalled.tasks)
+    return np.array(
+        [after[now] - before[now], _lead(after) - _lead(before), float(first != now), weight / (weight + SPARSE)]
+    )
+
+
+def _lead(odds: Values) -> float:
+    best, second = np.sort(np.append(odds, log_odds(LEAST)))[:-3:-1]
+    return float(best - second)

@@ -1,0 +1,150 @@
+"""Experience: one tenant's past tasks in process, and those of them that are like a new one."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from sys import intern
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.experience.recalibrate import Claims
+from orchestrator.records.outcome import Near, Outcome, Recalled
+
+NEAREST, FAR = 10, 0.2
+"""The past tasks that speak for a new one, and the cosine up to which one says nothing. Chosen on the development sets
+by `python -m research.experience`."""
+HALF_LIFE_S = 90 * 86_400.0
+"""The age, counted from the newest Outcome, at which a task counts half."""
+OF_ACTOR = 2
+"""The nearest tasks of one person that count where several people's are remembered."""
+MOST_TASKS = 10_000
+
+Name = tuple[str, str]
+"""A tool's key and the hash of its definition."""
+Known = Callable[[str, str], bool]
+"""Returns whether a tool, by key and hash, is in the catalogue as it was, and nothing speaks against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """One task. `tools` are those it used, then those it was offered and passed over; `chances` are theirs."""
+
+    query: str
+    actor: str
+    tools: tuple[Name, ...]
+    used: int
+    chances: NDArray[np.float32]
+
+    def near(self, weight: float, cosine: float, known: Known) -> Near:
+        chances = dict(zip(self.tools, self.chances.tolist(), strict=True))
+        used, passed = self.tools[: self.used], self.tools[self.used :]
+        return Near(
+            weight=weight,
+            cosine=cosine,
+            actor=self.actor,
+            query=self.query,
+            used={name[0]: chances[name] for name in used if known(*name)},
+            passed={name[0]: chances[name] for name in passed if known(*name)},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experience:
+    """One tenant's past tasks, oldest first, with their vectors [tasks, dimension] of length 1.
+
+    `at`: when each was done, in seconds; `uses`: how many tasks used each tool. Adding makes a new Experience.
+    """
+
+    vectors: NDArray[np.float32]
+    tasks: tuple[_Past, ...] = ()
+    at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    claims: Claims = field(default_factory=Claims)
+    names: Mapping[Name, Name] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
+        """Return what these Outcomes teach, with a vector each; the newest MOST_TASKS count."""
+        order = sorted(range(len(outcomes)), key=lambda place: outcomes[place].at)[-MOST_TASKS:]
+        names: dict[Name, Name] = {}
+        kept = [outcomes[place] for place in order]
+        return cls(
+            vectors=np.ascontiguousarray(vectors[order], np.float32),
+            tasks=tuple(_past(outcome, names) for outcome in kept),
+            at=np.array([outcome.at for outcome in kept]),
+            claims=Claims().plus(kept),
+            names=names,
+        )
+
+    def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
+        """Return this with one more Outcome; the oldest goes where there are MOST_TASKS."""
+        names = dict(self.names)
+        own = slice(-MOST_TASKS, None)
+        return Experience(
+            vectors=np.vstack([self.vectors, vector[None]])[own],
+            tasks=(*self.tasks, _past(outcome, names))[own],
+            at=np.append(self.at, outcome.at)[own],
+            claims=self.claims.plus([outcome]),
+            names=names,
+        )
+
+    @cached_property
+    def proven(self) -> frozenset[Name]:
+        """The tools that any task used."""
+        return frozenset(name for task in self.tasks for name in task.tools[: task.used])
+
+    @cached_property
+    def _actors(self) -> NDArray[np.int64]:
+        """The number of each task's person; tasks of nobody in particular count as everyone's."""
+        numbers: dict[str, int] = {}
+        alone = len({task.actor for task in self.tasks}) < 2
+        return np.array([-1 if alone or not t.actor else numbers.setdefault(t.actor, len(numbers)) for t in self.tasks])
+
+    def recall(self, vector: NDArray[np.float32], candidates: Collection[Name], known: Known) -> Recalled | None:
+        """Return the past tasks that are like the one with this vector; None where none is.
+
+        candidates: the tools of which it is to be said if any task used them.
+        """
+        if len(vector) != self.vectors.shape[1]:
+            return None
+        cosines = self.vectors @ vector
+        near = np.flatnonzero(cosines > FAR)
+        near = near[np.argsort(-cosines[near], kind="stable")]
+        actors = self._actors
+        if actors.max(initial=-1) >= 0:
+            near = near[_within(actors[near], OF_ACTOR)]
+        near = near[:NEAREST]
+        if not len(near):
+            return None
+        weights = (cosines[near] - FAR) ** 2 * 0.5 ** ((self.at.max() - self.at[near]) / HALF_LIFE_S)
+        found = zip(near.tolist(), weights.tolist(), cosines[near].tolist(), strict=True)
+        tasks = tuple(self.tasks[place].near(weight, cosine, known) for place, weight, cosine in found)
+        about = {*candidates, *(name for place in near.tolist() for name in self.tasks[place].tools)}
+        return Recalled(
+            tasks=tasks,
+            proven=frozenset(key for key, digest in about & self.proven if known(key, digest)),
+            shared=bool(actors.max(initial=-1) >= 0),
+        )
+
+
+def _past(outcome: Outcome, names: dict[Name, Name]) -> _Past:
+    """Return the task with each tool's name held once for all tasks."""
+    offered = {offer.tool: offer for offer in outcome.offered}
+    worked = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offered)
+    # Of a task that failed, or of a tool that did, nothing is known about what else would have fitted.
+    passed = [key for key in offered if key not in worked] if worked else []
+    tools = [(intern(key), intern(offered[key].hash)) for key in (*worked, *passed)]
+    chances = np.array([offered[key].chance for key in (*worked, *passed)], np.float32)
+    held = tuple(names.setdefault(name, name) for name in tools)
+    return _Past(outcome.query, intern(outcome.actor), held, len(worked), chances)
+
+
+def _within(groups: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+    """Return which places are among the first `most` of their group; all of the group -1 are."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-2))
+    ranks = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups))))
+    within = np.empty(len(groups), np.bool_)
+    within[order] = (ranks < most) | (ordered < 0)
+    return within

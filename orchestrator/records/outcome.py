@@ -1,0 +1,107 @@
+"""The Outcome: what became of a task, and what routing recalls of such tasks."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.forms import Form, check_forms
+
+Source = Literal["run", "serve", "api", "import"]
+MOST_USED = 8
+"""Tools of one task that are remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """A tool that a task used: its key, the hash of its definition then, whether it worked, and how long it took."""
+
+    tool: str
+    hash: str = ""
+    ok: bool = True
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A tool that routing ranked for a task, or that the task used: its chance without any Experience."""
+
+    tool: str
+    hash: str
+    chance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A chance that routing gave its best tool, before any tenant's correction, and whether the task used that tool."""
+
+    chance: float
+    right: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a task: the tools it used, and by whom and when.
+
+    `id` names it: one that is recorded again counts once. `at`: seconds since 1970. `offered`: the tools that it used
+    and those that routing ranked best, by which later tasks are compared with this one.
+    `words`: what the gate claimed; `both`: what was claimed where the gate was closed, with the Experience of then.
+    InvalidInput for fields of another form.
+    """
+
+    id: str
+    query: str
+    used: tuple[Use, ...]
+    ok: bool = True
+    actor: str = ""
+    at: float = 0.0
+    source: Source = "api"
+    offered: tuple[Offer, ...] = ()
+    words: Claim | None = None
+    both: Claim | None = None
+
+    def __post_init__(self) -> None:
+        check_forms(self, _FORMS, InvalidInput)
+
+    @property
+    def worked(self) -> tuple[Use, ...]:
+        """The tools that did what the task wanted: none of a task that failed."""
+        return tuple(use for use in self.used if use.ok) if self.ok else ()
+
+
+_FORMS: dict[str, Form] = {
+    "query": Form((str,), "the task as a text"),
+    "used": Form((tuple, list), "a tuple of Use records", lambda used: all(isinstance(use, Use) for use in used)),
+    "ok": Form((bool,), "True or False"),
+    "actor": Form((str,), "who asked, as a text"),
+    "at": Form((int, float), "seconds since 1970", math.isfinite),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """A past task like this one: how much it counts, its cosine, by whom it was, and its text where texts are kept.
+
+    `used` and `passed` map the tools that it used, and that it was offered and did not use, to the chances that routing
+    gave them then, without any Experience.
+    """
+
+    weight: float
+    cosine: float
+    actor: str
+    query: str
+    used: Mapping[str, float]
+    passed: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """The nearest past tasks, nearest first; `proven` are the candidates that any past task used.
+
+    `shared`: several people's tasks are remembered, so what one alone says counts less.
+    """
+
+    tasks: tuple[Near, ...]
+    proven: frozenset[str]
+    shared: bool = False

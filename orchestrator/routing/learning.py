@@ -1,0 +1,67 @@
+"""Learning: what routing makes of a finished task, so that later ones can be compared with it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.errors import UnknownTool
+from orchestrator.index.index import Index
+from orchestrator.records.outcome import Claim, Offer, Outcome, Use
+from orchestrator.routing.pipeline import Pipeline
+from orchestrator.routing.running import Clock, run_legs
+from orchestrator.routing.stages.experience import experience, learnt
+from orchestrator.routing.task import Found, Ranking, Task
+
+MOST_OFFERED = 10
+LOST = 0.0
+"""The chance of a tool that routing did not find."""
+
+
+def uses(index: Index, used: Sequence[str | Use]) -> tuple[Use, ...]:
+    """Return the tools used, each with the hash of its definition; UnknownTool for one that is not in the catalogue."""
+    found = [use if isinstance(use, Use) else Use(tool=use) for use in used]
+    places = index.catalogue.positions
+    if unknown := [use.tool for use in found if use.tool not in places]:
+        raise UnknownTool(f"{unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
+    return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
+
+
+async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32] | None]:
+    """Return the Outcome with what routing ranks for its task without Experience and claims with it; and its vector.
+
+    The vector [dimension] is None where the embedder does not answer, or knows no word of the task.
+    """
+    clock, alone = Clock(), replace(task, experience=None)
+    found = await run_legs(pipeline.cheap, alone, Found(), clock)
+    words, opened = found, pipeline.gate(alone, found)
+    if not opened:
+        found = await run_legs(pipeline.dear, alone, found, clock)
+    vectors = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
+    ranking = pipeline.fusion(alone, found)
+    found = await experience(task, found)
+    now = learnt(task, found, ranking)
+    worked = {use.tool for use in outcome.worked}
+    studied = replace(
+        outcome,
+        offered=_offered(task, ranking, outcome),
+        words=_claim(task, pipeline.fusion(alone, words), words.gate_confidence, worked),
+        both=_claim(task, now, now.confidence, worked) if found.semantic_ran else None,
+    )
+    return studied, vectors[0] if vectors is not None and vectors[0].any() else None
+
+
+def _offered(task: Task, ranking: Ranking, outcome: Outcome) -> tuple[Offer, ...]:
+    """Return the best by routing alone and those that were used, each with its chance."""
+    catalogue = task.index.catalogue
+    used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
+    places = dict.fromkeys([*used, *ranking.order[:MOST_OFFERED]])
+    tools = [(catalogue.tools[place], ranking.scores.get(place, LOST)) for place in places]
+    return tuple(Offer(tool=tool.key, hash=tool.hash, chance=chance) for tool, chance in tools)
+
+
+def _claim(task: Task, ranking: Ranking, chance: float, worked: set[str]) -> Claim | None:
+    if not ranking.order:
+        return None
+    return Claim(chance=chance, right=task.index.catalogue.tools[ranking.order[0]].key in worked)
