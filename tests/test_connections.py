@@ -1,6 +1,7 @@
 """The pool with servers that work: connected when called, once, in parallel, closed when idle."""
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.mcp import connection as mcp_connection
 from orchestrator.mcp.states import State
 from tests.servers.start import alive, config, entry, owners, until
 
@@ -158,14 +158,16 @@ async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_fl
         assert states(servers) == {"a": State.READY, "b": State.READY, "c": State.KNOWN}
 
 
-async def test_servers_that_hang_delay_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_connection, "_TURN_S", 0.2)
-    hanging = {f"h{number}": entry("faulty.py", "mute") for number in range(4)}
-    async with Connections(config(**hanging, good=PLAIN), max_connecting=1) as servers:
-        servers.warm(hanging)
-        async with asyncio.timeout(10):
-            assert (await servers.call("good:add", {"a": 1, "b": 1})).text == "2"
-        assert set(states(servers).values()) == {State.CONNECTING, State.READY}
+async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away() -> None:
+    hanging = {f"h{number}": entry("faulty.py", fault) for number, fault in enumerate(["mute", "sleep", "listless"])}
+    async with Connections(config(**hanging, good=PLAIN, other=PLAIN), max_connecting=1) as servers:
+        servers.warm([*hanging, "good", "other"])
+        begin = time.monotonic()
+        assert (await servers.call("good:add", {"a": 1, "b": 1})).text == "2"
+        assert len([state for state in servers.states() if state.tools is not None]) == 1
+        await until(lambda: states(servers)["other"] is State.READY)
+        assert time.monotonic() - begin < 3  # One turn that lasts until the server is ready.
+        assert [states(servers)[name] for name in hanging] == [State.CONNECTING] * 3
 
 
 async def test_a_child_gets_its_entrys_environment_the_shells_certificates_and_no_more(

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,19 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
     [
         ({"command": "no-such-program"}, ServerUnavailable, "'no-such-program' is not found: install it"),
         ({"command": "true", "cwd": "/no/such/folder"}, ServerUnavailable, "working folder '/no/such/folder' does not"),
-        ({"command": "/etc/hostname"}, ServerUnavailable, "cannot be run"),
+        ({"command": "/etc/passwd"}, ServerUnavailable, "cannot be run"),
         ({"command": "false"}, ServerUnavailable, "ended before it answered"),
         ({"command": "sh", "args": ["-c", "echo no licence >&2"]}, ServerUnavailable, "last stderr output: no licence"),
         ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
         ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
-        (faulty("endless"), InvalidCatalogue, "or 1,000 pages"),
+        (faulty("endless"), InvalidCatalogue, "or 500 pages"),
         (faulty("circle"), InvalidCatalogue, "the same cursor twice"),
         (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
         (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
+        (faulty("heavy"), ServerUnavailable, "gave a message of more than 16 MiB"),
+        (faulty("future", connect_timeout_s=5), ServerUnavailable, "2999-01-01"),
+        (faulty("exit"), ServerUnavailable, "last stderr output: out of order"),
     ],
 )
 async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(
@@ -152,6 +156,59 @@ async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_termina
             assert (await servers.call("loud:it")).text == "fine"
         assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "stays"),
+    [
+        ("long", "gave a message of more than 16 MiB", True),
+        ("line", "it sent a message of more than 16 MiB", False),
+    ],
+)
+async def test_an_answer_over_the_limit_ends_its_call_and_one_without_end_the_server(
+    fault: str, reason: str, stays: bool
+) -> None:
+    async with Connections(config(bad=faulty(fault), plain=PLAIN)) as servers:
+        await servers.tools("bad")
+        tracemalloc.start()
+        try:
+            with pytest.raises(OutcomeUnknown, match=rf"bad:it was sent and its answer lost \({reason}"):
+                await servers.call("bad:it")
+            assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+        finally:
+            tracemalloc.stop()
+        assert (servers.states()[0].state is State.READY) == stays
+        assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
+
+
+async def test_a_definition_over_the_limit_is_refused_by_name_and_takes_no_other_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Connections(config(bad=faulty("wide"))) as servers:
+        assert [tool.name for tool in await servers.tools("bad")] == ["it"]
+        assert (await servers.call("bad:it")).text == "fine"
+    assert "server bad: its tool 'wide' cannot be read (it holds more than 256 KiB) and is left out" in caplog.text
+
+
+@pytest.mark.parametrize("fault", ["notices", "flood"])
+async def test_a_server_that_floods_takes_no_time_from_others(fault: str) -> None:
+    async def used_by_calls() -> float:
+        begin = time.process_time()
+        for _ in range(30):
+            assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
+            await asyncio.sleep(0.01)
+        return time.process_time() - begin
+
+    loud = {f"loud_{number}": faulty(fault) for number in range(3)}
+    async with Connections(config(plain=PLAIN, **loud)) as servers:
+        await servers.call("plain:pid")
+        quiet = await used_by_calls()
+        servers.warm(loud)
+        await until(lambda: len(owners()) == 4)
+        for _ in range(8):  # At first each may send a burst.
+            if (loudly := await used_by_calls()) < 3 * quiet:
+                break
+        assert loudly < 3 * quiet
 
 
 @pytest.mark.parametrize(

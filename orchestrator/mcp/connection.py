@@ -14,10 +14,11 @@ import anyio
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
+from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import Limits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
-from orchestrator.mcp.transport import Stderr, Watched, http, stdio
+from orchestrator.mcp.transport import Pace, Watched, http
 from orchestrator.records.redact import LogFilter, Secrets
 from orchestrator.records.tool import Tool
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
-_TURN_S = 3.0
-"""A server that takes longer to connect lets the next one begin, so that those that hang delay no other for long."""
+_TURN_S, _LOOK_S = 3.0, 0.1
+"""How long a server that starts keeps the next one waiting at most, and how long it may leave the processor alone."""
 _PROBE_S = 2.0
 _GAP_S, _GAP_AT_MOST_S = 0.05, 30.0
 _SOON_S = 1.0
@@ -70,10 +71,10 @@ class Connection:
         self.users = 0
         self.last_used = math.inf
         self.retired = self.suspect = False
-        self._on_settled, self._settled = on_settled, asyncio.Event()
+        self._on_settled, self._settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
         self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._listing, self._stderr = Listing(spec), Stderr()
-        self._scope = anyio.CancelScope()
+        self._listing, self._child = Listing(spec), Child()
+        self._pace, self._scope = Pace(), anyio.CancelScope()
         self._greeted = False
         self._client: Client | None = None
 
@@ -95,6 +96,21 @@ class Connection:
         if self._client is None:
             raise self._unavailable(" is not connected")
         return self._client
+
+    def begin(self) -> None:
+        """Let it connect; until then it waits."""
+        self._begun.set()
+
+    async def until_quiet(self) -> None:
+        """Return once it is settled, waits for something else than the processor, or has had its time to start."""
+        used = math.nan
+        with anyio.move_on_after(_TURN_S):
+            while not self._settled.is_set():
+                before, used = used, self._child.work() if self.spec.transport == "stdio" else 0.0
+                if used == before:
+                    return
+                with anyio.move_on_after(_LOOK_S):
+                    await self._settled.wait()
 
     async def until_settled(self, deadline: float | None) -> None:
         """Wait until it is ready; raise why it failed, or that the deadline, in the loop's time, passed."""
@@ -145,7 +161,7 @@ class Connection:
         return ServerUnavailable(f"server {self.spec.name!r}{why}")
 
     def _hint(self) -> str:
-        tail = self._stderr.tail(self.secrets)
+        tail = self._child.tail(self.secrets)
         return f"; last stderr output: {tail}" if tail else ""
 
     async def call(self, call: "Call") -> "Answer":
@@ -158,6 +174,7 @@ class Connection:
             raise CallLost(self.death or "it is not connected", sent=False)
         limit_s, progress = call.seconds_left(self.limits.call_timeout_s), call.progress(self.secrets)
         meta: Any = call.meta or None
+        self._pace.allow_call()
         try:
             async with asyncio.timeout(limit_s):
                 return await self._client.call_tool(call.name, call.arguments, progress_callback=progress, meta=meta)
@@ -206,43 +223,41 @@ class Connection:
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
-    async def run(
-        self, environ: Mapping[str, str] | None, turns: asyncio.Semaphore, on_listed: OnListed | None
-    ) -> None:
-        """Open, serve and close; `turns` bounds how many connect at a time. `error` and `death` say how it went."""
+    async def run(self, environ: Mapping[str, str] | None, on_listed: OnListed | None) -> None:
+        """Open once begun, serve and close. `error` and `death` say how it went."""
         launch = Launch()
         try:
             launch = self.spec.launch(environ)
             self._listing.secrets = launch.secrets
             if not self.death:
                 with self._scope, LogFilter(launch.secrets):
-                    await self._open(launch, turns, on_listed)
+                    await self._open(launch, on_listed)
         except ToolrouteError as error:
             self._settle(error=error)
         except Exception as error:
+            if self._child.flaw:
+                self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
             self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
             self._die(faults.in_words(error, self.secrets))
         finally:
             self._settle(error=self._unavailable(": its task was cancelled"))
 
-    async def _open(self, launch: Launch, turns: asyncio.Semaphore, on_listed: OnListed | None) -> None:
-        loop = asyncio.get_running_loop()
-        async with AsyncExitStack() as opening:
-            await turns.acquire()
-            turn = [turns.release]  # Ends when it is ready or has failed, and in any case after a while.
-            opening.callback(lambda: turn and turn.pop()())
-            opening.callback(loop.call_later(_TURN_S, lambda: turn and turn.pop()()).cancel)
-            # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
-            import_module("mcp")
-            opening.callback(loop.call_later(self.limits.connect_timeout_s, self._too_late).cancel)
+    async def _open(self, launch: Launch, on_listed: OnListed | None) -> None:
+        await self._begun.wait()
+        # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
+        import_module("mcp")
+        too_late = asyncio.get_running_loop().call_later(self.limits.connect_timeout_s, self._too_late)
+        try:
             async with self._session(launch) as client, anyio.create_task_group() as tasks:
                 tools = await self._list(client)
                 self._settle(client)
-                await opening.aclose()
+                too_late.cancel()
                 tasks.start_soon(self._listen, client)
                 tasks.start_soon(self._follow_listing, tools, on_listed)
                 await self._until_done(client)
                 tasks.cancel_scope.cancel()
+        finally:
+            too_late.cancel()
 
     def _too_late(self) -> None:
         """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
@@ -260,9 +275,9 @@ class Connection:
             try:
                 client = await session.enter_async_context(self._new_client(launch))
             except Exception as error:
-                if self.handshake or launch.url or not faults.is_end(error):
+                if self.handshake or launch.url or self._child.flaw or not faults.is_end(error):
                     raise
-                self.handshake, self._stderr = True, Stderr()
+                self.handshake, self._child = True, Child()
                 client = await session.enter_async_context(self._new_client(launch))
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None
@@ -285,14 +300,14 @@ class Connection:
 
     @asynccontextmanager
     async def _watched(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
-        transport = http(launch, self._streaming.set) if launch.url else stdio(launch, self._stderr)
+        transport = http(launch, self._streaming.set) if launch.url else self._child.streams(launch)
         async with transport as (read, write):
-            yield Watched(read, self._listing.mend, self._ended), write
+            yield Watched(read, self._pace, self._listing.mend, self._ended), write
 
     def _ended(self) -> None:
         """Note a server's end. Before it has greeted, the request under way fails, and it may be started once more."""
         if self._greeted:
-            self._die("the server ended the connection")
+            self._die(self._child.flaw or "the server ended the connection")
 
     async def _on_message(self, message: Any) -> None:
         from mcp.types import ToolListChangedNotification

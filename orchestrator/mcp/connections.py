@@ -60,6 +60,7 @@ class Connections:
         self._on_listed = on_listed
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
+        self._starting: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -74,7 +75,7 @@ class Connections:
         for connection in self._owners.values():
             connection.close()
         # Each owner's way out is bounded; whoever is cancelled waits for it, or a process would be left behind.
-        ended = asyncio.gather(*self._owners, return_exceptions=True)
+        ended = asyncio.gather(*self._owners, *self._starting, return_exceptions=True)
         try:
             await asyncio.shield(ended)
         except asyncio.CancelledError:
@@ -138,7 +139,7 @@ class Connections:
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
         """Return a server's tools, connecting it if need be; `fresh` asks it again even if connected."""
         was_open = self._server(server).connection
-        async with self.using(server) as connection:
+        async with self.using(server, in_turn=True) as connection:
             if fresh and connection is was_open:
                 return await connection.list_again()
             return tuple(connection.tools.values())
@@ -148,7 +149,7 @@ class Connections:
         now = asyncio.get_running_loop().time()
         for server in filter(None, map(self._servers.get, servers)):
             if not (self._closed or server.open or server.is_failing(now)):
-                self._start(server)
+                self._start(server, in_turn=True)
 
     def let_go(self, servers: Iterable[str]) -> None:
         """Close these servers' connections as soon as nobody uses them; a later call connects again."""
@@ -183,9 +184,14 @@ class Connections:
         return tuple(server.state(now) for server in self._servers.values())
 
     @asynccontextmanager
-    async def using(self, server: str, deadline: float | None = None) -> AsyncIterator[Connection]:
-        """Give a ready connection that does not close meanwhile. All who come while it opens wait for the same one."""
-        connection = self._join(self._server(server))
+    async def using(
+        self, server: str, deadline: float | None = None, *, in_turn: bool = False
+    ) -> AsyncIterator[Connection]:
+        """Give a ready connection that does not close meanwhile. All who come while it opens wait for the same one.
+
+        It begins to open at once, or `in_turn`: when few others are starting.
+        """
+        connection = self._join(self._server(server), in_turn)
         try:
             await connection.until_settled(deadline)
             yield connection
@@ -201,7 +207,7 @@ class Connections:
             for connection in idle[: len(ready) - self._max_open]:
                 connection.retire()
 
-    def _join(self, server: Server) -> Connection:
+    def _join(self, server: Server, in_turn: bool) -> Connection:
         """Count the caller in at once: nothing may close the connection between finding and using it."""
         now = asyncio.get_running_loop().time()
         if self._closed:
@@ -209,22 +215,34 @@ class Connections:
         if not server.open and server.is_failing(now) and server.last_error is not None:
             retry = f"failures: {server.failures}; next try in {server.retry_at - now:.1f} s"
             raise type(server.last_error)(f"{server.last_error} ({retry})")
-        connection = server.open or self._start(server)
+        connection = server.open or self._start(server, in_turn)
+        if not in_turn:
+            connection.begin()
         connection.users += 1
         return connection
 
-    def _start(self, server: Server) -> Connection:
+    def _start(self, server: Server, in_turn: bool) -> Connection:
         settled = partial(self._on_settled, server)
         connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
         # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(
-            connection.run(self._environ, self._turns, self._on_listed),
+            connection.run(self._environ, self._on_listed),
             name=f"toolroute connection {server.spec.name}",
             context=contextvars.Context(),
         )
         self._owners[task] = connection
         task.add_done_callback(partial(self._on_ended, server))
+        if in_turn:
+            waiting = asyncio.create_task(self._begin_in_turn(connection))
+            self._starting.add(waiting)
+            waiting.add_done_callback(self._starting.discard)
         return connection
+
+    async def _begin_in_turn(self, connection: Connection) -> None:
+        """Let a server start when few others do, since many at a time would all be late. A call waits for no turn."""
+        async with self._turns:
+            connection.begin()
+            await connection.until_quiet()
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
         """Note how connecting went, before the waiting callers go on."""

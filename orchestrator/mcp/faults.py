@@ -16,6 +16,8 @@ DENIED = -31_003  # The server refused the credentials.
 REFUSED = -31_004  # The server refused the request otherwise; it did not run it.
 BUSY = -31_005  # The server takes no more requests for now (HTTP 429); it did not run this one.
 
+MAX_MESSAGE_BYTES = 16 * 2**20
+TOO_LONG = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB"
 _LONGEST = 500
 
 

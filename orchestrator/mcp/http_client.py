@@ -13,8 +13,6 @@ import httpx2
 from orchestrator.mcp import faults
 from orchestrator.mcp.launch import Launch
 
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""The longest answer that is read, be it a document or an event."""
 _LONGEST_REASON = 200
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
@@ -54,8 +52,8 @@ class GuardedClient(httpx2.AsyncClient):
             return response  # The library reads nothing of it, or event by event, up to a limit.
         whole = await _read(response)
         if fine:
-            too_long = f"gave an answer of more than {MAX_ANSWER_BYTES // 2**20} MiB"
-            return whole if len(whole.content) <= MAX_ANSWER_BYTES else _answer(request, faults.LOST, too_long)
+            fits = len(whole.content) <= faults.MAX_MESSAGE_BYTES
+            return whole if fits else _answer(request, faults.LOST, f"gave {faults.TOO_LONG}")
         code = _code(whole)
         return whole if code is None else _answer(request, code, self._refusal(whole, kind))
 
@@ -79,7 +77,7 @@ async def _read(response: httpx2.Response) -> httpx2.Response:
     try:
         async for chunk in response.aiter_bytes():
             content += chunk
-            if len(content) > MAX_ANSWER_BYTES:
+            if len(content) > faults.MAX_MESSAGE_BYTES:
                 break
     finally:
         await response.aclose()

@@ -7,8 +7,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
+
 from orchestrator.catalogue.formats import RELATIONS, tool_from
 from orchestrator.catalogue.reading import first_problem
+from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.records.redact import Secrets
@@ -18,8 +21,13 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import ListToolsResult
 
-MAX_PAGES = 1_000
+MAX_PAGES = 500
 MAX_TOOLS = 50_000
+MAX_LISTING_BYTES = 64 * 2**20
+MAX_DEFINITION_BYTES = 256 * 2**10
+_TOO_LARGE = f"it holds more than {MAX_DEFINITION_BYTES // 2**10} KiB"
+_AT_A_TIME = 25
+"""So many tools are read before others have their turn: some two milliseconds."""
 _READ = frozenset({"name", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
@@ -35,9 +43,9 @@ class Listing:
         self._spec = spec
         self.secrets = Secrets()
         self._left_out: set[str] = set()
-        self._unread = ""
+        self._unread, self._bytes = "", 0
 
-    def mend(self, item: Any) -> None:
+    async def mend(self, item: Any) -> None:
         """Mend a message's result in place, where it lists tools or answers a call."""
         result = getattr(getattr(item, "message", None), "result", None)
         if not isinstance(result, dict):
@@ -46,12 +54,17 @@ class Listing:
             blocks = result.get("content") or []
             result["content"] = [_known(block) for block in blocks] if isinstance(blocks, list) else blocks
         if isinstance(listed := result.get("tools"), list):
-            tools = map(_trimmed, listed)
-            result["tools"] = [tool for number, tool in enumerate(tools, 1) if self._is_readable(tool, number)]
+            result["tools"] = kept = []
+            for number, tool in enumerate(map(_trimmed, listed), 1):
+                if self._is_readable(tool, number):
+                    kept.append(tool)
+                await _take_turns(number)
 
     def _is_readable(self, tool: Any, number: int) -> bool:
         """Return whether the library reads the tool, which is left out if not."""
-        if problem := _problem(tool):
+        size = len(compact(tool))
+        self._bytes += size
+        if problem := _TOO_LARGE if size > MAX_DEFINITION_BYTES else _problem(tool):
             name = tool.get("name") if isinstance(tool, dict) else None
             self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
         return not problem
@@ -65,8 +78,9 @@ class Listing:
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return the tools that the entry leaves in, without those that cannot be read; InvalidCatalogue if none can,
         and for a listing without end."""
-        self._unread, found = "", dict[str, Tool]()
-        for record in await self._records(client):
+        self._unread, self._bytes, found = "", 0, dict[str, Tool]()
+        for number, record in enumerate(await self._records(client)):
+            await _take_turns(number)
             if not self._spec.lists(record.name):
                 continue
             try:
@@ -92,6 +106,8 @@ class Listing:
             cursors.add(cursor)
             if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
                 raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")
+            if self._bytes > MAX_LISTING_BYTES:
+                raise InvalidCatalogue(f"{refused} over {MAX_LISTING_BYTES // 2**20} MiB of tools; that is refused")
             page = await tools_page(client, cursor)
         return [*items, *page.tools]
 
@@ -119,6 +135,11 @@ class Listing:
             logger.warning("server %s: a relation of its tool %r is ignored: %s", self._spec.name, tool.name, error)
         own = tuple(relation for relation in tool.relations if relation.to.startswith(f"{tool.server}:"))
         return tool if own == tool.relations else replace(tool, relations=own, hash="")
+
+
+async def _take_turns(number: int) -> None:
+    if number % _AT_A_TIME == 0:
+        await anyio.lowlevel.checkpoint()
 
 
 _FIELDS = {"description", "input_schema", "annotations", "meta"}

@@ -1,64 +1,45 @@
-"""How a connection reaches its server: a child process or streamable HTTP, each watched for its end."""
+"""How a server's messages are watched on their way, and how one is reached over HTTP."""
 
-import os
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Self, TextIO, cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
 
 from orchestrator.mcp.launch import Launch
-from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-_TAIL_LINES = 3
-_TAIL_CHARS = 200
-_LONGEST_LINE = 65_536
-_LAST_WORDS_S = 0.05
-_CERTIFICATES = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "NODE_USE_SYSTEM_CA", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS"),
-)
-"""Without them no child reaches anything behind a proxy with certificates of its own."""
+
+_BURST, _A_SECOND, _A_CALL = 500.0, 100.0, 50.0
 
 
-class Stderr:
-    """The last lines of a child's standard error; the rest is dropped, so that a child that floods it never blocks."""
+class Pace:
+    """How fast a server's messages are read: a burst, then some a second, more for each call. So one that floods waits,
+    and leaves the time to others."""
 
     def __init__(self) -> None:
-        self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
-        self._reader = Thread()
+        self._left, self._at = _BURST, 0.0
 
-    @contextmanager
-    def pipe(self) -> Iterator[TextIO]:
-        """Give the end for the child; close it once the child runs."""
-        read_end, write_end = os.pipe()
-        self._reader = Thread(target=self._read, args=(read_end,), daemon=True)
-        self._reader.start()
-        with os.fdopen(write_end, "w") as writer:
-            yield writer
+    def allow_call(self) -> None:
+        self._left = min(_BURST, self._left + _A_CALL)
 
-    def _read(self, read_end: int) -> None:
-        with os.fdopen(read_end, "rb") as pipe:
-            while line := pipe.readline(_LONGEST_LINE):
-                if line.strip():
-                    self._lines.append(line)
-
-    def tail(self, secrets: Secrets) -> str:
-        """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
-        if self._reader.is_alive():
-            self._reader.join(_LAST_WORDS_S)  # What a server said as it died may still lie in the pipe.
-        shown = (secrets.redact(line.decode("utf-8", "replace").strip()) for line in list(self._lines))
-        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+    async def take(self) -> None:
+        now = anyio.current_time()
+        self._left = min(_BURST, self._left + (now - self._at) * _A_SECOND) - 1
+        self._at = now
+        if self._left < 0:
+            await anyio.sleep(-self._left / _A_SECOND)
 
 
 class Watched:
-    """A read stream that shows what arrives to `mend` and reports its end: so a server's death is seen at once."""
+    """A read stream that shows what arrives to `mend`, at a server's `pace`, and reports its end at once."""
 
-    def __init__(self, inner: Any, mend: Callable[[Any], None], ended: Callable[[], None]) -> None:
-        self._inner, self._mend, self._ended = inner, mend, ended
+    def __init__(
+        self, inner: Any, pace: Pace, mend: Callable[[Any], Awaitable[None]], ended: Callable[[], None]
+    ) -> None:
+        self._inner, self._pace, self._mend, self._ended = inner, pace, mend, ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -72,7 +53,8 @@ class Watched:
         except BaseException:
             self._ended()
             raise
-        self._mend(item)
+        await self._pace.take()
+        await self._mend(item)
         return item
 
     async def __aenter__(self) -> Self:
@@ -85,34 +67,16 @@ class Watched:
 
 
 @asynccontextmanager
-async def stdio(launch: Launch, stderr: Stderr) -> AsyncIterator["TransportStreams"]:
-    """Run the command with what the entry names, the shell's certificates, and the library's defaults (PATH, HOME)."""
-    from mcp import StdioServerParameters, stdio_client
-
-    parameters = StdioServerParameters(
-        command=launch.executable or launch.command,
-        args=list(launch.args),
-        env={**{name: os.environ[name] for name in _CERTIFICATES if name in os.environ}, **launch.env},
-        cwd=launch.cwd,
-        # A byte that is no UTF-8 spoils its line, not the connection.
-        encoding_error_handler="replace",
-    )
-    with stderr.pipe() as errlog:
-        async with stdio_client(parameters, errlog=errlog) as streams:
-            errlog.close()
-            yield streams
-
-
-@asynccontextmanager
 async def http(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
     """Reach the URL with the entry's headers; `streams` is called once the server's own messages arrive."""
     from mcp.client.streamable_http import streamable_http_client
 
-    from orchestrator.mcp.http_client import MAX_ANSWER_BYTES, GuardedClient
+    from orchestrator.mcp.faults import MAX_MESSAGE_BYTES
+    from orchestrator.mcp.http_client import GuardedClient
 
     async with (
         GuardedClient(launch, streams) as client,
         # The library's own limit of 1 MiB refuses results that stdio lets through.
-        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_ANSWER_BYTES) as both,
+        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as both,
     ):
         yield both

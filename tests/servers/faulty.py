@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -16,7 +17,9 @@ LISTINGS: dict[str, dict[str, Any]] = {
     "misshapen": {"tools": [{"name": 7, "inputSchema": "none"}]},
     "nameless": {"tools": [tool("")]},
     "restart": {"tools": [tool("it"), tool("other")], "nextCursor": ""},  # Whatever the cursor is: one page.
+    "wide": {"tools": [tool("it"), {**tool("wide"), "description": "wide " * 60_000}]},
 }
+MIB = 2**20
 ANSWERS: dict[str, Any] = {
     "ignore": None,
     "shapeless": {"content": "not a list"},
@@ -69,6 +72,8 @@ class Faulty:
         threading.Event().wait()
 
     def hello(self) -> dict[str, Any]:
+        if self.fault == "future":
+            return {**HELLO, "protocolVersion": "2999-01-01"}
         return {**HELLO, "capabilities": {} if self.fault == "toolless" else HELLO["capabilities"]}
 
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -131,18 +136,73 @@ class Faulty:
         print("INFO: this belongs on stderr\n\nand \xff this", flush=True)
         return text("fine")
 
+    def list_listless(self, params: dict[str, Any]) -> None:
+        """Lists nothing and answers nothing."""
+
+    def list_stubborn(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [tool("wait", seconds="number")]}
+
+    def call_stubborn(self) -> None:
+        """Never answers."""
+
+    def list_heavy(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Lists more than a message may hold."""
+        return {"tools": [tool("it"), {**tool("heavy"), "description": "heavy " * 3 * MIB}]}
+
+    def call_heavy(self) -> dict[str, Any]:
+        return text("fine")
+
+    def call_long(self) -> dict[str, Any]:
+        """Answers with more than a message may hold."""
+        return text("long " * 4 * MIB)
+
+    def call_line(self) -> None:
+        """Never ends the line that it begins."""
+        forever(1, b"line " * 4096)
+
     def call_own_code(self) -> dict[str, Any]:
         raise ConnectionError("quota used up")
 
 
-def flood() -> None:
-    """Writes to standard error for ever, as fast as it is read."""
-    line = b"flood " * 2000 + b"\n"
+def forever(to: int, words: bytes) -> None:
+    """Write the same for ever, as fast as it is read."""
     while True:
-        os.write(2, line)
+        os.write(to, words)
 
+
+def sleep() -> None:
+    """Read nothing, and end neither with its input nor when asked to."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        signal.pause()
+
+
+def outlive() -> None:
+    """Note its number and that of a child in COUNT_FILE; both end neither with their input nor when asked to."""
+    child = os.fork()
+    if not child:
+        sleep()
+    with Path(os.environ["COUNT_FILE"]).open("a") as file:
+        file.write(f"{os.getpid()}\n{child}\n")
+    serve(Faulty("stubborn").answer)
+    sleep()
+
+
+def misnumber() -> None:
+    """Answer each request under a number that nobody gave."""
+    for line in sys.stdin:
+        if number := json.loads(line).get("id"):
+            print(json.dumps({"jsonrpc": "2.0", "id": number + 1000, "result": HELLO}), flush=True)
+
+
+NOTICE = (
+    b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "so much to say"}}\n'
+)
+FLOODS = {"flood": (2, b"flood " * 2000 + b"\n"), "notices": (1, NOTICE * 500), "gibberish": (1, b"no JSON\n" * 5000)}
+AT_ONCE = {"sleep": sleep, "outlive": outlive, "misnumber": misnumber, "exit": lambda: sys.exit("out of order")}
 
 if __name__ == "__main__":
-    if sys.argv[1] == "flood":
-        threading.Thread(target=flood, daemon=True).start()
-    serve(Faulty(sys.argv[1]).answer)
+    fault = sys.argv[1]
+    if fault in FLOODS:
+        threading.Thread(target=forever, args=FLOODS[fault], daemon=True).start()
+    AT_ONCE.get(fault, lambda: serve(Faulty(fault).answer))()

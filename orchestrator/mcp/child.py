@@ -1,0 +1,258 @@
+"""A stdio server as a child process: it ends with toolroute, is read within limits, and goes with its own children."""
+
+import asyncio
+import math
+import os
+import re
+import shutil
+import signal
+from asyncio import StreamReader, StreamWriter
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.lowlevel
+
+from orchestrator.mcp import faults
+from orchestrator.mcp.launch import Launch
+from orchestrator.records.redact import Secrets
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+
+_CERTIFICATES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "NODE_USE_SYSTEM_CA", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS"),
+)
+"""Without them no child reaches anything behind a proxy with certificates of its own."""
+
+_SHELL = shutil.which("sh")
+_WATCH = 'read -r group && { read -r _; kill -KILL "-$group"; }'
+"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+_BEGIN = 'read -r _ && exec "$@"'
+"""Starts the server once the watcher knows of it, so that no moment is left in which nobody would end it."""
+
+_CHUNK, _EDGE = 65_536, 1_024
+_ENDLESS = 4 * faults.MAX_MESSAGE_BYTES
+_TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
+_READ_ON, _PAUSE_S = 2**20, 0.05
+"""So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
+_GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
+_SHOWS_WORK = Path(f"/proc/self/task/{os.getpid()}/children").exists()
+_ID = re.compile(rb'^\s*\{"jsonrpc":\s*"2\.0",\s*"id":\s*(\d+),|"id":\s*(\d+)\s*\}\s*$')
+"""Where the libraries write a message's number: in front, or at the end."""
+
+
+class Child:
+    """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
+
+    def __init__(self) -> None:
+        self.flaw = ""
+        self._said = b""
+        self._answered = False
+        self._process: Process | None = None
+
+    @asynccontextmanager
+    async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
+        """Run the command with what the entry names, the shell's certificates, and the library's defaults (PATH, HOME).
+
+        On the way out it has time to end by itself, less where it never answered.
+        """
+        from mcp.shared.message import SessionMessage
+
+        incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        with _watcher() as watcher, incoming, read, write, outgoing:
+            process = self._process = await _start(launch, watcher)
+            async with anyio.create_task_group() as tasks:
+                try:
+                    tasks.start_soon(self._listen, process.stderr)
+                    tasks.start_soon(self._receive, process.stdout, incoming)
+                    tasks.start_soon(_send, process.stdin, outgoing, incoming)
+                    yield read, write
+                finally:
+                    read.close()
+                    write.close()
+                    with anyio.CancelScope(shield=True):
+                        await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
+                        await _stop(process, _GRACE_S if self._answered else _HASTE_S)
+                    tasks.cancel_scope.cancel()
+
+    async def _listen(self, pipe: StreamReader) -> None:
+        """Keep the end of what is said on standard error."""
+        read = 0
+        while chunk := await pipe.read(_CHUNK):
+            self._said = (self._said + chunk)[-_TAIL_BYTES:]
+            read += len(chunk)
+            if read > _READ_ON:
+                await anyio.sleep(_PAUSE_S)
+
+    async def _receive(
+        self, pipe: StreamReader, incoming: "MemoryObjectSendStream[SessionMessage | Exception]"
+    ) -> None:
+        """Pass messages on; once nobody takes them, read on for a while, so that a server that writes can end."""
+        async with incoming:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for line, dropped in _lines(pipe):
+                    if (message := _too_long(line) if dropped else _message(line)) is None:
+                        self.flaw = f"it sent {faults.TOO_LONG}"
+                        return
+                    self._answered = True
+                    await incoming.send(message)
+        for _ in range(_READ_ON // _CHUNK):
+            if not await pipe.read(_CHUNK):
+                break
+
+    def tail(self, secrets: Secrets) -> str:
+        """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
+        lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
+        said = [secrets.redact(line.decode("utf-8", "replace").strip()) for line in lines if line.strip()]
+        last = said[-_TAIL_LINES:]
+        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in last)
+
+    def work(self) -> float:
+        """Return what the server and its children have used of the processor, in ticks; not a number while one runs, or
+        where a system does not show it."""
+        return _work(self._process.pid) if self._process and _SHOWS_WORK else math.nan
+
+
+@contextmanager
+def _watcher() -> Iterator[Popen[bytes] | None]:
+    """Start what ends a server should toolroute be killed; None where a system has no shell."""
+    if not _SHELL:
+        yield None
+        return
+    command = [_SHELL, "-c", _WATCH]
+    with Popen(command, bufsize=0, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as it:
+        try:
+            yield it
+        finally:
+            it.kill()
+
+
+async def _start(launch: Launch, watcher: Popen[bytes] | None) -> Any:
+    """Return the process, whose pipes are all there, unlike its type says."""
+    from mcp.client.stdio import get_default_environment
+
+    certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
+    executable = launch.executable
+    # What is not there is started all the same: the error says what is wrong with it.
+    shell = [_SHELL, "-c", _BEGIN, "sh"] if _SHELL and executable else []
+    process = await asyncio.create_subprocess_exec(
+        *(*shell, executable or launch.command, *launch.args),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={**get_default_environment(), **certificates, **launch.env},
+        cwd=launch.cwd,
+        start_new_session=True,
+    )
+    if shell and watcher and watcher.stdin and process.stdin:
+        watcher.stdin.write(b"%d\n" % process.pid)
+        process.stdin.write(b"\n")
+    return process
+
+
+async def _send(
+    pipe: StreamWriter,
+    outgoing: "MemoryObjectReceiveStream[SessionMessage]",
+    incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
+) -> None:
+    try:
+        async for message in outgoing:
+            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            pipe.write(f"{line}\n".encode("utf-8", "replace"))
+            await pipe.drain()
+    except OSError:
+        await incoming.aclose()  # The session sees an end in place of a request that hangs.
+
+
+async def _stop(process: Any, grace_s: float) -> None:
+    """Close its input and let it end; then ask it and its children to; then end them."""
+    process.stdin.close()
+    try:
+        await _until(lambda: process.returncode is not None, grace_s)
+        if _signal(process, signal.SIGTERM):
+            await _until(lambda: process.returncode is not None and not _signal(process, 0), grace_s)
+    finally:
+        _signal(process, signal.SIGKILL)
+    await _until(lambda: process.returncode is not None, _GRACE_S)
+    # A child that left the group may hold the pipes open; nothing public closes them.
+    process._transport.close()  # noqa: SLF001
+
+
+def _signal(process: Any, number: int) -> bool:
+    """Send a signal to a server and its children; return whether any of them is left."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> None:
+    with anyio.move_on_after(seconds):
+        while not condition():  # noqa: ASYNC110, a group of processes has no event
+            await anyio.sleep(_POLL_S)
+
+
+async def _lines(pipe: StreamReader) -> AsyncIterator[tuple[bytes, int]]:
+    """Yield each line and how many bytes were dropped from its middle: of one that is too long only the edges stay.
+
+    One without end is yielded while it goes on.
+    """
+    line, dropped = bytearray(), 0
+    while chunk := await pipe.read(_CHUNK):
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line += end
+            if line:
+                yield bytes(line), dropped
+            line, dropped = bytearray(), 0
+        line += rest
+        if dropped or len(line) > faults.MAX_MESSAGE_BYTES:
+            dropped += max(0, len(line) - 2 * _EDGE)
+            del line[_EDGE:-_EDGE]
+        if dropped > _ENDLESS:
+            yield b"", dropped
+
+
+def _message(line: bytes) -> "SessionMessage | Exception":
+    """Return a line's message, or the error that it is none: that spoils the line, not the connection."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
+    except ValueError as error:
+        return error
+
+
+def _too_long(line: bytes) -> "SessionMessage | None":
+    """Return an error in place of an answer over the limit; None where it cannot be seen what it answers."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import ErrorData, JSONRPCError
+
+    if (found := _ID.search(line)) is None:
+        return None
+    error = ErrorData(code=faults.LOST, message=f"gave {faults.TOO_LONG}")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error))
+
+
+def _work(pid: int) -> float:
+    """Return the processor time of a process and of its children; not a number while one of them runs."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0.0
+    own = math.nan if fields[0] in "RD" else sum(map(int, fields[11:15]))
+    return own + sum(_work(int(child)) for child in children)
