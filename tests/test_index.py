@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.always import DEFAULT_CAPABILITIES
 from orchestrator.index.documents import Document
+from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.index import Index
-from orchestrator.index.vectors import SemanticIndex
 from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool
 

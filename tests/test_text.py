@@ -2,7 +2,18 @@
 
 import pytest
 
-from orchestrator.index.text import card, fields, parameter_text, spaced, spelt_out, split_words, terms
+from orchestrator.index.text import (
+    MOST,
+    card,
+    corrections,
+    fields,
+    parameter_text,
+    spaced,
+    spelt_out,
+    split_words,
+    terms,
+)
+from orchestrator.routing.router import Router
 from tests.catalogues import taking, tool
 
 
@@ -115,3 +126,34 @@ def test_what_may_mean_something_else_stays_as_it_is(word: str) -> None:
 def test_an_acronym_keeps_its_own_term_beside_those_of_its_words() -> None:
     assert terms("a PR") == ["pr", "pull", "request"]
     assert spelt_out("merge the PRs, umpire, CMS") == "merge the PRs pull request, umpire, CMS"
+
+
+KNOWN = terms("refund the customer, translate a document, weather forecast, calendar, message messages")
+
+
+@pytest.mark.parametrize(
+    ("word", "right"),
+    [
+        ("custmer", "customer"),
+        ("wheather", "weather"),
+        ("trnslate", "translate"),
+        ("messsage", "message"),
+        ("customer", ""),
+        ("qwxzptf", ""),
+        ("doc", ""),
+        ("кастомер", ""),
+        ("custmer42", ""),
+    ],
+)
+def test_one_slip_is_corrected_and_everything_else_stays(word: str, right: str) -> None:
+    assert corrections([word], KNOWN) == ({word: right} if right else {})
+
+
+def test_only_so_many_unknown_words_are_looked_at() -> None:
+    assert corrections([*(f"zzzz{chr(97 + n)}" for n in range(MOST)), "custmer"], KNOWN) == {}
+
+
+async def test_a_decision_says_how_a_word_was_read(router: Router) -> None:
+    decision = await router.route("refund the custmer")
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+    assert 'no tool says "custmer": read as "customer"' in decision.warnings

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
-from orchestrator.index.vectors import SemanticIndex
 
 Positions = NDArray[np.int64]
 """Candidates as positions in the catalogue, shape [candidates]."""

@@ -15,12 +15,11 @@ from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.documents import Document, standing
-from orchestrator.index.embed import Embedder, embed_tools
+from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.servers import ServerIndex
-from orchestrator.index.vectors import SemanticIndex
 from orchestrator.records.tool import Tool
 
 logger = logging.getLogger(__name__)

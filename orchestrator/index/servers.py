@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
 
-from orchestrator.index.spelling import nearest
-from orchestrator.index.text import STOP_WORDS, spaced
+from orchestrator.index.text import STOP_WORDS, nearest, spaced
 
 GENERIC = frozenset(
     "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()

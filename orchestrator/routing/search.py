@@ -17,6 +17,7 @@ from orchestrator.index.calibration import (
     supported,
     top_features,
 )
+from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.features import (
     Chosen,
     Positions,
@@ -31,7 +32,6 @@ from orchestrator.index.features import (
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
 from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
-from orchestrator.index.vectors import SemanticIndex
 from orchestrator.routing.understand import Understood
 
 _CLAUSE_WIDTH = 10

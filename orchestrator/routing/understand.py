@@ -9,8 +9,7 @@ from itertools import islice
 
 from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
-from orchestrator.index.spelling import corrections
-from orchestrator.index.text import spelt_out, split_words, terms, terms_and_words
+from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
 from orchestrator.routing.clauses import MAX_CUT, masked, split_clauses, split_left_out
 
 MAX_STOP_WORDS = 20
