@@ -38,7 +38,7 @@ async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     whole = store.load("local")
     tools = store._tool_points.collection
-    with store._qdrant.writing("local") as points:
+    with store.qdrant.writing("local") as points:
         kept = points.find(tools, vectors=True)
         (broken,) = [record for record in kept if record.payload["key"] == "mail:send_email"]
         change(broken.payload)
@@ -59,7 +59,7 @@ async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes
 def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     store = Store(embedder=shipped())
     store.replace_server("local", "mail", MAIL)
-    with store._qdrant.writing("local") as points:
+    with store.qdrant.writing("local") as points:
         (record,) = points.find(CATALOGUES)
         points.put(CATALOGUES, {record.id: {**record.payload, "content": "[{"}})
     with pytest.raises(InvalidConfig, match=r"list of local's tools is damaged .*import the tools again.*--store"):

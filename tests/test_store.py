@@ -171,7 +171,7 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     assert store.load("org:1").tools == Catalogue(MAIL).tools
     store.replace_server("org:1", "mail", MAIL)
-    assert _kept(store) == (2 if store._qdrant.folder else 5)  # In a folder, what a dead writer did never was.
+    assert _kept(store) == (2 if store.qdrant.folder else 5)  # In a folder, what a dead writer did never was.
     monkeypatch.setattr("orchestrator.store.store._DRAFT_S", -1)
     store.replace_server("org:1", "mail", MAIL)
     assert _kept(store) == 2
@@ -183,11 +183,11 @@ def _die(*_: object) -> None:
 
 
 def _points(store: Store) -> Points:
-    return store._qdrant.read("org:1", lambda points: points)
+    return store.qdrant.read("org:1", lambda points: points)
 
 
 def _kept(store: Store) -> int:
-    return store._qdrant.read("org:1", lambda points: len(list(points.find(store._tool_points.collection))))
+    return store.qdrant.read("org:1", lambda points: len(list(points.find(store._tool_points.collection))))
 
 
 @pytest.mark.parametrize("place", [kind for kind in KINDS if kind in ("http", "url")], indirect=True)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.records.digests import digest
@@ -24,6 +26,7 @@ FORM = 1
 """The form of a head and of what it names. A reader of another form says so."""
 _HEAD = "head.json"
 _POLL_S = 0.005
+_SPARE, _BATCH = 1_000, 4_096
 _MEND = "`toolroute tools import` of the tenant's tools writes it anew"
 
 
@@ -31,13 +34,21 @@ class Moved(StoreUnavailable):
     """A writer has replaced what was about to be read: read again."""
 
 
+class _Archive(NamedTuple):
+    """A collection's file ("": none yet), the length of its vectors, and how many points were put since it was new."""
+
+    file: str
+    size: int
+    puts: int = 0
+
+
 @dataclass(kw_only=True)
 class _Head:
-    """What counts of a part: collections without vectors as their records, the others by archive and vector size."""
+    """What counts of a part: collections without vectors as their records, the others by their archives."""
 
     tenant: str
     records: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    archives: dict[str, tuple[str, int]] = field(default_factory=dict)
+    archives: dict[str, _Archive] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps({"form": FORM, **vars(self)}, ensure_ascii=False)
@@ -83,9 +94,11 @@ class Folder:
             except Damaged:
                 (place / _HEAD).replace(place / "damaged.json")
                 head = _Head(tenant=tenant)
-            points = FolderPoints(place, head, open_shards, writable=True)
-            yield points
-            points.keep()
+            try:
+                yield (points := FolderPoints(place, head, open_shards, writable=True))
+                points.keep()
+            finally:
+                _sweep(place, tenant)
 
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant."""
@@ -94,7 +107,7 @@ class Folder:
 
     def _check(self) -> None:
         """Raise InvalidConfig for what is no store, and for what other users can write."""
-        if (self.path / "meta.json").exists() and not (self.path / "tenants").exists():
+        if (self.path / "meta.json").exists():
             raise InvalidConfig(
                 f"store {str(self.path)!r} is of an earlier form (Qdrant's local mode, whose files can run code): name "
                 "another folder, and import the tools again with `toolroute tools import`"
@@ -119,6 +132,7 @@ class Folder:
 
     @contextmanager
     def _made(self, place: Path) -> Iterator[None]:
+        self._check()
         try:
             for path in (self.path, self.path / "tenants", place):
                 path.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -126,7 +140,6 @@ class Folder:
             raise InvalidConfig(
                 f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
             ) from None
-        self._check()
         yield
 
     @contextmanager
@@ -158,13 +171,15 @@ class FolderPoints(Points):
         self._before = head.text()
 
     def size(self, name: str) -> int | None:
-        return 0 if name in self._head.records else self._head.archives.get(name, (None, None))[1]
+        if name in self._head.records:
+            return 0
+        return self._head.archives[name].size if name in self._head.archives else None
 
     def create(self, name: str, size: int = 0) -> None:
         if self.size(name) is not None:
             return
         if size:
-            self._head.archives[name] = ("", size)
+            self._head.archives[name] = _Archive("", size)
         else:
             self._head.records[name] = {}
 
@@ -190,6 +205,8 @@ class FolderPoints(Points):
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
             self._changed(name).put(points, vectors)
+            archive = self._head.archives[name]
+            self._head.archives[name] = archive._replace(puts=archive.puts + len(points))
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         records = self._head.records[name]
@@ -206,17 +223,25 @@ class FolderPoints(Points):
             self._changed(name).delete(ids)
 
     def keep(self) -> None:
-        """Pack what was written, let a new head name it, and remove what no head names."""
+        """Pack what was written, and let a new head name it."""
         for name in self._written:
+            self._renew(name)
             file = f"{os.urandom(8).hex()}.zip"
             self._open[name].pack(self._place / file)
-            self._head.archives[name] = (file, self._head.archives[name][1])
+            self._head.archives[name] = self._head.archives[name]._replace(file=file)
         if (text := self._head.text()) != self._before:
             _replace(self._place / _HEAD, text)
-        named = {file for file, _ in self._head.archives.values()}
-        for archive in self._place.glob("*.zip"):
-            if archive.name not in named:
-                _remove(archive)
+
+    def _renew(self, name: str) -> None:
+        """Copy the points to a new shard where many are gone: the engine gives no place of theirs to others."""
+        count, archive = self._open[name].count(), self._head.archives[name]
+        if archive.puts > _SPARE + 2 * count:
+            points = self._open[name].all(True, True)
+            self._head.archives[name] = _Archive("", archive.size, count)
+            new = self._opened(name, None)
+            for start in range(0, count, _BATCH):
+                part = points[start : start + _BATCH]
+                new.put({r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
 
     def _read(self, name: str, ask: Callable[[Shard], list[Record]]) -> list[Record]:
         """Ask the shard; for a writer, what is damaged is empty, and what it writes begins it anew."""
@@ -227,7 +252,7 @@ class FolderPoints(Points):
             if not self._writable:
                 raise
             self._open.pop(name, None)
-            self._head.archives[name] = ("", self._head.archives[name][1])
+            self._head.archives[name] = _Archive("", self._head.archives[name].size)
             return []
 
     def _changed(self, name: str) -> Shard:
@@ -236,7 +261,7 @@ class FolderPoints(Points):
         return self._open[name] if name in self._open else self._opened(name, None)
 
     def _shard(self, name: str) -> Shard | None:
-        file = self._head.archives.get(name, ("", 0))[0]
+        file = self._head.archives[name].file if name in self._head.archives else ""
         if name in self._open or not file:
             return self._open.get(name)
         try:
@@ -247,7 +272,7 @@ class FolderPoints(Points):
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
 
     def _opened(self, name: str, file: Path | None) -> Shard:
-        self._open[name] = self._stack.enter_context(shard.opened(file, self._head.archives[name][1]))
+        self._open[name] = self._stack.enter_context(shard.opened(file, self._head.archives[name].size))
         return self._open[name]
 
 
@@ -260,17 +285,28 @@ def _read_head(place: Path, tenant: str) -> _Head:
         raise Damaged(f"{place / _HEAD}: {error}") from None
     try:
         form, head = content.pop("form"), _Head(**content)
-        archives = {name: (str(file), int(size)) for name, (file, size) in head.archives.items()}
+        archives = {
+            name: _Archive(str(file), int(size), int(puts)) for name, (file, size, puts) in head.archives.items()
+        }
         records = {name: {point: dict(own) for point, own in points.items()} for name, points in head.records.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{place / _HEAD} is of another form: {error!r}") from None
     if (
         form != FORM
         or head.tenant != tenant
-        or any(not re.fullmatch(r"\w*(\.zip)?", file) for file, _ in archives.values())
+        or any(not re.fullmatch(r"\w*(\.zip)?", one.file) for one in archives.values())
     ):
         raise Damaged(f"{place / _HEAD} is of form {form!r} for {head.tenant!r}, this toolroute reads form {FORM}")
     return _Head(tenant=tenant, records=records, archives=archives)
+
+
+def _sweep(place: Path, tenant: str) -> None:
+    """Remove what the head does not name: left by this writer, or by one that died."""
+    with suppress(Damaged):
+        named = {archive.file for archive in _read_head(place, tenant).archives.values()}
+        for left in [*place.glob("*.zip"), *place.glob("*.tmp")]:
+            if left.name not in named:
+                _remove(left)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -79,16 +79,19 @@ class Qdrant:
             return ask(points)
 
     def peek(self, name: str, points: Mapping[str, str], field: str) -> dict[str, Any]:
-        """Return this field of one point of each of these tenants (tenant to id), in one request to a server."""
-        if self.remote:
-            with self.reading(next(iter(points))) as opened:
-                found = opened.get(name, list(points.values()), payload=[field])
-        else:
-            found = {}
-            for tenant, point in points.items():
-                with self.reading(tenant) as opened:
-                    found |= opened.get(name, [point], payload=[field])
-        return {tenant: found[point].payload.get(field) for tenant, point in points.items() if point in found}
+        """Return this field of one point of each of these tenants (tenant to id), in one request to a server.
+
+        Where it cannot be read, why stands in its place.
+        """
+        found: dict[str, Any] = {}
+        for tenants in [list(points)] if self.remote else [[tenant] for tenant in points]:
+            try:
+                with self.reading(tenants[0]) as opened:
+                    records = opened.get(name, [points[tenant] for tenant in tenants], payload=[field])
+                found |= {t: records[points[t]].payload.get(field) for t in tenants if points[t] in records}
+            except InvalidConfig as error:
+                found[tenants[0]] = str(error)
+        return found
 
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant, every part."""
@@ -153,8 +156,8 @@ class Qdrant:
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
         cause = getattr(error, "source", None) or error
         why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
-        remedy = f"{'start it, or ' if self.remote else ''}name another with --store or TOOLROUTE_STORE"
-        return StoreUnavailable(f"the store {self} does not answer: {why}; {remedy}")
+        what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
+        return StoreUnavailable(f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store")
 
     def _memory_of(self, tenant: str) -> Any:
         """Return the tenant's own engine, so that its costs are its own."""

@@ -60,9 +60,11 @@ class Shard:
     def all(self, vectors: bool, payload: Fields) -> list[Record]:
         from qdrant_edge import ScrollRequest
 
-        count = int(self._engine.info().points_count)
-        wanted = ScrollRequest(limit=max(1, count), with_payload=payload, with_vector=vectors)
+        wanted = ScrollRequest(limit=max(1, self.count()), with_payload=payload, with_vector=vectors)
         return [_record(found) for found in self._engine.scroll(wanted)[0]]
+
+    def count(self) -> int:
+        return int(self._engine.info().points_count)
 
     @engine_errors()
     def put(self, points: Mapping[str, Payload], vectors: Vectors) -> None:

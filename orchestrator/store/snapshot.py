@@ -1,6 +1,6 @@
 """Read one tenant's tools and their vectors; those that were read before are taken over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,14 +46,15 @@ def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: S
         earlier = None  # Its vectors are wanted, too.
     rows = {tool.hash: row for row, tool in enumerate(earlier.tools)} if earlier else {}
     problems, read = [owner.problem for owner in owners if owner.problem], dict[str, Record]()
-    for owner in owners:
+    named = [list(owner.points()) for owner in owners]
+    for owner, points in zip(owners, named, strict=True):
         try:
-            read |= _absent(qdrant, owner, rows, vectors=own)
+            read |= _absent(qdrant, owner, points, rows, vectors=own)
         except InvalidConfig as error:
             if owner.tenant == tenant:
                 raise
             problems.append(str(error))
-    wanted = {hash_: key for owner in owners for _, hash_, key in owner.points()}
+    wanted = {hash_: key for points in named for _, hash_, key in points}
     tools = {hash_: manifest.stored_tool(record.payload) for hash_, record in read.items()}
     tools |= {hash_: earlier.tools[row] for hash_, row in rows.items() if hash_ in wanted} if earlier else {}
     catalogue = Catalogue(tool for hash_, tool in tools.items() if tool and tool.hash == hash_)
@@ -65,9 +66,11 @@ def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: S
     return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note, damaged=damaged)
 
 
-def _absent(qdrant: Qdrant, owner: Manifest, rows: Mapping[str, int], *, vectors: bool) -> dict[str, Record]:
-    """Read the definitions that are not among these, by hash."""
-    points = {hash_: point for point, hash_, _ in owner.points() if hash_ not in rows}
+def _absent(
+    qdrant: Qdrant, owner: Manifest, named: Sequence[tuple[str, str, str]], rows: Mapping[str, int], *, vectors: bool
+) -> dict[str, Record]:
+    """Read the owner's definitions that are not among these, by hash."""
+    points = {hash_: point for point, hash_, _ in named if hash_ not in rows}
     if not points:
         return {}
     wanted = list(points.values())

@@ -45,14 +45,14 @@ class Store:
         timeout_s: float = 10.0,
     ) -> None:
         self.location = "" if location is None else str(location)
-        self._qdrant = Qdrant(self.location, timeout_s)
-        self._tool_points = ToolPoints(self._qdrant, embedder)
+        self.qdrant = Qdrant(self.location, timeout_s)
+        self._tool_points = ToolPoints(self.qdrant, embedder)
         self._known: dict[str, tuple[str, str]] = {}
         """Tenant to the stamp that the store had, and the version of the tools that were read then."""
 
     def __str__(self) -> str:
         """Return the location without credentials."""
-        return str(self._qdrant)
+        return str(self.qdrant)
 
     @property
     def embedder(self) -> Embedder:
@@ -61,16 +61,16 @@ class Store:
 
     @property
     def remote(self) -> bool:
-        return self._qdrant.remote
+        return self.qdrant.remote
 
     @property
     def exists(self) -> bool:
         """Tell whether it may hold anything: a folder is made by the first write."""
-        return self._qdrant.exists
+        return self.qdrant.exists
 
     def close(self) -> None:
         """Close the client; a later call opens it again (and an in-memory store is then empty)."""
-        self._qdrant.close()
+        self.qdrant.close()
 
     # --- reading
 
@@ -83,7 +83,7 @@ class Store:
         """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read."""
         check_tenant(tenant, shared=True)
         stamp = self._stamp(tenant)
-        if manifest.version(self._qdrant, tenant) == earlier.version:
+        if manifest.version(self.qdrant, tenant) == earlier.version:
             return self._kept(tenant, stamp, earlier)
         stored = self._load(tenant, earlier)
         # What is damaged may be so still.
@@ -107,7 +107,7 @@ class Store:
     def failures(self, tenant: str) -> dict[str, str]:
         """Return why the last listing of each of the tenant's servers failed, where one did."""
         check_tenant(tenant, shared=True)
-        return self._qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
+        return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
     def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
         """Return one tool's definition, read without the rest; None where the tenant has no such tool, or what is
@@ -117,7 +117,7 @@ class Store:
         if owner is None or (entry and not same_server(owner.entries.get(server, entry), entry)):
             return None
         point = tool_id(owner.tenant, key, owner.tools[server][name])
-        found = self._qdrant.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
+        found = self.qdrant.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
         if found and (tool := stored_tool(found[point].payload)) is not None:
             return tool
         if owner not in self._visible(tenant):
@@ -126,20 +126,20 @@ class Store:
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        return manifest.visible(self._qdrant, tenant)
+        return manifest.visible(self.qdrant, tenant)
 
     def _load(self, tenant: str, earlier: Stored | None) -> Stored:
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
             stamp = self._stamp(tenant)
-            stored = read_stored(self._qdrant, self._tool_points, tenant, earlier)
+            stored = read_stored(self.qdrant, self._tool_points, tenant, earlier)
             if not stored.damaged:
                 return self._kept(tenant, stamp, stored)
-            if manifest.version(self._qdrant, tenant) == stored.version:
+            if manifest.version(self.qdrant, tenant) == stored.version:
                 # A record written again makes no new version of the tools: whoever has none of it asks again.
                 return self._kept(tenant, stamp, replace(stored, version=f"{stored.version} damaged"))
-        raise StoreUnavailable(f"the store {self._qdrant} cannot be read whole, as it kept changing: try again")
+        raise StoreUnavailable(f"the store {self.qdrant} cannot be read whole, as it kept changing: try again")
 
     def _kept(self, tenant: str, stamp: str, stored: Stored) -> Stored:
         if len(self._known) >= _REMEMBERED:
@@ -148,7 +148,7 @@ class Store:
         return stored
 
     def _stamp(self, tenant: str) -> str:
-        own, shared = self._qdrant.stamp(tenant), self._qdrant.stamp(SHARED)
+        own, shared = self.qdrant.stamp(tenant), self.qdrant.stamp(SHARED)
         return f"{own} {shared}" if own and shared else ""
 
     # --- writing
@@ -183,12 +183,12 @@ class Store:
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
-        with self._qdrant.writing(tenant) as points:
+        with self.qdrant.writing(tenant) as points:
             missing = self._missing(points, tenant, wanted)
             if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
                 return self._finish(points, tenant, now, wanted, entries or {})
         self._add_missing(tenant, missing, on_progress)
-        with self._qdrant.writing(tenant) as points:
+        with self.qdrant.writing(tenant) as points:
             return self._finish(points, tenant, now, wanted, entries or {})
 
     def note_failures(self, tenant: str, errors: Mapping[str, str]) -> None:
@@ -196,13 +196,13 @@ class Store:
         before = self.failures(tenant)
         after = {server: error for server, error in {**before, **errors}.items() if error}
         if after != before:
-            with self._qdrant.writing(tenant) as points:
+            with self.qdrant.writing(tenant) as points:
                 manifest.note_failures(points, tenant, after)
 
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
-        self._qdrant.drop(tenant)
+        self.qdrant.drop(tenant)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away."""
@@ -216,13 +216,13 @@ class Store:
 
     def _add_missing(self, tenant: str, missing: Mapping[str, Tool], on_progress: Progress | None) -> None:
         """Write these points, chunk by chunk, so that other writers get their turn in between."""
-        with self._qdrant.writing(tenant) as points:
+        with self.qdrant.writing(tenant) as points:
             manifest.mark_draft(points, tenant)
         done, ids = 0, list(missing)
         for first in range(0, len(ids), self._tool_points.chunk):
             chunk = ids[first : first + self._tool_points.chunk]
             vectors = self._tool_points.embed([missing[point] for point in chunk])
-            with self._qdrant.writing(tenant) as points:
+            with self.qdrant.writing(tenant) as points:
                 for start in range(0, len(chunk), _BATCH):
                     part = {point: missing[point] for point in chunk[start : start + _BATCH]}
                     self._tool_points.add(points, part, vectors[start : start + _BATCH])
