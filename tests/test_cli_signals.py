@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.servers.start import alive
+from tests.servers.start import alive, until
 from tests.user import User, served
 
 ENDED = WorkflowExecutionStatus.TERMINATED
@@ -73,8 +73,8 @@ async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> Non
     servers = await asyncio.to_thread(_children, process.pid)
     assert servers
     os.killpg(process.pid, signal.SIGHUP)
-    await asyncio.sleep(0.2)
-    os.killpg(process.pid, signal.SIGTERM)  # A second one cuts nothing short.
+    await until(lambda: "ended early" in (user.path / "count").read_text(), 30)
+    process.send_signal(signal.SIGTERM)  # A second one cuts nothing short.
     _, err = await asyncio.wait_for(process.communicate(), 40)
     assert process.returncode == 128 + signal.SIGHUP, err
     assert not [pid for pid in servers if alive(pid)]
@@ -101,13 +101,16 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
     )
     assert process.stderr is not None
     await user.is_waiting()
-    for _ in range(times):
+    process.send_signal(signal.SIGINT)
+    again = b"Ctrl-C again leaves at once; follow it with `temporal workflow show --workflow-id toolroute-run-"
+    async with asyncio.timeout(30):
+        while again not in (line := await process.stderr.readline()):
+            assert line, "the run ended"
+    if times > 1:
         process.send_signal(signal.SIGINT)
-        await asyncio.sleep(0.5)
     out, err = await asyncio.wait_for(process.communicate(), 50)
     assert (process.returncode, out) == (130, b""), err
     assert b"Traceback" not in err
-    assert b"Ctrl-C again leaves at once; follow it with `temporal workflow show --workflow-id toolroute-run-" in err
     if times > 1:  # whoever is in a hurry waits for no outcome
         return
     assert b"s1 plain:wait: outcome unknown" in err

@@ -236,7 +236,8 @@ async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proce
 
 @pytest.mark.slow
 async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Path) -> None:
-    _name(file, quick=entry("quick.py"))
+    called = file.parent / "called"
+    _name(file, quick=entry("quick.py", COUNT_FILE=str(called)))
     async with over_stdio(file) as (process, pid):
         assert process.stdin is not None
         assert process.stdout is not None
@@ -244,7 +245,7 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
         process.stdin.write(
             f"{json.dumps(_call(4, 'call_tool', tool='quick:wait', arguments={'seconds': 60}))}\n".encode()
         )
-        await asyncio.sleep(1)  # Nothing says that the call has been sent.
+        await until(called.exists, 30)
         process.send_signal(signal.SIGTERM)
         answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
         assert answer["result"]["content"][0]["text"].startswith("OutcomeUnknown: quick:wait was sent")
@@ -257,12 +258,12 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
     printed = file.parent / "pid"
     slow = f"echo $$ > {printed}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
     _name(file, quick={"command": "sh", "args": ["-c", slow]})
-    async with over_stdio(file) as (process, _):
+    async with over_stdio(file) as (process, quick):
         assert process.stdin is not None
         pid = printed.read_text().strip()
         assert alive(pid)
         process.stdin.close()
-        await asyncio.sleep(1)  # As MCP clients do, while the servers are given their time to end.
+        await until(lambda: not alive(quick), 20)  # The shell, which goes on, is being given its time to end.
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 20) == 0
         assert not alive(pid)
