@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.tokens import count_tokens
-from orchestrator.errors import AnswerInvalid
+from orchestrator.errors import AnswerInvalid, ModelFailed
 from orchestrator.llm.client import Models
 from orchestrator.llm.complete import PROMPT_TOKENS, complete
 from orchestrator.options import Options
@@ -54,7 +54,7 @@ async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
     assert (found.arguments, found.missing) == ({}, ("body",))
 
 
-@pytest.mark.parametrize("max_tokens", [100, 800, 8_000])
+@pytest.mark.parametrize("max_tokens", [800, 8_000])
 async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens: int) -> None:
     request = filling(
         known={"title": "long title " * 27_000},
@@ -67,6 +67,11 @@ async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens
     sent = sum(count_tokens(message["content"]) for message in server.asked[0].body["messages"])
     assert sent <= max(PROMPT_TOKENS + 130, max_tokens - max_tokens // 4)
     assert "## Wanted parameters\n\nbody" in server.asked[0].text
+
+
+async def test_a_model_is_not_asked_where_the_question_leaves_no_tokens_for_an_answer() -> None:
+    with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 200 are left"):
+        await completed(filling(max_tokens=100, answer_tokens=25))
 
 
 async def test_an_answer_is_written_from_the_results_within_its_tokens() -> None:

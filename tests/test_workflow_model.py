@@ -14,6 +14,7 @@ from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
 from orchestrator.activities.activities import Activities
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.llm.client import Models
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -245,3 +246,25 @@ async def test_a_follow_up_is_planned_from_what_was_said_before_it(serve: Serve)
     assert [step.arguments for step in plan.steps] == [{"path": "b.txt"}]
     told = "- user: Read the file a.txt\n- assistant: It is empty.\n\nThe task now: same for b.txt"
     assert [told in asked.text for asked in at.model.asked] == [True, False, True]
+
+
+async def test_a_model_that_takes_more_than_it_may_is_asked_no_more_and_the_budget_says_so(serve: Serve) -> None:
+    async with assisted(serve, [Billed(PLANNED, input=120_000, output=200)]) as at:
+        result, _ = await at.run()
+        assert len(at.model.asked) == 1
+        assert "was not asked: of its tokens 0 are left" in result.warnings[0]
+        assert "overrun: planning took 120,200 tokens of 79,999 granted" in result.budget.warnings
+
+
+async def test_an_answer_that_takes_more_than_its_reserve_is_reported(serve: Serve) -> None:
+    async with assisted(serve, [ONE, Billed("It says so.", input=50_000, output=100)]) as at:
+        result, _ = await at.run("Read the file a.txt")
+        assert result.budget.warnings == ("overrun: the answer took 50,100 tokens of 4,000 granted",)
+
+
+async def test_a_model_is_asked_for_no_more_than_the_run_leaves_it(serve: Serve) -> None:
+    async with assisted(serve, [ONE]) as at:
+        limits = Limits(max_total_tokens=2_800, max_tokens_per_step=600, reserve_for_synthesis=0)
+        await at.run("Read the file a.txt", limits=limits)
+    [asked] = at.model.asked
+    assert count_tokens(asked.text) + asked.body["max_tokens"] <= 2_200

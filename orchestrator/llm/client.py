@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
     InvalidInput,
+    ModelFailed,
     ModelRefused,
     ModelUnavailable,
     NoCredit,
@@ -36,6 +38,8 @@ Message = dict[str, str]
 
 LONGEST_WAIT_S = 30.0
 """A Retry-After beyond this is not waited for: the caller continues without the model."""
+LEAST_ANSWER = 100
+"""Tokens: with fewer left, a model is not asked."""
 MOST_CHARS_PER_TOKEN, MOST_CHARS = 20, 96_000
 """An answer is cut here, as if the endpoint had done so: some keep to no limit, and it has to fit a history."""
 _CONNECT_S = 5.0
@@ -103,16 +107,20 @@ class Models:
         shape: type[Shape],
         *,
         max_output_tokens: int = 2_000,
+        max_tokens: int | None = None,
         check: Callable[[Shape], Sequence[str]] = lambda _: (),
     ) -> tuple[Shape, Usage]:
         """Return the answer in this shape; one that is malformed, cut or fails the check is sent back once.
 
+        `max_tokens` is for all questions and answers: the model is asked for no more than they leave, or not at all.
         Raises ModelUnavailable, Unauthorised, InvalidConfig, InvalidInput or a ModelFailed, each with the usage so far.
         """
         sent, usage, problems = list(messages), Usage(), [""]
         for _ in range(2):
             try:
-                answer = await self._complete(model, sent, shape, max_output_tokens)
+                left = None if max_tokens is None else max_tokens - usage.total
+                limit = _room(model, sent, shape, max_output_tokens, left)
+                answer = await self._complete(model, sent, shape, limit)
             except ToolrouteError as error:
                 error.usage = usage + (error.usage or Usage())
                 raise
@@ -125,10 +133,16 @@ class Models:
         raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
-        self, model: str, messages: Sequence[Message], *, max_output_tokens: int = 2_000
+        self,
+        model: str,
+        messages: Sequence[Message],
+        *,
+        max_output_tokens: int = 2_000,
+        max_tokens: int | None = None,
     ) -> tuple[str, Usage]:
-        """Return the answer as text; one that reached the limit is marked."""
-        answer = await self._complete(model, messages, None, max_output_tokens)
+        """Return the answer as text; one that reached the limit is marked. `max_tokens` is for the question, too."""
+        limit = _room(model, messages, None, max_output_tokens, max_tokens)
+        answer = await self._complete(model, messages, None, limit)
         text = answer.text.strip()
         if not text:
             raise _with_usage(AnswerInvalid(f"model {model!r} answered nothing"), answer.usage)
@@ -245,11 +259,26 @@ def models_for(options: Options) -> Models | None:
     return Models(options) if named else None
 
 
-def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: bool) -> dict[str, Any]:
-    """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
+def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, left: int | None) -> int:
+    """Return the most that the model may write: the limit, or what the question leaves of the tokens."""
+    if left is None:
+        return limit
+    asked = count_tokens(compact([*messages, _schema(shape)])) if shape else count_tokens(compact(list(messages)))
+    if left - asked < min(limit, LEAST_ANSWER):
+        few = f"the question takes {asked:,} tokens, {max(0, left):,} are left"
+        raise ModelFailed(f"model {model!r} was not asked: {few}")
+    return min(limit, left - asked)
+
+
+def _schema(shape: type[BaseModel]) -> Any:
     from openai import pydantic_function_tool
 
-    schema: Any = pydantic_function_tool(shape)["function"]["parameters"]
+    return pydantic_function_tool(shape)["function"]["parameters"]
+
+
+def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: bool) -> dict[str, Any]:
+    """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
+    schema = _schema(shape)
     if structured:
         form = {"name": shape.__name__, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}

@@ -12,6 +12,8 @@ from orchestrator.llm.prompts import ANSWER, FILL
 from orchestrator.records.completion import CompleteRequest, Completion, Purpose
 from orchestrator.records.tool import Tool
 
+MOST_ASKED = 2
+"""Times: an answer that does not fit is sent back once, and its tokens are granted again."""
 PROMPT_TOKENS = 400
 """For the instructions (130 at most) and the answer's shape (120), apart from the context."""
 
@@ -29,7 +31,8 @@ async def complete(models: Models, request: CompleteRequest) -> Completion:
     model = models.plan_model
     if request.purpose is Purpose.ANSWER:
         messages = _messages(ANSWER, request, (), {})
-        text, usage = await models.write(model, messages, max_output_tokens=request.answer_tokens)
+        limits = {"max_output_tokens": request.answer_tokens, "max_tokens": request.max_tokens}
+        text, usage = await models.write(model, messages, **limits)
         return Completion(text=text, model=model, usage=usage)
     tool = request.tool
     if tool is None:
@@ -41,6 +44,7 @@ async def complete(models: Models, request: CompleteRequest) -> Completion:
         messages,
         FilledShape,
         max_output_tokens=request.answer_tokens,
+        max_tokens=MOST_ASKED * request.max_tokens,
         check=lambda filled: _faults(request, tool, filled),
     )
     return Completion(

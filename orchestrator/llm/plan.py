@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from orchestrator.catalogue.export import check_arguments, parameters, read_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
-from orchestrator.errors import InvalidArguments, ModelRefused, ModelUnavailable, ToolrouteError
+from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import context
 from orchestrator.llm.client import Models, Shape
 from orchestrator.llm.prompts import CHOOSE, PLAN
@@ -28,6 +28,8 @@ from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import Tool
 
+PROMPT_TOKENS = 900
+"""For the instructions and the answer's shape, apart from the context."""
 TURNS = 6
 TURNS_TOKENS = 1_500
 """For the latest turns together; the matches already hold what they are about."""
@@ -128,7 +130,9 @@ async def make_plan(
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
     decision, model = request.decision, models.route_model
-    chosen, usage = await _ask(models, model, CHOOSE, request, ChosenShape, lambda c: _faults_of_choice(decision, c))
+    chosen, usage = await _ask(
+        models, model, CHOOSE, request, ChosenShape, lambda c: _faults_of_choice(decision, c), request.max_tokens
+    )
     tool = decision.tool(chosen.tool) if chosen.action == "tool" else None
     return Choice(
         action=Action(chosen.action),
@@ -155,7 +159,9 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
     elif choice.action is Action.PLAN:
         try:
             planned, took = await _ask(
-                models, models.plan_model, PLAN, request, PlanShape, lambda p: _faults_of_plan(request.decision, p)
+                *(models, models.plan_model, PLAN, request, PlanShape),
+                lambda p: _faults_of_plan(request.decision, p),
+                None if request.max_tokens is None else request.max_tokens - usage.total,
             )
         except ToolrouteError as error:
             error.usage = usage + _usage_of(error)
@@ -173,13 +179,26 @@ async def _ask(
     request: PlanRequest,
     shape: type[Shape],
     check: Callable[[Shape], list[str]],
+    max_tokens: int | None,
 ) -> tuple[Shape, Usage]:
+    """Ask within these tokens, of which the context takes what the prompt and an answer leave."""
     given, decision = request.arguments, request.decision
     task, tools = _after(request.conversation, decision.query), [match.tool for match in decision.matches]
     sections = {"Given arguments": compact(given)} if given else {}
-    content = context.build(task, tools, graph=context.relations(decision), sections=sections).markdown
+    most = context.MAX_TOKENS if max_tokens is None else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
+    if most < PROMPT_TOKENS:
+        raise ModelFailed(f"model {model!r} was not asked: of its tokens {max(0, most + PROMPT_TOKENS):,} are left")
+    answer = min(context.ANSWER_TOKENS, most // 4)
+    content = context.build(
+        task,
+        tools,
+        graph=context.relations(decision),
+        sections=sections,
+        max_tokens=most,
+        answer_tokens=answer,
+    ).markdown
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
-    return await models.ask(model, messages, shape, max_output_tokens=context.ANSWER_TOKENS, check=check)
+    return await models.ask(model, messages, shape, max_output_tokens=answer, max_tokens=max_tokens, check=check)
 
 
 def _after(turns: Sequence[Turn], query: str) -> str:

@@ -102,9 +102,16 @@ class Budget:
             self._warnings.append(f"overrun: step {step} used {used:,} tokens of {granted:,} reserved")
         self._warn()
 
-    def charge(self, used: int) -> None:
-        """Count tokens that no step reserved: those of planning and of the answer."""
+    @property
+    def for_planning(self) -> int:
+        """Tokens that planning may take so that a step can start after it."""
+        return max(0, self.remaining - self.limits.max_tokens_per_step - 1)
+
+    def charge(self, what: str, used: int, granted: int) -> None:
+        """Count tokens that no step reserved, those of planning or of the answer; report more than was granted."""
         self._settled += max(0, used)
+        if used > granted:
+            self._warnings.append(f"overrun: {what} took {used:,} tokens of {granted:,} granted")
         self._warn()
 
     def report(self) -> BudgetReport:
@@ -126,9 +133,12 @@ class Budget:
         return self.limits.max_total_tokens - self.limits.reserve_for_synthesis
 
     def _warn(self) -> None:
-        """Warns once, at the threshold of what steps may use before the first refusal: 64,000 by default."""
+        """Warn once, at the threshold of what steps may use before the first refusal: 64,000 by default.
+
+        Reservations do not count: steps side by side reserve far more than they use.
+        """
         usable = self._for_steps - self.limits.max_tokens_per_step
-        used = self._settled + self.reserved
+        used = self._settled
         if self._warned or used < self.limits.warning_threshold * usable:
             return
         self._warned = True

@@ -19,7 +19,7 @@ class Step:
     `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
     arguments that nobody gave, and optional ones without which the call would do something else than the task says:
     the step ends `needs_input`; `late` names those that a model fills from what the steps before it said.
-    `expected_tokens` is what it reserves of the budget and so what it may use, its `argument_tokens` among them;
+    `expected_tokens` is a guess at what it takes, its `argument_tokens` among them; the budget decides what it may;
     `why` tells how the tool and the arguments were found.
     """
 
@@ -41,9 +41,9 @@ class PlanRequest:
 
     `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one,
     for that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing
-    is taken away that the task does not speak of; `without_model` says why none is asked, where that is so. Under
-    `min_confidence` nothing is planned, and under two thirds of it a part stays without a tool: calling asks for
-    more than suggesting.
+    is taken away that the task does not speak of; it gets `max_tokens` for all questions and answers;
+    `without_model` says why none is asked, where that is so. Under `min_confidence` nothing is planned, and under two
+    thirds of it a part stays without a tool: calling asks for more than suggesting.
     """
 
     decision: Decision
@@ -53,6 +53,7 @@ class PlanRequest:
     min_confidence: float = 0.3
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
+    max_tokens: int | None = None
 
     def validate(self) -> None:
         """Raise InvalidInput for settings out of range."""

@@ -37,7 +37,7 @@ async def fill(
     step: Step, tool: Tool, plan: Plan, outcomes: Mapping[str, StepOutcome], allowance: int, complete: Complete
 ) -> Filled:
     """Ask the model for the step's late arguments, from the results before it. Raises only when cancelled."""
-    most = min(FILLING_TOKENS, allowance // 2)
+    most = min(FILLING_TOKENS, allowance // 3)  # a repair may take as much again, and the call needs some, too
     request = CompleteRequest(
         purpose=Purpose.ARGUMENTS,
         task=f"{plan.task}\n\nThis step: {step.task}",

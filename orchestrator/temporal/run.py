@@ -83,9 +83,9 @@ class Run:
         """Route and plan; one further route for steps outside the matches. No model is paid for what can't start."""
         check_size("the task", self._request.task, MAX_TASK_BYTES)
         plan = await self._routed(self._request.task)
+        self._budget.charge("planning", plan.usage.total, self._budget.for_planning)
         if plan.unbound:
             plan = await self._routed("; ".join(step.task for step in plan.unbound), plan)
-        self._budget.charge(plan.usage.total)
         return plan
 
     async def _routed(self, task: str, first: Plan | None = None) -> Plan:
@@ -98,6 +98,7 @@ class Run:
             arguments=self._request.arguments,
             min_confidence=self._request.min_confidence,
             without_model="" if self._budget.steps_left else "the run's limits let no step start",
+            max_tokens=self._budget.for_planning,
             conversation=() if first else self._request.conversation,
             first=first,
         )
@@ -109,10 +110,9 @@ class Run:
     async def _result(self, plan: Plan, steps: Steps) -> RunResult:
         self._phase = "answering"
         outcomes = hold_together(steps.outcomes[step.id] for step in plan.steps)
-        text, tokens, unanswered = await answer(
-            plan, outcomes, self._request.limits.reserve_for_synthesis, self._complete
-        )
-        self._budget.charge(tokens)
+        reserve = self._request.limits.reserve_for_synthesis
+        text, tokens, unanswered = await answer(plan, outcomes, reserve, self._complete)
+        self._budget.charge("the answer", tokens, reserve)
         self._phase = "done"
         routed = [warning for decision in self._decisions for warning in decision.warnings]
         return RunResult(

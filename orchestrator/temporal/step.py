@@ -154,7 +154,7 @@ class Steps:
     async def _grant(self, step: Step) -> Grant | None:
         """Return the budget's answer; a step that could fit after others settle waits for them."""
         while not self._stopping():
-            grant = self.budget.reserve(step.id, step.expected_tokens - self._spent(step))
+            grant = self.budget.reserve(step.id, self.request.limits.max_tokens_per_step - self._spent(step))
             if grant.verdict is not Verdict.WAIT:
                 return grant
             reserved = self.budget.reserved

@@ -100,11 +100,13 @@ class ToolRouter:
         min_confidence: float = 0.3,
         conversation: Sequence[Turn] = (),
         without_model: str = "",
+        max_tokens: int | None = None,
         **options: Unpack[Config],
     ) -> Plan:
         """Return steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
 
-        A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to.
+        A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to;
+        `max_tokens` is the most that all its questions and answers may take.
         """
         request = PlanRequest(
             decision=decision,
@@ -114,6 +116,7 @@ class ToolRouter:
             min_confidence=min_confidence,
             conversation=turns_of(conversation),
             without_model=without_model,
+            max_tokens=max_tokens,
         )
         check_size("the conversation", [turn.text for turn in request.conversation])
         given = [request.arguments, [step.arguments for step in first.steps] if first else []]
