@@ -6,6 +6,8 @@ import pty
 import re
 import socket
 import subprocess
+import unicodedata
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from rich.console import Console
 from orchestrator import Catalogue, Router
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.show import show_decision
-from tests.catalogues import EXAMPLES, tool
+from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import COMMAND, Run, program
 from tests.servers.start import config
 
@@ -269,7 +271,6 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("serve --transport http --host a..b", "names no address: give 127.0.0.1"),
         ("doctor --catalogue http://me:secret@there:6333", "an address is not a file of tools: give a file"),
         ("doctor --catalogue x --store http://there:6333", "those of a store: `toolroute tools list -o jsonl"),
-        ("doctor --write fit.json", "give --catalogue"),
         (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],
@@ -362,40 +363,82 @@ def test_what_standard_output_cannot_hold_is_no_traceback_and_leaves_the_json_wh
 KEY = "ev\x1b[31mil:do_\x1b[2Jthing\nok"
 WORDS = "Wash the \x1b]0;owned\x07laundry of \u202ea house \x9b31m[/red] :smile:"
 QUERY = "wash\x1b[2J the\nlaundry\r of a house"
-SIGNS = ("\x1b", "\x07", "\x9b", "\u202e", "\r", "\x00")
+SIGNS = [sign for sign in map(chr, range(0x3000)) if unicodedata.category(sign) in ("Cc", "Zl", "Zp")] + [
+    "\u202e",
+    "\r\n",
+]
+FORGED = "FORGED done"
 
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Path:
     path = tmp_path / "tools.jsonl"
-    tools = (tool(KEY, WORDS), tool("stove:cook", "Cook a meal"), tool("ev\x1b[31mil:one", "List the vault"))
+    tools = [tool(KEY, WORDS), tool("stove:cook", "Cook a meal"), tool("ev\x1b[31mil:one", "List the vault")]
+    for number, sign in enumerate(SIGNS):
+        words = f"Wash the laundry{sign}{FORGED}"
+        own = tool("ev:do", words, keywords=(words,), labels={f"a{sign}{FORGED}": words}, input_schema=taking(words))
+        tools.append(replace(own, server=f"ev{number}{sign}{FORGED}", name=f"wash{sign}{FORGED}"))
     path.write_text("".join(json.dumps(tool_to_json(own)) + "\n" for own in tools))
     return path
 
 
-@pytest.mark.parametrize("command", ["tools list", "route", "explain", "plan", "doctor"])
+def assert_lines_are_our_own(shown: str) -> None:
+    """No sign that moves the cursor, and no line that a tool's text begins."""
+    assert [sign for sign in SIGNS if sign not in "\n\t" and sign in shown] == []
+    assert [line for line in shown.splitlines() if line.startswith(FORGED)] == []
+
+
+@pytest.mark.parametrize("command", ["tools list", "route", "explain", "plan --limit 50"])
 def test_no_sign_of_a_tool_or_a_task_reaches_the_terminal(command: str, catalogue: Path, toolroute: Run) -> None:
-    query = (QUERY,) if command in ("route", "explain", "plan") else ()
+    query = (QUERY,) if command != "tools list" else ()
     found = toolroute(*command.split(), *query, "--catalogue", catalogue)
     shown = found.stdout + found.stderr
+    assert_lines_are_our_own(shown)
     assert "ev[31mil:" in shown
-    assert [sign for sign in SIGNS if sign in shown] == []
     if command == "explain":
         assert "[/red] :smile:" in shown, "no markup is read in texts"
         assert shown.splitlines()[0].rstrip() == "wash[2J the laundry of a house"
 
 
+def test_no_sign_of_a_tool_reaches_the_terminal_from_a_store_or_an_error(
+    catalogue: Path, toolroute: Run, mcp_file: Path
+) -> None:
+    broken = config(
+        **{f"ev{number}{sign}{FORGED}": {"command": f"no{sign}{FORGED}"} for number, sign in enumerate(SIGNS[:40])}
+    )
+    mcp_file.write_text(json.dumps(broken))
+    server, key = f"ev10\n{FORGED}", f"ev10\n{FORGED}:wash\n{FORGED}"
+    assert SIGNS[10] == "\n"
+    for command in (
+        ("tools", "import", catalogue),
+        ("doctor", "--config", mcp_file),
+        ("tools", "show", key),
+        ("tools", "show", key[:-1]),
+        ("tools", "list", "--server", server[:-1]),
+        ("call", key),
+        ("servers",),
+        ("tools", "sync"),
+        ("tools", "remove", server[:-1]),
+        ("tools", "remove", server),
+    ):
+        found = toolroute(*command)
+        assert_lines_are_our_own(found.stdout + found.stderr)
+        assert re.search(r"ev\d|servers?", found.stdout + found.stderr), command
+
+
 def test_json_is_exact_and_escapes_every_sign(catalogue: Path, toolroute: Run) -> None:
     for form in ("json", "jsonl"):
         shown = toolroute("tools", "list", "--catalogue", catalogue, "-o", form).stdout
-        assert [sign for sign in SIGNS if sign in shown] == []
+        assert [sign for sign in SIGNS if sign != "\n" and sign in shown] == []
         printed = json.loads(shown)["tools"] if form == "json" else [json.loads(line) for line in shown.splitlines()]
         assert (KEY, WORDS) in {(own["server"] + ":" + own["name"], own["description"]) for own in printed}
 
 
 def test_a_text_is_exact_in_a_file_and_plain_on_a_terminal(catalogue: Path) -> None:
-    asked = ("route", QUERY, "--catalogue", str(catalogue), "-o", "markdown")
-    assert "\x9b" in program(*asked).stdout
+    asked = ("route", QUERY, "--catalogue", str(catalogue), "-o", "markdown", "--limit", "50")
+    written = program(*asked).stdout
+    assert "\x9b" in written
+    assert f"\n{FORGED}" not in written
     ours, its = pty.openpty()
     command = subprocess.Popen([COMMAND, *asked], stdout=its, stderr=its, env={**os.environ, "TERM": "dumb"})
     os.close(its)
@@ -408,4 +451,4 @@ def test_a_text_is_exact_in_a_file_and_plain_on_a_terminal(catalogue: Path) -> N
     os.close(ours)
     command.wait(60)
     assert b"laundry" in shown
-    assert [sign for sign in SIGNS if sign in shown.decode().replace("\r\n", "\n")] == []
+    assert [sign for sign in SIGNS if sign not in "\n\t" and sign in shown.decode().replace("\r\n", "\n")] == []

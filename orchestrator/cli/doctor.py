@@ -13,13 +13,14 @@ from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, counted, dim, present, progress, warn_of_flagged
+from orchestrator.cli.output import console, counted, dim, lines, present, progress, warn_of_flagged
 from orchestrator.cli.temporal import connect, target
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.options import Options, misspelt, model_key
+from orchestrator.records.lines import inline
 
 if TYPE_CHECKING:
     from orchestrator.evaluate.findability import Findability
@@ -182,8 +183,8 @@ def _show(findings: list[Finding]) -> None:
     for finding in findings:
         colour, mark = _MARKS[finding.state]
         line = Text(f"{mark} ", style=colour)
-        line.append(f"{finding.what}: ", style="bold default")
-        line.append(finding.detail, style="default")
+        line.append(inline(f"{finding.what}: "), style="bold default")
+        line.append(inline(finding.detail), style="default")
         out.print(line, soft_wrap=True)
         if finding.remedy:
             out.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
@@ -210,7 +211,7 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> 
 
     out, queries = console(), counted(found.queries, "query", "queries")
     which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
-    out.print(Text(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
+    out.print(lines(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
     out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}")
     sections: dict[str, Sequence[str]] = {
         "Cannot be found: fewer than half of their own queries bring them": [
@@ -227,9 +228,9 @@ def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> 
     if flags:
         named = [f"{key}: {'; '.join(reasons)}" for key, reasons in flags.items()]
         sections["Flagged, so never matched first and not examined here"] = named
-    for title, lines in sections.items():
-        out.print(Text(f"\n{title}: {len(lines):,}", style="bold" if lines else "dim"))
-        for line in lines[:_SHOWN]:
-            out.print(Text(f"  {line}"), soft_wrap=True)
-        if len(lines) > _SHOWN:
-            out.print(dim(f"  and {len(lines) - _SHOWN:,} more: -o json has all"))
+    for title, cases in sections.items():
+        out.print(lines("", f"{title}: {len(cases):,}", style="bold" if cases else "dim"))
+        for case in cases[:_SHOWN]:
+            out.print(lines(f"  {case}"), soft_wrap=True)
+        if len(cases) > _SHOWN:
+            out.print(dim(f"  and {len(cases) - _SHOWN:,} more: -o json has all"))

@@ -10,11 +10,12 @@ from typing import Any, get_args
 import click
 
 from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
-from orchestrator.cli.output import console, counted, dim, note, one_line, present, progress, table, warn
+from orchestrator.cli.output import console, counted, dim, note, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.experience.logs import Past, read_past
 from orchestrator.options import Options
+from orchestrator.records.lines import one_line
 from orchestrator.routing.router import LOCAL, Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
@@ -153,7 +154,7 @@ def _show(result: dict[str, Any], groups: Mapping[str, dict[str, Any]]) -> None:
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
         f"meaning was searched for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: {times}",
     )
-    out.print(dim("\n".join(("", *lines))))
+    out.print(dim("", *lines))
 
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:

@@ -8,9 +8,10 @@ import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import counted, echo_json, echo_text, note, one_line
+from orchestrator.cli.output import counted, echo_json, echo_text, note
 from orchestrator.errors import InvalidInput
 from orchestrator.index.index import Index
+from orchestrator.records.lines import one_line
 from orchestrator.records.relation import NEEDS, Edge
 
 

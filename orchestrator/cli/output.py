@@ -1,6 +1,7 @@
 """Write what commands have to say: results on standard output, notes on standard error, control signs on neither."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,24 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.index.safety import suspects
+from orchestrator.records.lines import SIGNS, inline, plain
 from orchestrator.records.tool import Tool
 
-# The last two ranges turn the direction of the text behind them.
-_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {ord("\n"), ord("\t")}
-_LEFT_OUT = dict.fromkeys(_SIGNS)
-_ESCAPED = {sign: f"\\u{sign:04x}" for sign in _SIGNS}
+_ESCAPED = {sign: f"\\u{sign:04x}" for sign in SIGNS}
 _MOST_FLAGGED = 20
-
-
-def plain(text: str) -> str:
-    """Return the text without control signs; line ends and tabs stay. `-o json` has it as it is."""
-    return text.translate(_LEFT_OUT)
-
-
-def one_line(text: str, limit: int | None = None) -> str:
-    """Return the text as one line, cut at the limit."""
-    line = " ".join(plain(text.replace("\r", " ")).split())
-    return line if limit is None or len(line) <= limit else f"{line[: max(0, limit - 1)]}…"
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
@@ -39,14 +27,14 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
 
 
 def note(text: str) -> None:
-    """Write progress or a warning on standard error."""
-    click.echo(plain(text), err=True)
+    """Write progress or a warning on standard error, as one line."""
+    click.echo(inline(text), err=True)
 
 
 def warn(warnings: Iterable[str]) -> None:
     """Write warnings on standard error, a line each."""
     for warning in warnings:
-        note(one_line(f"toolroute: {warning}"))
+        note(f"toolroute: {warning}")
 
 
 def echo_text(text: str) -> None:
@@ -63,6 +51,18 @@ def echo_json(value: Any, *, indent: int | None = 1) -> None:
     """Write one JSON document on standard output, whole whatever letters that can hold."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     click.echo(as_json(value, indent=indent, ascii_only=not utf8))
+
+
+def log(level: int, form: str = "%(name)s: %(message)s") -> None:
+    """Write log records from this level on to standard error, each message as one line."""
+    handler = logging.StreamHandler()
+    handler.addFilter(_whole)
+    logging.basicConfig(handlers=[handler], level=level, format=form)
+
+
+def _whole(record: logging.LogRecord) -> bool:
+    record.msg, record.args = inline(record.getMessage()), None
+    return True
 
 
 def present(output: str, value: Any, show: Callable[[], object]) -> None:
@@ -98,14 +98,26 @@ def console() -> Console:
     return found if found.is_terminal else _Plain(width=120)
 
 
-def dim(text: str) -> Text:
-    """Return a line in the background."""
-    return Text(text, style="dim")
+def lines(*texts: str, style: str = "") -> Text:
+    """Return a line for each text, whatever it holds."""
+    return Text("\n".join(map(inline, texts)), style=style)
+
+
+def dim(*texts: str) -> Text:
+    """Return lines in the background."""
+    return lines(*texts, style="dim")
+
+
+class _Rows(Table):
+    """A table in which a cell's text is one line, folded where its column is narrow."""
+
+    def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
+        super().add_row(*(lines(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
 
 
 def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
     """Return a table without lines; `right` are the columns of figures, which are never broken."""
-    made = Table(box=None, pad_edge=False, header_style="dim", **settings)
+    made = _Rows(box=None, pad_edge=False, header_style="dim", **settings)
     for column in columns:
         figures = column in right
         made.add_column(column, justify="right" if figures else "left", no_wrap=figures, overflow="fold")
@@ -115,7 +127,7 @@ def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
 def print_warnings(out: Console, warnings: Iterable[str]) -> None:
     """Write what a person should know with a table, a line each."""
     for warning in warnings:
-        out.print(Text(one_line(f"! {warning}"), style="yellow"))
+        out.print(lines(f"! {warning}", style="yellow"))
 
 
 @contextmanager

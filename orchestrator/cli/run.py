@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli.options import Place, pairs, taking, typed
-from orchestrator.cli.output import as_json, note, one_line, plain, present
+from orchestrator.cli.output import as_json, log, note, present
 from orchestrator.cli.route import answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, unwrap
@@ -26,6 +26,7 @@ from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.digests import digest_of
+from orchestrator.records.lines import inline, one_line
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
     Approval,
@@ -82,7 +83,7 @@ async def run(
     Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting
     for input or approval.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(name)s: %(message)s")
+    log(logging.ERROR)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     asked = RunRequest(
         task=request.query,
@@ -150,7 +151,7 @@ def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
         if tool is None or step.missing or not needs_approval(tool, asked.approve):
             continue
         arguments, status = outcome.arguments or step.arguments, outcome.status.replace("_", " ")
-        call = f"{one_line(step.tool)} with {as_json(arguments)}"
+        call = f"{step.tool} with {as_json(arguments)}"
         if step.late and outcome.status is StepStatus.SKIPPED:
             note(f"{step.id} is asked about later, when a model has completed its arguments: {call}")
             continue
@@ -273,9 +274,9 @@ class _Reporter:
 
         from temporalio.client import WorkflowUpdateFailedError
 
-        call = f"{one_line(step.tool)} be called with {as_json(step.arguments)}"
+        call = f"{step.tool} be called with {as_json(step.arguments)}"
         termios.tcflush(0, termios.TCIFLUSH)  # What was typed before the question does not answer it.
-        click.echo(plain(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
+        click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         yes = (await _typed_line()).strip().lower() in ("y", "yes")
         word = Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
         try:

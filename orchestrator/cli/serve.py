@@ -1,13 +1,14 @@
 """`toolroute serve`: the servers of an mcpServers file as one."""
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 
 import click
 
 from orchestrator.cli.options import FILE, Place, taking, typed
-from orchestrator.cli.output import note
+from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records.run import Approve
@@ -52,6 +53,7 @@ async def serve(
         if transport == "stdio" and typed(name) not in (None, ()):
             option = name.replace("_", "-")
             raise InvalidInput(f"--{option} is for HTTP: give --transport http, too, or leave it out")
+    log(logging.WARNING)
     file, router = Followed(place.config_file()), Router(store=place.store_place, options=options)
     async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
         if transport == "stdio":
@@ -60,11 +62,14 @@ async def serve(
             token = "" if tokens else new_token()
             known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
             app = make_app(make_server(gateway, approve=Approve(approve)), known, allow_host, allow_origin)
-            bearer = f"\nfor {place.tenant}: Authorization: Bearer {token}" if token else ""
-            started = lambda at: note(f"serving {at}{bearer}")  # noqa: E731
-            await serve_http(
-                app, host if host is not None else "127.0.0.1", 8765 if port is None else port, started, gateway.stop
-            )
+
+            def started(at: str) -> None:
+                note(f"serving {at}")
+                if token:
+                    note(f"for {place.tenant}: Authorization: Bearer {token}")
+
+            address = host if host is not None else "127.0.0.1", 8765 if port is None else port
+            await serve_http(app, *address, started, gateway.stop)
             interrupted = False
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.

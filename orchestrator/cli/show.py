@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.output import console, counted, dim, echo_text, one_line, print_warnings, table
+from orchestrator.cli.output import console, counted, dim, echo_text, lines, print_warnings, table
 from orchestrator.options import Options
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
+from orchestrator.records.lines import inline, one_line
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
 from orchestrator.records.tool import Match, Stage
@@ -37,8 +38,9 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
         for match in shown:
             star = "*" if match.tool.key in decision.recommended else ""
             low = "dim" if decision.stage is Stage.NONE else ""
-            cells = (one_line(match.tool.key), str(match.tool.kind), one_line(match.why))
-            rows.add_row(star, f"{match.score:.2f}", *cells, style=low)
+            rows.add_row(
+                star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), one_line(match.why), style=low
+            )
         out.print(rows)
     out.print(_footer(decision))
     print_warnings(out, decision.warnings)
@@ -73,8 +75,8 @@ def _footer(decision: Decision) -> Text:
         f"{len(decision.matches)} of {counted(tools, 'tool')}{held}",
         f"{decision.timings_ms.get('total', 0):.1f} ms",
     ]
-    legend = "\n  * use first; fit: each tool's own evidence, 0 to 1" if decision.recommended else ""
-    return dim(f"  {'; '.join(parts)}{legend}")
+    legend = ["  * use first; fit: each tool's own evidence, 0 to 1"] if decision.recommended else []
+    return dim(f"  {'; '.join(parts)}", *legend)
 
 
 def show_explanation(decision: Decision) -> None:
@@ -83,30 +85,30 @@ def show_explanation(decision: Decision) -> None:
     show_decision(decision, to=out)
     out.print()
     for rank, match in enumerate(decision.matches, start=1):
-        out.print(Text(f"{rank}. {one_line(match.tool.key)}", style="bold"))
+        out.print(lines(f"{rank}. {match.tool.key}", style="bold"))
         out.print(dim(f"   {one_line(match.tool.description, 110)}"))
         legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no evidence"
-        out.print(Text(f"   {legs} -> fit {match.score:.2f}"))
+        out.print(lines(f"   {legs} -> fit {match.score:.2f}"))
         for field, words in match.words.items():
-            out.print(Text(f"   {field}: {', '.join(words)}"))
+            out.print(lines(f"   {field}: {', '.join(words)}"))
     if decision.rejected:
-        out.print(Text("\nNot among the matches", style="bold"))
+        out.print(lines("", "Not among the matches", style="bold"))
         for item in decision.rejected:
-            out.print(Text(f"   {one_line(f'{item.tool}: {item.why}')}"))
+            out.print(lines(f"   {item.tool}: {item.why}"))
     timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
-    out.print(dim(f"\nmilliseconds: {timings}"))
-    out.print(dim(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}"))
+    about = f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}"
+    out.print(dim("", f"milliseconds: {timings}", about))
 
 
 def show_choice(choice: Choice) -> None:
     """Show what a language model would do with a Decision, and why."""
     out = console()
     line = dim(f"  model {choice.model}: ")
-    line.append(f"{choice.action} {choice.tool or ''}".rstrip(), style="bold default")
+    line.append(inline(f"{choice.action} {choice.tool or ''}").rstrip(), style="bold default")
     line.append(f", {choice.confidence:.0%} sure; {choice.usage.total:,} tokens", style="dim")
     out.print(line)
     for text in filter(None, (choice.answer, *choice.reasons)):
-        out.print(Text(f"  {text}"))
+        out.print(lines(f"  {text}"))
     print_warnings(out, choice.warnings)
 
 
@@ -118,7 +120,7 @@ def show_plan(decision: Decision, plan: Plan) -> None:
     _print_steps(out, plan, decision.matches, {})
     _print_model(out, plan, plan.warnings)
     if not plan.steps:
-        out.print(Text("; ".join(plan.reasons), style="yellow"))
+        out.print(lines("; ".join(plan.reasons), style="yellow"))
     if plan.choice and plan.choice.answer:
         echo_text(plan.choice.answer)
 
@@ -143,26 +145,26 @@ def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: M
     rows = table("step", "task", "tool", "with", "after", "ended" if outcomes else "missing")
     for step in plan.steps:
         outcome = outcomes.get(step.id)
-        ended = _ended(outcome) if outcome else Text(", ".join(step.missing), style="yellow")
-        tool = Text(step.tool or "no tool fits")
-        rows.add_row(step.id, Text(step.task), tool, _with(step), ", ".join(step.depends_on), ended)
+        ended = _ended(outcome) if outcome else lines(", ".join(step.missing), style="yellow")
+        tool = step.tool or "no tool fits"
+        rows.add_row(step.id, step.task, tool, _with(step), ", ".join(step.depends_on), ended)
     out.print(rows)
     sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
     missing = {f"{step.id}.{name}": sources.get((step.tool, name)) for step in plan.steps for name in step.missing}
     if missing:
         wanted = " ".join(f"--arg {name}=..." for name in missing)
-        found = (f"\n  {source} gives {name}" for name, source in missing.items() if source)
-        out.print(Text(f"  missing: {wanted}{''.join(found)}", style="yellow"))
+        found = (f"  {source} gives {name}" for name, source in missing.items() if source)
+        out.print(lines(f"  missing: {wanted}", *found, style="yellow"))
 
 
-def _with(step: Step) -> Text:
+def _with(step: Step) -> str:
     known = [f"{name}={value!r}" for name, value in step.arguments.items()]
-    return Text(", ".join([*known, *(f"{name} from {', '.join(step.depends_on)}" for name in step.late)]))
+    return ", ".join([*known, *(f"{name} from {', '.join(step.depends_on)}" for name in step.late)])
 
 
 def _ended(outcome: StepOutcome) -> Text:
     status = Text(outcome.status.replace("_", " "), style=_STATUS.get(outcome.status, "yellow"))
-    return status.append(f": {outcome.reason[:200]}", style="default") if outcome.reason else status
+    return status.append(inline(f": {outcome.reason[:200]}"), style="default") if outcome.reason else status
 
 
 def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:

@@ -14,9 +14,10 @@ import click
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, store_tools, taking
-from orchestrator.cli.output import console, counted, echo_json, note, one_line, plain, present, table, warn_of_flagged
+from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn_of_flagged
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
+from orchestrator.records.lines import inline, one_line
 from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Tool
 
@@ -65,7 +66,7 @@ def import_tools(file: Path, place: Place, shared: bool, server: str | None, out
         note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
     shown = {"tenant": tenant, "servers": len(changes), **totals}
-    present(output, shown, lambda: click.echo(plain(f"{tenant}: {counts}")))
+    present(output, shown, lambda: click.echo(inline(f"{tenant}: {counts}")))
 
 
 @tools.command("remove")
@@ -82,7 +83,7 @@ def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: s
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
     gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
     counts = f"{counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"
-    present(output, {"tenant": tenant, "removed": gone}, lambda: click.echo(plain(f"{tenant}: {counts}")))
+    present(output, {"tenant": tenant, "removed": gone}, lambda: click.echo(inline(f"{tenant}: {counts}")))
 
 
 @tools.command("list")

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import signal
 import socket
-import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.options import Place, ending_signals, taking
-from orchestrator.cli.output import note
+from orchestrator.cli.output import log, note
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -42,7 +41,7 @@ async def worker(
     """
     from orchestrator.temporal.devserver import settle
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(settle)
         if check:

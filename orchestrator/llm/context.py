@@ -15,6 +15,7 @@ from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidInput
 from orchestrator.records.decision import Decision
+from orchestrator.records.lines import one_line
 from orchestrator.records.tool import Tool
 
 MAX_TOKENS = 8_000
@@ -144,7 +145,7 @@ class _Filling:
 
     def add_lines(self, lines: Sequence[str], limit: int) -> None:
         """Add the first lines that fit."""
-        listed = [f"- {_one_line(line)}" for line in lines]
+        listed = [f"- {one_line(line)}" for line in lines]
         fitting = sum(tokens < limit for tokens in accumulate(count_tokens(f"{line}\n") for line in listed))
         self._left_out += lines[fitting:]
         if fitting:
@@ -188,7 +189,7 @@ class _Filling:
 
 def _defined(part: Part, tool: Tool, cut: str) -> Piece:
     """Return the definition on one line, so that nothing in its description can end the fence."""
-    text = f"### {_one_line(tool.key)}\n```json\n{compact(export([tool], 'openai')[0])}\n```"
+    text = f"### {one_line(tool.key)}\n```json\n{compact(export([tool], 'openai')[0])}\n```"
     return Piece(part=part, title=tool.key, text=text, cut=cut, tool=tool)
 
 
@@ -199,8 +200,4 @@ def _fenced(title: str, text: str) -> str:
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"### {_one_line(title)}\n{fence}\n{text}\n{fence}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return f"### {one_line(title)}\n{fence}\n{text}\n{fence}"

@@ -112,10 +112,10 @@ def closing_refused(app: Any) -> Any:
 
 
 def log_seldom() -> None:
-    """Write warnings on standard error, those of one kind once a minute: strangers cause as many as they like."""
-    handler = logging.StreamHandler()
-    handler.addFilter(_Seldom())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(name)s: %(message)s")
+    """Let the log have messages of one kind once a minute: strangers cause as many as they like."""
+    for handler in (*logging.getLogger().handlers, logging.lastResort):
+        if handler is not None:
+            handler.addFilter(_Seldom())
 
 
 class _Seldom(logging.Filter):

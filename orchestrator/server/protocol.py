@@ -39,6 +39,7 @@ from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
+from orchestrator.records.lines import inline
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
@@ -215,7 +216,7 @@ async def _allow(
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
         raise _cannot_ask(tool)
-    message, nothing = f"May {tool.key} be called with {shown}?", {"type": "object", "properties": {}}
+    message, nothing = f"May {inline(tool.key)} be called with {shown}?", {"type": "object", "properties": {}}
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         # Named by the definition and the arguments, so that no yes counts for another call.
         word = f"approve-{digest(f'{tool.hash} {shown}', 16)}"

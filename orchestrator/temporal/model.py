@@ -18,6 +18,7 @@ from orchestrator.records.completion import (
     Purpose,
     Usage,
 )
+from orchestrator.records.lines import inline
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import StepOutcome, StepStatus
 from orchestrator.records.tool import Tool
@@ -99,7 +100,7 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
     most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
     if len(outcomes) == 1:
         return _shortened(outcomes[0], most)
-    return "\n".join(f"{outcome.step} {outcome.tool}: {_shortened(outcome, most)}" for outcome in outcomes)
+    return "\n".join(f"{outcome.step} {inline(outcome.tool)}: {_shortened(outcome, most)}" for outcome in outcomes)
 
 
 def _before(step: Step, plan: Plan) -> list[str]:
@@ -120,7 +121,7 @@ def _said(outcome: StepOutcome) -> str:
     """Return the step's result, or how it ended without one."""
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         return outcome.result.text
-    return f"{outcome.status.replace('_', ' ')}: {outcome.reason}"
+    return f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
 
 
 def _shortened(outcome: StepOutcome, most: int) -> str:
