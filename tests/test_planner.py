@@ -11,8 +11,9 @@ from orchestrator.planning.planner import OF_PART, SURE, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
+from orchestrator.routing.clauses import MAX_CUT
 from orchestrator.routing.router import Router
-from tests.decisions import ADD_NOTE, CONVERT, NOW, READ, decision, schema
+from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
 
 
 def of_parts(task: str, *parts: str, chances: Sequence[tuple[Tool, Sequence[float]]]) -> Decision:
@@ -83,6 +84,51 @@ async def test_what_the_task_leaves_out_is_no_step_and_gives_no_argument(router:
     assert (found.steps[0].arguments, found.steps[0].missing) == ({}, ("path",))
 
 
+@pytest.mark.parametrize(
+    ("task", "path"),
+    [
+        ("read the text file, but not /etc/x", None),
+        ("Read the text file. Under no circumstances /etc/x.", None),
+        ("read the text file, under no circumstances /etc/x", None),
+        ("The secret is in /etc/x. Read the text file.", None),
+        ("Read the text file. The path /etc/x is off limits.", None),
+        ("The path /etc/x is off limits. Read the text file.", None),
+        ("read what has to change but not commit yet in /etc/x", None),
+        ("lies die Datei, nicht /etc/x", None),
+        ("read /tmp/y but not /etc/x", "/tmp/y"),
+        ("don't read /etc/x but read /tmp/y", "/tmp/y"),
+        ("Do not read /etc/x. Read /tmp/y.", "/tmp/y"),
+        ("Read /tmp/y. It is not long.", "/tmp/y"),
+        ("the text in /tmp/y", "/tmp/y"),
+    ],
+)
+async def test_an_argument_stands_in_the_sentence_of_its_action_and_behind_no_negation(
+    task: str, path: str | None
+) -> None:
+    async with Router(Catalogue([READ, ADD_NOTE])) as router:
+        steps = planned(await router.route(task)).steps
+    assert {step.tool for step in steps} == {READ.key}
+    for step in steps:
+        assert (step.arguments, step.missing) == (({"path": path}, ()) if path else ({}, ("path",)))
+
+
+@pytest.mark.parametrize(
+    "task", ["You must never delete the file a.txt", "We do not delete the file a.txt", "By no means delete a.txt"]
+)
+def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: str) -> None:
+    assert planned(decision(task, [DELETE])).steps == ()
+    assert "before it asks for anything" in planned(decision(task, [DELETE])).reasons[0]
+    assert [step.tool for step in planned(decision(task, [READ])).steps] == [READ.key]
+
+
+def test_what_is_too_long_to_be_read_whole_plans_nothing_and_says_so() -> None:
+    assert planned(decision("read it".ljust(MAX_CUT, "a"))).steps
+    made = planned(decision("read it".ljust(MAX_CUT + 1, "a")))
+    assert made.steps == ()
+    assert f"more than {MAX_CUT:,} are not read whole" in made.reasons[0]
+    assert planned(decision("read it " + "\u0958" * (MAX_CUT // 2))).steps == ()  # Twice as long once it is clean.
+
+
 def test_nothing_or_nothing_sure_enough_plans_nothing_and_says_why() -> None:
     none = planned(decision("hum a tune", stage=Stage.NONE))
     assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
@@ -143,14 +189,52 @@ async def test_a_routed_task_is_planned_without_a_further_search(router: Router,
     assert set(step.missing).isdisjoint(step.arguments)
 
 
-async def test_a_server_that_is_not_known_is_never_replaced_by_another() -> None:
-    live = Tool(server="stripe-live", name="drop_table", description="Drop a table of the database.")
-    async with Router(Catalogue([live])) as router:
-        found = await router.route("use stripe-test to drop the table")
-    assert found.unknown_servers == ("stripe-test",)
-    made = planned(found)
-    assert made.steps == ()
-    assert "'stripe-test'" in made.reasons[0]
+def dropping(*servers: str) -> Catalogue:
+    """Servers that drop and list tables, each in the same words."""
+    table = schema("table", table={"type": "string"})
+    drop = (Tool(server=s, name="drop_table", description="Drop a table.", input_schema=table) for s in servers)
+    return Catalogue([*drop, *(Tool(server=s, name="list_tables", description="List all tables.") for s in servers)])
+
+
+@pytest.mark.parametrize(
+    ("servers", "named", "listed"),
+    [
+        (["stripe-live"], "stripe-test", "stripe-live"),
+        (["stripe-live", "stripe-prod"], "stripe-test", "stripe-live or stripe-prod"),
+        (["stripe-live"], "trello", ""),
+        (["github"], "giithubb", "github"),  # Two slips.
+        (["github", "githut"], "githuk", "github or githut"),  # One slip from each.
+    ],
+)
+async def test_a_server_that_is_not_known_is_never_replaced_by_another(
+    servers: list[str], named: str, listed: str
+) -> None:
+    async with Router(dropping(*servers)) as router:
+        for task in (f"use {named} to drop the table", f"list the tables, then use {named} to drop the table"):
+            made = planned(await router.route(task))
+            assert (made.steps, len(made.needs_input)) == ((), 1), task
+            assert repr(named) in made.needs_input[0]
+            assert made.needs_input[0].endswith(f"did you mean {listed}?" if listed else "has no tools here")
+
+
+async def test_one_slip_of_one_servers_name_is_followed_by_reading_tools_alone() -> None:
+    async with Router(dropping("github", "stripe-live")) as router:
+        reading = planned(await router.route("use gihtub to list the tables"))
+        assert [step.tool for step in reading.steps] == ["github:list_tables"]
+        changing = planned(await router.route("use gihtub to drop the table"))
+    assert changing.steps == ()
+    assert changing.needs_input == (
+        "'gihtub' is read as 'github' for reading tools alone, and github:drop_table is none",
+    )
+
+
+async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() -> None:
+    async with Router(Catalogue([*dropping("stripe-live"), ADD_NOTE])) as router:
+        made = planned(await router.route("use the notes mcp to drop the table"))
+    assert (made.steps, made.needs_input) == (
+        (),
+        ("the task names 'notes', none of whose tools fits; stripe-live:drop_table is another server's",),
+    )
 
 
 async def test_a_verb_that_a_match_is_named_for_begins_a_step_of_its_own(router: Router) -> None:

@@ -17,6 +17,8 @@ from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
 
+NEEDS_USER = 5
+"""Exit code: nothing went wrong, and a person's input or approval is needed."""
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 
@@ -106,7 +108,7 @@ async def plan(
         models = models_for(options)
         made = await make_plan(models and await stack.enter_async_context(models), asked)
     present(output, {"decision": decision.to_json(), "plan": asdict(made)}, lambda: show.show_plan(decision, made))
-    return 0 if made.steps or answered(made) else 3
+    return NEEDS_USER if made.needs_input else 0 if made.steps or answered(made) else 3
 
 
 def answered(made: Plan) -> bool:

@@ -17,7 +17,7 @@ import click
 
 from orchestrator.cli.options import Place, pairs, taking, typed
 from orchestrator.cli.output import as_json, log, note, present
-from orchestrator.cli.route import answered
+from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, unwrap
 from orchestrator.cli.worker import make_worker
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
     from temporalio.client import WorkflowHandle
 
-NEEDS_USER = 5
-"""Exit code: nothing went wrong, and a step is waiting for input or approval."""
 _LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
 _NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer after which the user hears that nobody serves the queue."""
@@ -131,7 +129,7 @@ async def _run(
 
 def _exit_code(result: RunResult) -> int:
     if not result.steps:
-        return 0 if answered(result.plan) else 3
+        return NEEDS_USER if result.plan.needs_input else 0 if answered(result.plan) else 3
     ended = {step.status for step in result.steps} - {StepStatus.DONE}
     waiting = {StepStatus.NEEDS_INPUT, StepStatus.NEEDS_APPROVAL}
     if not ended:

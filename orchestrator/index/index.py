@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,8 +40,9 @@ class Index:
         *,
         note: str = "",
         earlier: "Index | None" = None,
+        absent: Collection[str] = (),
     ) -> None:
-        """earlier: an index whose tools need not be read again."""
+        """earlier: an index whose tools need not be read again. absent: servers that could not be listed."""
         known: Mapping[str, Document] = {} if earlier is None else earlier.documents
         documents = [known.get(tool.hash) or Document.of(tool) for tool in catalogue.tools]
         self.documents: Mapping[str, Document] = {document.tool.hash: document for document in documents}
@@ -54,7 +55,7 @@ class Index:
         """Which tools are flagged [tools]; None where there are no such tools."""
         self.keyword = KeywordIndex(documents, catalogue.places)
         used = frozenset[str]().union(*(document.words for document in documents))
-        self.servers = ServerIndex(sorted(catalogue.places.keys() - {""}), used)
+        self.servers = ServerIndex(catalogue.places.keys() - {""}, used, set(absent) - catalogue.places.keys())
         self.standing = standing(documents, catalogue.places)
         self.prerequisites = Prerequisites(documents, catalogue.positions, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)

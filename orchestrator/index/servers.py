@@ -5,6 +5,9 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
 
+from rapidfuzz import fuzz, process
+
+from orchestrator.index.intent import known_actions
 from orchestrator.index.text import STOP_WORDS, nearest, spaced
 
 GENERIC = frozenset(
@@ -13,20 +16,24 @@ GENERIC = frozenset(
 """Words of a server's name that name no server by themselves."""
 _SHORTEST = 4
 """Letters of the shortest name that is found when misspelt."""
+_ALIKE, _MOST_ALIKE = 60, 3
+"""The least likeness, of 100, of the names that an unknown one may stand for, and how many are listed."""
+_JOINS = re.compile(r"[-_]")
 
 
 class ServerIndex:
     """Servers by the names they go by.
 
     A name of which every word is an everyday word, or one that tools' descriptions use, is `ordinary`: it names the
-    server only in a strong form ("use X to").
+    server only in a strong form ("use X to"). Those in `absent` are configured, and have no tools.
     """
 
-    def __init__(self, servers: Iterable[str], used: Collection[str] = ()) -> None:
+    def __init__(self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()) -> None:
         """Read the servers' names; `used` are words in lower case that tools' descriptions use."""
+        self.present, self.absent = frozenset(servers), frozenset(absent)
         self.named: dict[str, tuple[str, ...]] = {}
         self.longest: dict[str, int] = {}
-        for server in servers:
+        for server in sorted(self.present | self.absent):
             for alias in aliases(server):
                 self.named[alias] = (*self.named.get(alias, ()), server)
                 first, words = alias.partition(" ")[0], alias.count(" ") + 1
@@ -34,12 +41,44 @@ class ServerIndex:
         self.used = used
         plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
         self.ordinary = frozenset(alias for alias in self.named if plain.issuperset(alias.split()))
+        self._kin: dict[str, set[int]] = {}
+        for first, *others in (
+            name_parts(server.rpartition("/")[2]) for server in self.present | self.absent if " " not in server
+        ):
+            if first not in everyday() | STOP_WORDS | GENERIC | known_actions():
+                self._kin.setdefault(first, set()).add(1 + len(others))
 
-    def near(self, word: str) -> list[str]:
-        """Return the names of one word that are one slip away."""
+    def near(self, word: str) -> dict[str, str]:
+        """Return the servers with a name of one word that is one slip away, each with that name."""
         if len(word) < _SHORTEST:
-            return []
-        return sorted(nearest(word, (alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias)))
+            return {}
+        found = nearest(word, (alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias))
+        return {server: alias for alias in sorted(found) for server in self.named[alias]}
+
+    def alike(self, said: str, least: int = _ALIKE) -> tuple[str, ...]:
+        """Return the servers that a name may stand for which none has, the likest first."""
+        known = sorted(self.present)
+        found = process.extract(said.lower(), known, scorer=fuzz.ratio, score_cutoff=least, limit=_MOST_ALIKE)
+        return tuple(server for server, _, _ in found)
+
+    def is_kin(self, said: str, *, led: bool) -> bool:
+        """Return whether a word is built like the name of a known server and is none, as "stripe-test" is to
+        "stripe-live"; led: "on" or the like stands before it, so that it need not have the same number of parts."""
+        first, *others = name_parts(said)
+        sizes = self._kin.get(first)
+        if not sizes or not others or said in self.named:
+            return False
+        return not "".join(others).isdigit() if led else first not in self.used and 1 + len(others) in sizes
+
+    def is_kin_in_words(self, said: str) -> bool:
+        """Return whether two words begin as a server's name does, and no name begins with both: "Stripe Test"."""
+        known = any(alias.startswith(said) for alias in self.named)
+        return said.partition(" ")[0] in self._kin and not known
+
+
+def name_parts(word: str) -> list[str]:
+    """Return the parts of a name in lower case: "stripe-test" has two."""
+    return _JOINS.split(word.lower())
 
 
 @cache

@@ -249,7 +249,8 @@ def _only_left(parameter: Parameter, left: Sequence[Parameter], pieces: Sequence
     """
     if parameter not in left or any(_compete(parameter, other) for other in left if other is not parameter):
         return None
-    taken = [piece for piece in pieces if parameter.takes(piece)]
+    numeric = any(other.type in ("integer", "number") for other in left if other is not parameter)
+    taken = [p for p in pieces if parameter.takes(p) and not (numeric and p.form == "number")]
     fitting = taken if parameter.form else [piece for piece in taken if piece.form in ("quoted text", "number")]
     if parameter.form == "path" and not fitting:
         fitting = [piece for piece in pieces if piece.form == "quoted text"]

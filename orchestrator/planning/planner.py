@@ -8,11 +8,11 @@ from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.digests import digest_of
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
-from orchestrator.routing.clauses import split_left_out
+from orchestrator.routing.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 
 RESULT_TOKENS = 8_000
 """Tokens that a step reserves for its tool's result, besides its arguments."""
@@ -28,16 +28,8 @@ def plan(request: PlanRequest) -> Plan:
     """Return the steps for a Decision's task, in order; no steps, and the reason, where nothing was good enough."""
     if request.first is not None:
         return _plan_again(request, request.first)
-    decision = request.decision
-    if decision.stage is Stage.NONE or not decision.matches:
-        return finish(request, (), ("no tool is good enough for this task; nothing is called",))
-    if decision.unknown_servers:
-        named = ", ".join(map(repr, decision.unknown_servers))
-        return finish(request, (), (f"the task names {named}, which is no server here; no other is used in its place",))
-    if decision.confidence < request.min_confidence:
-        best = decision.matches[0].tool.key
-        sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
-        return finish(request, (), (f"{sure}; nothing is called",))
+    if reason := _unfit_for_plan(request):
+        return finish(request, (), (reason,))
     bound = _bind(request)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
@@ -45,6 +37,24 @@ def plan(request: PlanRequest) -> Plan:
     steps = _steps(request, bound[:MAX_STEPS])
     made = finish(request, steps, tuple(reasons))
     return replace(made, warnings=(*reasons[1:], *made.warnings))
+
+
+def _unfit_for_plan(request: PlanRequest) -> str:
+    """Return why nothing is planned for a task as a whole; "" where something may be."""
+    decision = request.decision
+    if is_too_long(decision.query):
+        size = f"{len(decision.query):,} characters: more than {MAX_CUT:,} are not read whole, and nothing is called"
+        return f"the task has {size}; give a shorter one, or name a model"
+    if decision.stage is Stage.NONE or not decision.matches:
+        return "no tool is good enough for this task; nothing is called"
+    best = decision.matches[0].tool.key
+    if decision.confidence < request.min_confidence:
+        sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        return f"{sure}; nothing is called"
+    tool = _recommended(decision).tool
+    if len(_clauses(decision)) < 2 and not reads_only(tool) and _only_negates(decision.query, _actions(decision)):
+        return f"the task says what is not so before it asks for anything; {tool.key} is not known to only read"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +79,10 @@ def _clauses(decision: Decision) -> list[_Clause]:
     """
     found: list[_Clause] = []
     ahead = _Clause((), ())
-    actions = known_actions() | {action_of(match.tool) for match in decision.matches}
+    actions = _actions(decision)
     for place, text in enumerate(decision.parts):
         worth, best = _best_for(decision, (place,))
-        if begins_action(text, actions) or (worth >= SURE and reads_only(best.tool)):
+        if begins_action(affirmed(text), actions) or (worth >= SURE and reads_only(best.tool)):
             found.append(ahead.with_part(text, place))
             ahead = _Clause((), ())
         elif found:
@@ -80,6 +90,26 @@ def _clauses(decision: Decision) -> list[_Clause]:
         else:
             ahead = ahead.with_part(text, place)
     return found
+
+
+def _actions(decision: Decision) -> frozenset[str]:
+    """Return the words that begin an action here."""
+    return known_actions() | {action_of(match.tool) for match in decision.matches}
+
+
+def _only_negates(text: str, actions: frozenset[str]) -> bool:
+    """Return whether a negation stands ahead of any action that the text begins with."""
+    said = affirmed(text)
+    return said != text and not any(begins_action(part, actions) for part in split_clauses(said, actions) or [said])
+
+
+def _told(decision: Decision, text: str) -> str:
+    """Return what of a step's text its arguments are taken from: the sentence that begins its action, ahead of a
+    negation. What begins no action gives some only where it is all of the task."""
+    actions = _actions(decision)
+    parts = split_clauses(text, actions) or [text]
+    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    return affirmed(acting[0] if acting else "" if decision.parts else text)
 
 
 def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
@@ -131,7 +161,7 @@ def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, st
 
 
 def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
-    text = split_left_out(step.task)[0]
+    text = _told(request.decision, split_left_out(step.task)[0])
     found = extract(match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments))
     tokens = count_tokens(compact(found.values))
     return replace(
@@ -148,25 +178,56 @@ def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
     """Return the first plan, its steps without a tool bound to the further Decision's best match where that is sure."""
     further = request.decision
-    weak = further.stage is Stage.NONE or not further.matches or further.confidence < request.min_confidence
-    steps = first.steps
-    if not weak:
+    steps, unclear = first.steps, tuple[str, ...]()
+    if not _unfit_for_plan(request):
         best = _recommended(further)
         steps = tuple(
             step if step.tool else _fill(request, replace(step, why=f"found by a further route; {best.why}"), best)
             for step in steps
         )
-    warnings = (*first.warnings, *_unused(request, steps), *_unfit(request, steps))
+        unclear = _unclear(further, steps)
+        steps = first.steps if unclear else steps
+    warnings = (*first.warnings, *unclear, *_unused(request, steps), *_unfit(request, steps))
     return replace(first, steps=steps, warnings=tuple(dict.fromkeys(warnings)))
 
 
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
-    """Return the plan with an id made of its content and the workflow: the same over attempts and resets."""
+    """Return the plan with an id made of its content and the workflow: the same over attempts and resets.
+
+    Of steps that put another server in the place of one that the task names, none is left.
+    """
+    unclear = _unclear(request.decision, steps)
+    if unclear:
+        steps, reasons = (), (*unclear, "nothing is called")
     own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
     # A step without a tool asks for a further route, whose tool may take what is left.
     unused = _unused(request, steps) if all(step.tool for step in steps) else ()
     warnings = (*unused, *_unfit(request, steps))
-    return Plan(id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=warnings)
+    return Plan(
+        id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=warnings, needs_input=unclear
+    )
+
+
+def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return what a person has to make clear of the servers that a task names: unknown, misspelt, or not a step's."""
+    named = decision.named_servers
+    found = [_unknown(server) for server in named if not server.server]
+    for step in steps:
+        tool = decision.tool(step.tool)
+        if tool is None:
+            continue
+        guessed = next((server for server in named if server.misspelt and server.server == tool.server), None)
+        if guessed and not reads_only(tool):
+            found.append(f"{guessed.said!r} is read as {tool.server!r} for reading tools alone, and {tool.key} is none")
+        own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
+        if own and all(server.server != tool.server for server in own):
+            found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")
+    return tuple(dict.fromkeys(found))
+
+
+def _unknown(named: NamedServer) -> str:
+    near = f"; did you mean {' or '.join(named.near)}?" if named.near else ""
+    return f"the task names the server {named.said!r}, which has no tools here{near}"
 
 
 def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:

@@ -12,6 +12,19 @@ if TYPE_CHECKING:  # Records import nothing above them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedServer:
+    """A server that a task clearly names, in the words `said`.
+
+    `server` is the one that is meant, "" where no such server has tools here; `near` are known ones of a like name.
+    """
+
+    said: str
+    server: str = ""
+    near: tuple[str, ...] = ()
+    misspelt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The answer to a RouteRequest: matches best first, what to use, what to connect, and the evidence.
 
@@ -19,9 +32,9 @@ class Decision:
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
     `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
-    texts of the task's parts that routing searched for by themselves, where there are several. `unknown_servers` are
-    named in the task and not known here: nothing is planned in their place. `related` are the tools within two hops of
-    the recommended ones, at most ten, and `graph` the edges among all of these.
+    texts of the task's parts that routing searched for by themselves, where there are several. `named_servers`: a plan
+    puts no other server in the place of one that the task names. `related` are the tools within two hops of the
+    recommended ones, at most ten, and `graph` the edges among all of these.
     """
 
     query: str
@@ -41,7 +54,7 @@ class Decision:
     offered: tuple[str, ...] = ()
     coverage: float | None = None
     parts: tuple[str, ...] = ()
-    unknown_servers: tuple[str, ...] = ()
+    named_servers: tuple[NamedServer, ...] = ()
     related: tuple[Related, ...] = ()
     graph: tuple[Edge, ...] = ()
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.records.decision import NamedServer
 from orchestrator.records.outcome import Recalled
 
 
@@ -39,6 +40,13 @@ class Explicit:
     @property
     def clearly_wanted(self) -> frozenset[str]:
         return frozenset(m.server for m in self.mentions if m.strong and not m.unwanted)
+
+    @property
+    def named(self) -> tuple[NamedServer, ...]:
+        """The servers that are clearly wanted, known or not."""
+        clear = (m for m in self.mentions if m.strong and not m.unwanted)
+        known = [NamedServer(said=m.said, server=m.server, misspelt=m.corrected) for m in clear]
+        return (*known, *(NamedServer(said=said, near=tuple(near)) for said, near in self.unknown.items()))
 
     @property
     def unwanted(self) -> tuple[str, ...]:

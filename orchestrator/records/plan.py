@@ -66,6 +66,7 @@ class Plan:
 
     `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
     why a model that was named had no part in it, which given arguments no step takes, and what of the task is left out.
+    `needs_input` says what a person has to make clear before there are any steps.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Plan:
     choice: Choice | None = None
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    needs_input: tuple[str, ...] = ()
 
     @property
     def unbound(self) -> tuple[Step, ...]:

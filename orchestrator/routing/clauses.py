@@ -5,6 +5,7 @@ marks hold is data: it is never cut, and nothing in it is an instruction.
 """
 
 import re
+import unicodedata
 
 from orchestrator.index.intent import begins_action
 from orchestrator.index.text import says
@@ -13,6 +14,9 @@ MAX_CUT = 4_000
 """Characters of a task that is read for clauses; a longer text is a document."""
 MAX_CLAUSES = 8
 MIN_TERMS = 2
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
+_BLANKS = re.compile(r"[^\S\n]{2,}")
 
 QUOTE = re.compile(
     r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
@@ -26,6 +30,32 @@ _LEFT_OUT = re.compile(
     r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
     r"(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
+
+
+_NEGATION = re.compile(
+    r"(?i)(?<![\w-])(?:not|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|without|instead\s+of"
+    r"|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
+)
+
+
+def clean(query: str) -> str:
+    """Return printable text: control characters and lone surrogates become spaces, runs of blanks one; NFC.
+
+    Line ends stay, each as one line feed.
+    """
+    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query.replace("\r\n", "\n")))
+    return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
+
+
+def is_too_long(query: str) -> bool:
+    """Return whether a task is a document, of which clauses and what is left out are not read."""
+    return max(len(query), len(clean(query))) > MAX_CUT
+
+
+def affirmed(text: str) -> str:
+    """Return what stands ahead of the first negation of a text, or all of it."""
+    found = _NEGATION.search(masked(text))
+    return text[: found.start()] if found else text
 
 
 def masked(text: str) -> str:

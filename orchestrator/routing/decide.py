@@ -68,7 +68,7 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
         offered=in_order(tuple(by_key), offered),
         coverage=covering.coverage if covering else None,
         parts=ranking.parts,
-        unknown_servers=tuple(found.explicit.unknown),
+        named_servers=found.explicit.named,
         related=near,
         graph=edges,
     )

@@ -129,5 +129,12 @@ class Indexes:
         if known and stored is earlier:
             return _Kept(known.index, stored)
         before = known.index if known else None
-        index = Index(stored.catalogue, self._capabilities, stored.vectors, note=stored.note, earlier=before)
+        index = Index(
+            stored.catalogue,
+            self._capabilities,
+            stored.vectors,
+            note=stored.note,
+            earlier=before,
+            absent=stored.unlisted,
+        )
         return _Kept(index, stored)

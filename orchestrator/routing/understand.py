@@ -1,7 +1,6 @@
 """Understand a task without a model: its clean text, its clauses, and the terms of each."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +9,12 @@ from itertools import islice
 from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
 from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
-from orchestrator.routing.clauses import MAX_CUT, masked, split_clauses, split_left_out
+from orchestrator.routing.clauses import MAX_CUT, clean, masked, split_clauses, split_left_out
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
 """Weight of a term that stands only within quotation marks: what is quoted is data more often than the task."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
-_BLANKS = re.compile(r"[^\S\n]{2,}")
 _NO_WORDS: frozenset[str] = frozenset()
 
 
@@ -118,15 +115,6 @@ def understand(
         corrected=wrong,
         left_out=left_out,
     )
-
-
-def clean(query: str) -> str:
-    """Return printable text: control characters and lone surrogates become spaces, runs of blanks one; NFC.
-
-    Line ends stay, each as one line feed.
-    """
-    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query.replace("\r\n", "\n")))
-    return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
 
 
 def _clause(text: str, wrong: Mapping[str, str], actions: frozenset[str]) -> Clause:

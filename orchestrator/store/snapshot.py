@@ -20,7 +20,7 @@ class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
     `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `damaged`
-    names what is left out, as it cannot be read.
+    names what is left out, as it cannot be read; `unlisted` are the servers whose last listing failed.
     """
 
     catalogue: Catalogue
@@ -28,6 +28,7 @@ class Stored:
     version: str
     note: str = ""
     damaged: str = ""
+    unlisted: frozenset[str] = frozenset()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -63,7 +64,14 @@ def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: S
     vectors = _vectors(catalogue, earlier, rows, read) if own and len(catalogue) else None
     note = tool_points.mismatch(vectors) if len(catalogue) else ""
     damaged = "; ".join(filter(None, problems))
-    return Stored(catalogue=catalogue, vectors=None if note else vectors, version=version, note=note, damaged=damaged)
+    return Stored(
+        catalogue=catalogue,
+        vectors=None if note else vectors,
+        version=version,
+        note=note,
+        damaged=damaged,
+        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failures(points, tenant))),
+    )
 
 
 def _absent(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.servers import GENERIC, ServerIndex, everyday
-from orchestrator.index.text import STOP_WORDS
+from orchestrator.index.servers import GENERIC, ServerIndex, everyday, name_parts
+from orchestrator.index.text import STOP_WORDS, vocabulary
 from orchestrator.records.findings import Explicit, Mention
-from orchestrator.routing.clauses import MAX_CUT, left_out_spans, masked
+from orchestrator.routing.clauses import MAX_CUT, QUOTE, left_out_spans, masked
 
 if TYPE_CHECKING:
     from orchestrator.routing.task import Found, Task
@@ -27,6 +27,9 @@ _PLACES = frozenset("from on in inside within by into to".split())
 _NOUNS = frozenset("connector integration plugin".split())
 _CUES = _NOUNS | frozenset("use using mcp server".split())
 _JOINTS = frozenset(", and or nor &".split())
+_OWNED = re.compile(r"['’]s\Z")
+_LIKE, _STRANGE = 85, 5
+"""The least likeness, of 100, of an unknown word to a server's name that it may stand for, and its letters at least."""
 
 
 def find_servers(text: str, servers: ServerIndex) -> Explicit:
@@ -42,11 +45,13 @@ def find_servers(text: str, servers: ServerIndex) -> Explicit:
             continue
         names = _names_at(wording, servers, place)
         found = [mention for name in names for mention in _mentions(wording, servers, name, names)]
-        mentions += found
-        if not found and wording.has_cue and (said := _unknown_at(wording, servers, place)):
-            near = (server for alias in servers.near(said.lower()) for server in servers.named[alias])
-            unknown[said] = tuple(dict.fromkeys(near))[:3]
+        mentions += [mention for mention in found if mention.server in servers.present]
+        unknown |= {m.said: () for m in found if m.server in servers.absent and not m.unwanted}
         past = names[-1].end if found else place + 1
+        if not found and (end := _unknown_at(wording, servers, place)):
+            said = " ".join(wording.said[place:end]).lstrip("@")
+            unknown[said] = servers.alike(said)
+            past = end
     return Explicit(mentions=tuple(mentions), unknown=unknown)
 
 
@@ -61,23 +66,37 @@ class _Name:
 
 
 class _Wording:
-    """A text's words, as said and in lower case, commas among them, without what is quoted."""
+    """A text's words, as said and in lower case, commas among them, without what is quoted but a single word."""
 
     def __init__(self, text: str) -> None:
         said = masked(text)
+        quotes = QUOTE.finditer(text) if said != text else ()
+        single = [quote.span() for quote in quotes if len(quote.group().split()) == 1]
+        for start, end in single:
+            said = f"{said[:start]} {text[start + 1 : end - 1]} {said[end:]}"
         found = list(_WORD.finditer(said))
+        self.quoted = [any(start < word.start() < end for start, end in single) for word in found]
         spans = left_out_spans(text)
         self.said = [word.group() for word in found]
-        self.words = [word.lower().strip("'’.") or "." for word in self.said]
+        self.words = [_OWNED.sub("", word.lower()).strip("'’.") or "." for word in self.said]
         self.left_out = [any(start <= word.start() < end for start, end in spans) for word in found]
-        self.has_cue = not _CUES.isdisjoint(self.words)
-        self.firsts = {word.lstrip("@") for word in self.words}
+        self.firsts = {part for word in self.words for part in (word.lstrip("@"), name_parts(word.lstrip("@"))[0])}
+        self.strange = [_is_strange(word.lstrip("@")) for word in self.words]
+        self.has_cue = not _CUES.isdisjoint(self.words) or any(self.strange) or "@" in said
 
     def word(self, place: int) -> str:
         return self.words[place] if 0 <= place < len(self.words) else ""
 
     def is_capital(self, place: int) -> bool:
         return place > 0 and self.said[place][0].isupper()
+
+    def is_strange_name(self, place: int) -> bool:
+        """Return whether a word that nobody knows stands where a server's name may."""
+        return self.strange[place] and self.is_led(place) and not self.quoted[place]
+
+    def is_led(self, place: int) -> bool:
+        """Return whether "use", "on" or the like leads to a place."""
+        return self.before(place) in _VERBS | _PLACES or self.word(place).startswith("@")
 
     def before(self, place: int) -> str:
         """Return the nearest word before a place that is no article; over "X and" in "use X and", too."""
@@ -103,6 +122,11 @@ class _Wording:
         return before in ("use", "using", "via") and self.left_out[start] and ends
 
 
+def _is_strange(word: str) -> bool:
+    """Return whether nobody uses a word: neither the language, as the shipped embedding model knows it, nor we here."""
+    return len(word) >= _STRANGE and word.replace("-", "").isalpha() and word not in vocabulary()
+
+
 def _names_at(wording: _Wording, servers: ServerIndex, place: int) -> list[_Name]:
     """Return the known name that starts here, and those listed after it ("slack, jira and github")."""
     name = _known_at(wording, servers, place) or _misspelt_at(wording, servers, place)
@@ -126,25 +150,27 @@ def _known_at(wording: _Wording, servers: ServerIndex, place: int) -> _Name | No
 
 
 def _misspelt_at(wording: _Wording, servers: ServerIndex, place: int) -> _Name | None:
-    """Return a word in a strong form that is one slip away from just one name."""
+    """Return a word in a strong form, or one that is none, which is one slip away from just one name."""
     word = wording.word(place)
-    if word in everyday() or word in STOP_WORDS or not wording.has_cue:
+    if not word or word in everyday() or word in STOP_WORDS or not wording.has_cue:
         return None
-    if not wording.is_strong(place, place + 1, ordinary=False):
+    strong = wording.is_strong(place, place + 1, ordinary=False)
+    if not strong and not wording.is_strange_name(place) and not servers.is_kin(word, led=False):
         return None
     near = servers.near(word.lstrip("@"))
-    return _Name(place, place + 1, near[0], corrected=True) if len(near) == 1 else None
+    return _Name(place, place + 1, next(iter(near.values())), corrected=True) if len(near) == 1 else None
 
 
 def _mentions(wording: _Wording, servers: ServerIndex, name: _Name, listed: Sequence[_Name]) -> list[Mention]:
     start, end, ordinary = listed[0].start, listed[-1].end, name.alias in servers.ordinary
     strong = wording.is_strong(name.start, name.end, ordinary=ordinary)
-    strong = strong or wording.is_strong(start, end, ordinary=ordinary)
+    strong = strong or wording.is_strong(start, end, ordinary=ordinary) or name.corrected
+    strong = strong or (not ordinary and name.end == name.start + 1 and len(name_parts(name.alias)) > 1)
     unwanted = wording.left_out[start]
     if not strong:
         before = wording.before(start)
         led = before in _VERBS or unwanted or (before in _PLACES and wording.is_capital(name.start))
-        if ordinary or name.corrected or len(name.alias) < 3 or not led:
+        if ordinary or wording.quoted[start] or len(name.alias) < 3 or not led:
             return []
     said = " ".join(wording.words[name.start : name.end]).lstrip("@")
     return [
@@ -153,18 +179,46 @@ def _mentions(wording: _Wording, servers: ServerIndex, name: _Name, listed: Sequ
     ]
 
 
-def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> str | None:
-    """Return a word that stands where a name stands in a strong form and looks like one, as it was written."""
-    word, after = wording.word(place), wording.word(place + 1)
+def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> int:
+    """Return the end of the words from here that name a server which is not known; 0 where none do.
+
+    They stand as a name does in a strong form and look like one, or are built like the name of a known server.
+    """
+    word, after = wording.word(place).lstrip("@"), wording.word(place + 1)
     if len(word) < 3 or not word[0].isalpha() or word in STOP_WORDS or word in GENERIC or word in servers.named:
-        return None
-    if wording.left_out[place] or not wording.is_strong(place, place + 1, ordinary=True):
-        return None
+        return 0
+    if wording.left_out[place]:
+        return 0
+    if _is_like_a_name(wording, servers, place, word) or _is_unknown(wording, servers, place, word):
+        return place + 1
+    if not after or after in STOP_WORDS or after in servers.named or not servers.is_kin_in_words(f"{word} {after}"):
+        return 0
+    capital = wording.is_led(place) and wording.is_capital(place) and wording.is_capital(place + 1)
+    return place + 2 if capital or wording.is_strong(place, place + 2, ordinary=True) else 0
+
+
+def _is_like_a_name(wording: _Wording, servers: ServerIndex, place: int, word: str) -> bool:
+    """Return whether a word is built or spelt like the name of a known server, or named as a server with a place."""
+    before = wording.before(place)
+    led = before in _VERBS or before == "on" or wording.word(place).startswith("@")
+    if servers.is_kin(word, led=led):
+        return not wording.quoted[place]
+    if wording.word(place + 1) == "server" and before in _PLACES:
+        return wording.is_capital(place) or word not in vocabulary()
+    return wording.is_strange_name(place) and bool(servers.alike(word, _LIKE))
+
+
+def _is_unknown(wording: _Wording, servers: ServerIndex, place: int, word: str) -> bool:
+    """Return whether a word stands in a strong form and looks like a name."""
+    led, after = wording.word(place - 1) in ("use", "using"), wording.word(place + 1)
+    if wording.quoted[place] and wording.word(place - 1) != "use":  # "using 'localhost' for the host"
+        return False
+    if not wording.is_strong(place, place + 1, ordinary=True):
+        return False
     if word in everyday() and not (after == "mcp" and wording.before(place) in _VERBS):
-        return None
-    looks_so = wording.is_capital(place) or after in ("mcp", "server") or servers.near(word)
-    no_noun = wording.word(place - 1) in ("use", "using") and word not in servers.used
-    return wording.said[place] if looks_so or no_noun else None
+        return False
+    looks_so = wording.is_capital(place) or after in ("mcp", "server") or bool(servers.near(word))
+    return looks_so or (led and word not in servers.used)
 
 
 def explicit(task: "Task", found: "Found") -> "Found":
