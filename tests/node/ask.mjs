@@ -1,0 +1,20 @@
+// An MCP client of another library: node ask.mjs accept|decline|none TOOL ARGUMENTS COMMAND ...
+// Its user answers each question so; with none it cannot ask. Prints what the call answered, and how often it was asked.
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+
+const [action, tool, given, command, ...args] = process.argv.slice(2);
+const capabilities = action === 'none' ? {} : { elicitation: {} };
+const client = new Client({ name: 'ask', version: '1' }, { capabilities });
+let asked = 0;
+if (action !== 'none') {
+  client.setRequestHandler(ElicitRequestSchema, () => {
+    asked += 1;
+    return { action, content: {} };
+  });
+}
+await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }));
+const result = await client.callTool({ name: 'call_tool', arguments: { tool, arguments: JSON.parse(given) } });
+console.log(JSON.stringify({ asked, text: result.content[0].text }));
+await client.close();
