@@ -5,16 +5,15 @@ readers need no lock: they read what one head names, the state before a write or
 A writer has the part's lock. Archives that the head does not name were left by a dead writer; the next write ends them.
 """
 
-import json
 import os
-import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.records.digests import digest
@@ -22,8 +21,6 @@ from orchestrator.store import shard
 from orchestrator.store.points import Fields, Payload, Points, Record, Vectors
 from orchestrator.store.shard import Damaged, Shard
 
-FORM = 1
-"""The form of a head and of what it names. A reader of another form says so."""
 _HEAD = "head.json"
 _POLL_S = 0.005
 _SPARE, _BATCH = 1_000, 4_096
@@ -34,24 +31,21 @@ class Moved(StoreUnavailable):
     """A writer has replaced what was about to be read: read again."""
 
 
-class _Archive(NamedTuple):
+class _Archive(BaseModel):
     """A collection's file ("": none yet), the length of its vectors, and how many points were put since it was new."""
 
-    file: str
+    file: str = Field(pattern=r"^(\w+\.zip)?$")
     size: int
     puts: int = 0
 
 
-@dataclass(kw_only=True)
-class _Head:
+class _Head(BaseModel, extra="forbid"):
     """What counts of a part: collections without vectors as their records, the others by their archives."""
 
+    form: Literal[1] = 1
     tenant: str
-    records: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    archives: dict[str, _Archive] = field(default_factory=dict)
-
-    def text(self) -> str:
-        return json.dumps({"form": FORM, **vars(self)}, ensure_ascii=False)
+    records: dict[str, dict[str, dict[str, Any]]] = {}
+    archives: dict[str, _Archive] = {}
 
 
 class Folder:
@@ -86,8 +80,9 @@ class Folder:
     @contextmanager
     def writing(self, tenant: str, part: str, wait_s: float) -> Iterator[Points]:
         """Give the tenant's points to read and write; all that was written counts from the end of this on."""
-        place = self.part(tenant, part)
-        with self._made(place), self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant):
+        self._check()
+        place = self._made(tenant, part)
+        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant):
             shard.sweep()
             try:
                 head = _read_head(place, tenant)
@@ -100,10 +95,13 @@ class Folder:
             finally:
                 _sweep(place, tenant)
 
-    def drop(self, tenant: str) -> None:
-        """Remove all that is kept of the tenant."""
+    def drop(self, tenant: str, parts: Sequence[str], wait_s: float) -> None:
+        """Remove all that is kept of the tenant, once nobody writes there."""
         self._check()
-        _remove(self.tenant(tenant))
+        with ExitStack() as locks:
+            for part in parts:
+                locks.enter_context(self._locked(self._made(tenant, part), wait_s))
+            shutil.rmtree(self.tenant(tenant))
 
     def _check(self) -> None:
         """Raise InvalidConfig for what is no store, and for what other users can write."""
@@ -130,17 +128,16 @@ class Folder:
                 f"what the store {self.path} keeps of {tenant!r} cannot be read ({error}): {_MEND}"
             ) from error
 
-    @contextmanager
-    def _made(self, place: Path) -> Iterator[None]:
-        self._check()
+    def _made(self, tenant: str, part: str) -> Path:
+        place = self.part(tenant, part)
         try:
             for path in (self.path, self.path / "tenants", place):
                 path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        except OSError as error:
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise InvalidConfig(
                 f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
             ) from None
-        yield
+        return place
 
     @contextmanager
     def _locked(self, place: Path, wait_s: float) -> Iterator[None]:
@@ -168,7 +165,7 @@ class FolderPoints(Points):
         self._place, self._head, self._stack, self._writable = place, head, shards, writable
         self._open: dict[str, Shard] = {}
         self._written: set[str] = set()
-        self._before = head.text()
+        self._before = head.model_dump_json()
 
     def size(self, name: str) -> int | None:
         if name in self._head.records:
@@ -179,7 +176,7 @@ class FolderPoints(Points):
         if self.size(name) is not None:
             return
         if size:
-            self._head.archives[name] = _Archive("", size)
+            self._head.archives[name] = _Archive(file="", size=size)
         else:
             self._head.records[name] = {}
 
@@ -205,8 +202,7 @@ class FolderPoints(Points):
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
             self._changed(name).put(points, vectors)
-            archive = self._head.archives[name]
-            self._head.archives[name] = archive._replace(puts=archive.puts + len(points))
+            self._head.archives[name].puts += len(points)
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         records = self._head.records[name]
@@ -228,8 +224,8 @@ class FolderPoints(Points):
             self._renew(name)
             file = f"{os.urandom(8).hex()}.zip"
             self._open[name].pack(self._place / file)
-            self._head.archives[name] = self._head.archives[name]._replace(file=file)
-        if (text := self._head.text()) != self._before:
+            self._head.archives[name].file = file
+        if (text := self._head.model_dump_json()) != self._before:
             _replace(self._place / _HEAD, text)
 
     def _renew(self, name: str) -> None:
@@ -237,7 +233,7 @@ class FolderPoints(Points):
         count, archive = self._open[name].count(), self._head.archives[name]
         if archive.puts > _SPARE + 2 * count:
             points = self._open[name].all(True, True)
-            self._head.archives[name] = _Archive("", archive.size, count)
+            self._head.archives[name] = _Archive(file="", size=archive.size, puts=count)
             new = self._opened(name, None)
             for start in range(0, count, _BATCH):
                 part = points[start : start + _BATCH]
@@ -252,7 +248,7 @@ class FolderPoints(Points):
             if not self._writable:
                 raise
             self._open.pop(name, None)
-            self._head.archives[name] = _Archive("", self._head.archives[name].size)
+            self._head.archives[name] = _Archive(file="", size=self._head.archives[name].size)
             return []
 
     def _changed(self, name: str) -> Shard:
@@ -267,7 +263,7 @@ class FolderPoints(Points):
         try:
             return self._opened(name, self._place / file)
         except FileNotFoundError:
-            if _read_head(self._place, self._head.tenant).text() == self._before:
+            if _read_head(self._place, self._head.tenant).model_dump_json() == self._before:
                 raise Damaged(f"{file} is missing") from None
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
 
@@ -278,26 +274,16 @@ class FolderPoints(Points):
 
 def _read_head(place: Path, tenant: str) -> _Head:
     try:
-        content = json.loads((place / _HEAD).read_bytes())
+        head = _Head.model_validate_json((place / _HEAD).read_bytes())
     except FileNotFoundError:
         return _Head(tenant=tenant)
-    except ValueError as error:
-        raise Damaged(f"{place / _HEAD}: {error}") from None
-    try:
-        form, head = content.pop("form"), _Head(**content)
-        archives = {
-            name: _Archive(str(file), int(size), int(puts)) for name, (file, size, puts) in head.archives.items()
-        }
-        records = {name: {point: dict(own) for point, own in points.items()} for name, points in head.records.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"{place / _HEAD} is of another form: {error!r}") from None
-    if (
-        form != FORM
-        or head.tenant != tenant
-        or any(not re.fullmatch(r"\w*(\.zip)?", one.file) for one in archives.values())
-    ):
-        raise Damaged(f"{place / _HEAD} is of form {form!r} for {head.tenant!r}, this toolroute reads form {FORM}")
-    return _Head(tenant=tenant, records=records, archives=archives)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Damaged(f"{place / _HEAD} is damaged or of another form: {where or 'content'}: {first['msg']}") from None
+    if head.tenant != tenant:
+        raise Damaged(f"{place / _HEAD} is {head.tenant!r}'s")
+    return head
 
 
 def _sweep(place: Path, tenant: str) -> None:
@@ -306,7 +292,7 @@ def _sweep(place: Path, tenant: str) -> None:
         named = {archive.file for archive in _read_head(place, tenant).archives.values()}
         for left in [*place.glob("*.zip"), *place.glob("*.tmp")]:
             if left.name not in named:
-                _remove(left)
+                left.unlink(missing_ok=True)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -322,16 +308,6 @@ def _replace(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 def _foreign(place: Path) -> str:

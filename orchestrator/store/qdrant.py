@@ -97,7 +97,7 @@ class Qdrant:
         """Remove all that is kept of the tenant, every part."""
         with self._failures():
             if self.folder is not None:
-                Folder(self.folder).drop(tenant)
+                Folder(self.folder).drop(tenant, (TOOLS, EXPERIENCE), self._timeout_s)
             elif self.remote:
                 points, client = ClientPoints(self._remote_client(), tenant, remote=True), self._remote_client()
                 for collection in client.get_collections().collections:

@@ -64,7 +64,9 @@ class Shard:
         return [_record(found) for found in self._engine.scroll(wanted)[0]]
 
     def count(self) -> int:
-        return int(self._engine.info().points_count)
+        from qdrant_edge import CountRequest
+
+        return int(self._engine.count(CountRequest(exact=True)))
 
     @engine_errors()
     def put(self, points: Mapping[str, Payload], vectors: Vectors) -> None:
@@ -101,7 +103,7 @@ def opened(file: Path | None, size: int) -> Iterator[Shard]:
         if file is not None:
             _unpack(file, folder)
         with engine_errors():
-            engine = _load(folder) if file is not None else _create(folder, size)
+            engine = _engine(folder, size, new=file is None)
         try:
             yield Shard(engine, folder)
         finally:
@@ -143,19 +145,15 @@ def _require_room(folder: Path, need: int) -> None:
         )
 
 
-def _create(folder: Path, size: int) -> Any:
+def _engine(folder: Path, size: int, *, new: bool) -> Any:
     from qdrant_edge import Distance, EdgeConfig, EdgeShard, EdgeVectorParams, Memory
 
+    if not new:
+        return EdgeShard.load(str(folder))
     # Cold: else the engine reads 33 MB of holes at every opening.
     vectors = EdgeVectorParams(size=size, distance=Distance.Dot, memory=Memory.Cold)
     config = EdgeConfig(vectors=vectors, payload_memory=Memory.Cold, wal_enabled=False, max_search_threads=1)
     return EdgeShard.create(str(folder), config)
-
-
-def _load(folder: Path) -> Any:
-    from qdrant_edge import EdgeShard
-
-    return EdgeShard.load(str(folder))
 
 
 def _record(record: Any) -> Record:
