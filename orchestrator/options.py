@@ -22,6 +22,8 @@ _FORMS = {
     **dict.fromkeys(("gate", "floor", "explicit_floor"), PROBABILITY),
     "cached_tenants": Form((int,), "a whole number above 0", lambda number: number > 0),
     "exact_tokens": Form((bool,), "True or False"),
+    "experience": Form((str,), "texts, no-texts or off", lambda kept: kept in ("texts", "no-texts", "off")),
+    "experience_days": Form((int,), "a number of days above 0", lambda days: days > 0),
 }
 
 
@@ -51,6 +53,10 @@ class Options:
     """The number of tenants' indexes that a process keeps; the least recently used one goes."""
     exact_tokens: bool = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
+    experience: str = "texts"
+    """What is kept of finished tasks: `texts`, `no-texts` (their vectors and tools alone), or `off`."""
+    experience_days: int = 365
+    """Days for which a store keeps them."""
     calibration: str = ""
     """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
 
@@ -68,7 +74,10 @@ class Options:
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
-_OWN = "store embedder semantic_timeout_s store_timeout_s calibration model model_route model_plan model_timeout_s"
+_OWN = (
+    "store embedder semantic_timeout_s store_timeout_s calibration experience "
+    "model model_route model_plan model_timeout_s"
+)
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},
     "model_url": "OPENAI_BASE_URL",

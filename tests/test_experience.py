@@ -1,5 +1,6 @@
 """What was done before makes routing surer, and never worse: brought tools, poisoning, changed tools, tenants."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +9,16 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.experience.recalibrate import Claims
+from orchestrator.options import Options
 from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
 from tests.command_line import Run
+from tests.stores import shipped, smaller_model
 
 JARGON = [
     "do the friday thing for the board",
@@ -50,8 +56,8 @@ async def test_a_tool_that_no_word_finds_comes_first_once_tasks_have_used_it() -
 
 async def test_what_is_unlike_any_past_task_is_routed_the_same_to_the_last_bit() -> None:
     plain, router = Router(sample()), await taught(sample(), JARGON, MEANT)
-    quiet = replace(router._experience["local"], claims=type(router._experience["local"].claims)())
-    router._experience["local"] = quiet
+    known = router._memories._known["local"]
+    known.experience = replace(known.experience, claims=Claims())  # These hold for every task.
     for query in FAR_OFF:
         for hint in ("auto", "semantic", "keyword"):
             request = RouteRequest(query=query, tenant="local", route_hint=hint)
@@ -80,7 +86,7 @@ async def test_a_tool_that_changed_or_is_flagged_or_failed_gets_no_lift(why: str
         "failed": old,
     }[why]
     later = Router(Catalogue([new if tool is old else tool for tool in tools]))
-    later._experience = router._experience
+    later._memories = router._memories
     assert MEANT not in keys(await later.route("friday thing for the board, now"))[:3]
 
 
@@ -125,3 +131,65 @@ def test_eval_routes_and_records_the_past_first(tmp_path: Path, toolroute: Run) 
 
 def _write(path: Path, lines: list[dict[str, object]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def filled(store: Store) -> Store:
+    """The same store, with the sample catalogue in it."""
+    tools = sample()
+    store.replace_servers("local", {server: tools.of_server(server) for server in tools.places})
+    return store
+
+
+async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(store: Store) -> None:
+    filled(store)
+    async with Router(store=store) as router:
+        for number, task in enumerate([*JARGON, *JARGON]):
+            await router.record(task, used=[Use(tool=MEANT, ms=12.5)], name=f"run {number % 3}")
+    async with Router(store=store) as later:
+        decision = await later.route("friday thing for the board, now")
+    kept = store.outcomes.read("local")
+    assert keys(decision)[0] == MEANT
+    assert [outcome.query for outcome in kept.outcomes] == JARGON
+    assert kept.outcomes[0].used[0].ms == 12.5
+    assert store.outcomes.forget("local", lambda outcome: outcome.query == JARGON[0]) == 1
+    assert len(store.outcomes.read("local").outcomes) == 2
+
+
+async def test_texts_stay_out_of_the_store_where_they_are_switched_off(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    async with Router(store=store, options=Options(experience="no-texts")) as router:
+        for task in JARGON:
+            await router.record(task, used=[MEANT])
+    assert {outcome.query for outcome in store.outcomes.read("local").outcomes} == {""}
+    assert keys(await Router(store=store).route("friday thing for the board, now"))[0] == MEANT
+    async with Router(store=store, options=Options(experience="off")) as deaf:
+        assert keys(await deaf.route("friday thing for the board, now"))[0] != MEANT
+
+
+async def test_another_routers_record_is_heard_and_another_embedder_reads_the_texts_again(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    router = Router(store=str(tmp_path / "store"))
+    await router.route("anything")
+    for task in JARGON:
+        await Router(store=store).record(task, used=[MEANT])
+    async with asyncio.timeout(20):
+        while keys(await router.route("friday thing for the board, now"))[0] != MEANT:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # It reads them behind its answers.
+    other = Router(store=str(tmp_path / "store"), options=Options(embedder=str(smaller_model(tmp_path / "model"))))
+    assert keys(await other.route("friday thing for the board, now"))[0] == MEANT
+
+
+async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    await Router(store=store).record(JARGON[0], used=[MEANT])
+    plain = await Router(store=store, options=Options(experience="off")).route("refund a charge")
+    for file in (tmp_path / "store").rglob("*experience*"):
+        for part in [file] if file.is_file() else filter(Path.is_file, file.rglob("*")):
+            part.write_bytes(b"garbage")
+    decision = await Router(store=str(tmp_path / "store")).route("refund a charge")
+    assert decision.matches == plain.matches
+    assert any("past tasks are not heard" in warning for warning in decision.warnings)
+
+
+def stored(tmp_path: Path) -> Store:
+    return filled(Store(str(tmp_path / "store"), embedder=shipped()))

@@ -9,11 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-import numpy as np
-
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
-from orchestrator.experience.memory import Experience
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
 from orchestrator.index.embed import (
@@ -36,6 +33,7 @@ from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import study, uses
+from orchestrator.routing.memories import Memories
 from orchestrator.routing.pipeline import DEFAULT, Pipeline
 from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.task import Found, Task
@@ -91,7 +89,7 @@ class Router:
         self.store = store
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
         self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
-        self._experience: dict[str, Experience] = {}
+        self._memories = Memories(store, self.options.cached_tenants, self.options.experience_days)
 
     @property
     def embedder(self) -> Embedder:
@@ -114,6 +112,7 @@ class Router:
     async def aclose(self) -> None:
         """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
         self._indexes.clear()
+        self._memories.clear()
         self._threads.close()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
@@ -149,10 +148,11 @@ class Router:
     async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
         """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
         index, stale = await self._indexes.get(request.tenant)
+        unheard = await self._memories.get(request.tenant) if self._learns else ""
         clock.book("load")
         task = self._task(request, index)
         clock.book("understand")
-        return task, Found(warnings=(stale,) if stale else ())
+        return task, Found(warnings=tuple(filter(None, (stale, unheard))))
 
     async def record(
         self,
@@ -185,13 +185,17 @@ class Router:
         )
         task = self._task(_checked(RouteRequest(query=query, tenant=tenant), (), {}), index)
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
-        if vector is not None:
-            known = self._experience.get(tenant) or Experience(vectors=np.zeros((0, len(vector)), np.float32))
-            self._experience[tenant] = known.plus(outcome, vector)
+        if vector is not None and self._learns:
+            kept = outcome if self.options.experience == "texts" else replace(outcome, query="")
+            await self._memories.keep(tenant, kept, vector)
         return outcome
 
+    @property
+    def _learns(self) -> bool:
+        return self.options.experience != "off"
+
     def _task(self, request: RouteRequest, index: Index) -> Task:
-        words, past = index.keyword, self._experience.get(request.tenant)
+        words, past = index.keyword, self._memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         return Task(
             request=request,

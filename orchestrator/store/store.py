@@ -17,6 +17,7 @@ from orchestrator.records.tenant import SHARED, check_tenant
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
+from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.snapshot import Stored, read_stored
@@ -47,6 +48,8 @@ class Store:
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
+        self.outcomes = Outcomes(self.qdrant, lambda: self.embedder)
+        """The tenants' Outcomes."""
         self._known: dict[str, tuple[str, str]] = {}
         """Tenant to the stamp that the store had, and the version of the tools that were read then."""
 

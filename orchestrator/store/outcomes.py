@@ -1,0 +1,134 @@
+"""A tenant's Outcomes and their vectors in the store: a point each, named by its id, so that it counts once."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from orchestrator.errors import FAULTS, InvalidInput
+from orchestrator.experience.memory import MOST_TASKS
+from orchestrator.index.embed import Embedder, vectors_of
+from orchestrator.records.outcome import Claim, Offer, Outcome, Use
+from orchestrator.store.points import Points, Record, Vectors
+from orchestrator.store.qdrant import EXPERIENCE, Qdrant
+from orchestrator.store.vectors import collection_of
+
+_KIND, _HEAD = "tool_experience", "tool_experience__head"
+_SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A tenant's Outcomes, oldest first, and their vectors [outcomes, dimension]. `damaged` cannot be read."""
+
+    outcomes: tuple[Outcome, ...]
+    vectors: Vectors
+    damaged: int = 0
+
+
+class Outcomes:
+    """Outcomes by tenant. All methods block, and may be called from any thread."""
+
+    def __init__(self, qdrant: Qdrant, embedder: Callable[[], Embedder]) -> None:
+        self._qdrant, self._embedder = qdrant, embedder
+
+    def stamp(self, tenant: str) -> str:
+        """Return what differs after every write; "" where only asking can tell."""
+        return self._qdrant.stamp(tenant, EXPERIENCE)
+
+    def read(self, tenant: str) -> Kept:
+        """Return all that is kept; what another embedder embedded is embedded again, where its text is kept."""
+        collection = collection_of(_KIND, self._embedder())
+
+        def ask(points: Points) -> tuple[str, list[Record]]:
+            named = _head(points, tenant) or collection
+            return named, list(points.find(named, vectors=True))
+
+        named, records = self._qdrant.read(tenant, ask, EXPERIENCE)
+        found = {record.id: outcome for record in records if (outcome := _outcome(record.payload)) is not None}
+        order = sorted(found, key=lambda point: (found[point].at, point))
+        vectors = {record.id: record.vector for record in records}
+        kept = tuple(found[point] for point in order)
+        rows = np.array([vectors[point] for point in order], np.float32).reshape(len(order), -1 if order else 0)
+        if named != collection and order:
+            kept, rows = self._moved(tenant, kept)
+        return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
+
+    def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
+        """Keep these, and of all the newest MOST_TASKS that are no older than so many days."""
+        collection = collection_of(_KIND, self._embedder())
+        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+            self._put(points, tenant, collection, outcomes, vectors)
+            ages = sorted((r.payload.get("at", 0.0), r.id) for r in points.find(collection, payload=["at"]))
+            oldest = time.time() - days * 86_400
+            gone = [point for place, (at, point) in enumerate(ages) if at < oldest or place < len(ages) - MOST_TASKS]
+            if gone:
+                points.delete(collection, gone)
+
+    def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
+        """Remove the Outcomes that this holds for, and those that cannot be read; return how many."""
+        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+            named = _head(points, tenant)
+            records = list(points.find(named)) if named else []
+            gone = [r.id for r in records if (outcome := _outcome(r.payload)) is None or which(outcome)]
+            if gone:
+                points.delete(named, gone)
+            return len(gone)
+
+    def _moved(self, tenant: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
+        """Embed these by the embedder in use, and keep them so; those without a text are gone."""
+        embedder = self._embedder()
+        kept = tuple(outcome for outcome in outcomes if outcome.query)
+        vectors = vectors_of(embedder, [outcome.query for outcome in kept])
+        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+            before = _head(points, tenant)
+            self._put(points, tenant, collection_of(_KIND, embedder), kept, vectors)
+            points.drop(before)
+        return kept, vectors
+
+    def _put(self, points: Points, tenant: str, collection: str, outcomes: Sequence[Outcome], vectors: Vectors) -> None:
+        points.create(_HEAD)
+        points.create(collection, vectors.shape[1])
+        for start in range(0, len(outcomes), _BATCH):
+            own = outcomes[start : start + _BATCH]
+            points.put(
+                collection,
+                {_point(tenant, outcome): _payload(outcome) for outcome in own},
+                vectors[start : start + _BATCH],
+            )
+        points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
+
+
+def _head(points: Points, tenant: str) -> str:
+    """Return the collection that the tenant's Outcomes are in, "" where there are none."""
+    found = points.get(_HEAD, [_id("head", tenant)])
+    return next((str(record.payload.get("collection", "")) for record in found.values()), "")
+
+
+def _payload(outcome: Outcome) -> dict[str, Any]:
+    return {"at": outcome.at, "outcome": json.dumps(asdict(outcome), ensure_ascii=False)}
+
+
+def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
+    """Return the Outcome of a point, or None where the record is damaged or of another form."""
+    try:
+        record = json.loads(payload["outcome"])
+        claims = {name: record[name] and Claim(**record[name]) for name in ("words", "both")}
+        lists = {"used": tuple(Use(**own) for own in record["used"])}
+        lists |= {"offered": tuple(Offer(**own) for own in record["offered"])}
+        return Outcome(**{**record, **claims, **lists})
+    except (InvalidInput, *FAULTS):
+        return None
+
+
+def _point(tenant: str, outcome: Outcome) -> str:
+    return _id("outcome", tenant, outcome.id)
+
+
+def _id(*parts: str) -> str:
+    return str(uuid.uuid5(_SPACE, "\x00".join(parts)))
