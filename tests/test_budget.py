@@ -11,17 +11,6 @@ from orchestrator.records.budget import Limits
 STEP = 16_000
 
 
-def test_figures_as_designed() -> None:
-    budget = Budget()
-    assert (budget.remaining, budget.steps_left) == (96_000, 5)
-    assert budget.reserve("s1", 2_000).allowance == 2_000
-    assert budget.reserve("s2", 50_000).allowance == STEP
-    assert budget.remaining == 96_000 - 18_000
-    budget.settle("s1", 500)
-    report = budget.report()
-    assert (report.settled, report.reserved, report.remaining) == (500, STEP, 79_500)
-
-
 def test_five_full_steps_run_and_the_sixth_is_refused_after_the_warning() -> None:
     budget = Budget()
     warned_at = 0

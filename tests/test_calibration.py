@@ -22,14 +22,6 @@ def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order
     assert (maps.gate.features, maps.confidence.features) == (GATE, CONFIDENCE)
 
 
-def test_the_best_tool_is_as_sure_as_for_the_part_it_fits_best() -> None:
-    chances, rows = np.array([0.5, 0.4]), np.zeros((2, len(KEYWORD) + len(SEMANTIC)))
-    surest, asked = CONFIDENCE.index("surest"), [math.log1p(20), 5.0, 0.0, 1.0]
-    parts = np.array([[0.1, 0.9], [0.8, 0.0]])
-    assert top_features(chances, rows, asked)[surest] == 0.0
-    assert math.isclose(top_features(chances, rows, asked, parts)[surest], math.log(0.8 / 0.2))
-
-
 def test_only_what_is_asked_beyond_a_sentence_makes_a_task_long() -> None:
     chances, rows, long = np.array([0.5]), np.zeros((1, len(KEYWORD) + len(SEMANTIC))), CONFIDENCE.index("long")
     found = [top_features(chances, rows, [math.log1p(terms), 5.0, 0.0, 1.0])[long] for terms in (3, 16, 33)]

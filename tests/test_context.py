@@ -64,13 +64,6 @@ def test_definitions_shrink_by_the_ladder_best_tool_fullest() -> None:
     assert list(smallest.input_schema["properties"]) == ["a"]
 
 
-def test_the_tools_of_the_context_are_those_that_the_model_may_call() -> None:
-    context = build("what time is it", [NOW], [READ, NOW])
-    assert [piece.tool for piece in context.pieces if piece.tool] == [NOW, READ]
-    assert not context.left_out
-    assert "left out" not in context.markdown
-
-
 def test_long_results_are_cut_and_marked_and_short_ones_stay_whole() -> None:
     results = [("s1 files:read_file", "word " * 20_000), ("s2 time:now", "12:00 in Tokyo")]
     context = build("sum it up", MANY, results=results)

@@ -57,15 +57,6 @@ def models(server: ScriptedModel, *, tries: int = 1, **options: Any) -> Models:
     return Models(Options(**{"model": "m", "model_url": server.url, **options}), api_key=KEY, tries=tries)
 
 
-async def test_a_structured_answer_is_checked_and_billed_by_the_providers_figures() -> None:
-    billed = Billed(GOOD, input=100, output=7, cached=64)
-    async with ScriptedModel([billed], key=KEY) as server, models(server) as client:
-        answer, usage = await client.ask("m", ASK, Sky, max_output_tokens=50)
-    assert (answer, usage) == (Sky(colour="blue"), Usage(input=100, output=7, cached=64))
-    assert server.asked[0].wants == "Sky"
-    assert server.asked[0].body["max_tokens"] == 50
-
-
 @pytest.mark.parametrize("first", ['{"colour": "green"}', "no json", "", Truncated('{"colour": "bl')])
 async def test_an_answer_of_a_wrong_shape_goes_back_once_with_what_is_wrong(first: Any) -> None:
     script = [Billed(first, input=10, output=1), Billed(GOOD, input=20, output=2)]
@@ -83,13 +74,6 @@ async def test_two_wrong_answers_are_an_error_that_says_why_and_what_they_took()
             await client.ask("m", ASK, Sky)
     assert raised.value.usage == Usage(input=20, output=2)
     assert len(server.asked) == 2
-
-
-async def test_a_check_of_the_callers_own_is_repaired_too() -> None:
-    async with ScriptedModel([{"colour": "grey"}, GOOD]) as server, models(server) as client:
-        sky, _ = await client.ask("m", ASK, Sky, check=lambda sky: ["grey is out"] if sky.colour == "grey" else [])
-    assert sky.colour == "blue"
-    assert "grey is out" in server.asked[1].text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A Decision before somebody else's model call: the real client, over HTTP, to a server that holds OpenAI's rules."""
 
 import json
-import re
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,11 +8,9 @@ from typing import Any
 
 import openai
 import pytest
-from jsonschema import Draft202012Validator
 
 from orchestrator import Router, RouteRequest
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import InvalidArguments, UnknownTool
 from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint
@@ -67,34 +64,6 @@ def test_where_no_tool_is_offered_chat_completions_take_none_and_refuse_an_empty
         client.chat.completions.create(model="m", messages=messages, tools=none)
     reply = client.chat.completions.create(model="m", messages=messages, tools=none or openai.omit)
     assert reply.choices[0].message.content == "No tool fits."
-
-
-def test_a_call_of_nothing_offered_or_against_the_schema_is_a_clear_error(model: ScriptedModel) -> None:
-    found = decision("Read the file a.txt", [READ])
-    calls = ToolCalls([("files__format", {}), ("files__read_file", {"path": 3}), ("files__read_file", "{broken")])
-    output = asking(model, calls).responses.create(model="m", input="x", tools=found.tools("openai")).output
-    for item, error, told in zip(
-        output,
-        (UnknownTool, InvalidArguments, InvalidArguments),
-        ("offered: files__read", "3 is not", "not JSON"),
-        strict=True,
-    ):
-        with pytest.raises(error, match=told):
-            found.resolve(item)
-
-
-def test_anthropic_and_mcp_shapes_follow_their_rules() -> None:
-    found = decision("x", [*ALL, *AWKWARD])
-    for tool in found.tools("anthropic"):
-        Draft202012Validator.check_schema(tool["input_schema"])
-        assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in tool["input_schema"]["properties"])
-        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
-        assert set(tool) == {"name", "description", "input_schema"}
-        assert tool["input_schema"]["type"] == "object"
-        assert not {"anyOf", "oneOf", "allOf"} & set(tool["input_schema"])
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,128}", tool["name"]) for tool in found.tools("mcp"))
-    used = {"type": "tool_use", "id": "toolu_1", "name": "files__read_file", "input": {"path": "a"}}
-    assert (found.resolve(used).tool.key, found.resolve(used).call_id) == ("files:read_file", "toolu_1")
 
 
 def test_the_same_matches_are_the_same_bytes_and_later_tools_come_after() -> None:
