@@ -25,7 +25,7 @@ from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolrouteError, U
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
+from orchestrator.records.call import PageRequest, ResultPage, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
@@ -49,7 +49,8 @@ class Activities:
     def all(self) -> list[Callable[..., Any]]:
         """Return what a worker registers."""
         stages = [stage(self.resources).run for stage in STAGES]
-        return [self.route, *stages, self.plan, self.complete, self.call_tool, self.check_call, self.sync_catalogue]
+        calls = [self.call_tool, self.check_call, self.read_result]
+        return [self.route, *stages, self.plan, self.complete, *calls, self.sync_catalogue]
 
     @activity.defn(name=names.ROUTE)
     async def route(self, given: RawValue) -> Decision:
@@ -76,7 +77,7 @@ class Activities:
             models = self.resources.models()
             if models is None:
                 raise InvalidConfig("this worker has no model: set TOOLROUTE_MODEL for it, or give it models=...")
-            return await complete(models, request)
+            return await complete(models, request, self.resources.results.text)
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, given: RawValue) -> ToolResult:
@@ -102,6 +103,13 @@ class Activities:
         """Fail where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
         async with working(given, ToolCall) as call:
             check_arguments(call.tool, call.arguments)
+
+    @activity.defn(name=names.READ_RESULT)
+    async def read_result(self, given: RawValue) -> ResultPage:
+        """Return a part of a whole result that is kept for the tenant of a PageRequest."""
+        async with working(given, PageRequest) as request:
+            request.validate()
+            return await self.resources.results.page(request)
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from temporalio.common import RetryPolicy
 
 from orchestrator.errors import InvalidArguments
 from orchestrator.records.decision import Decision
+from orchestrator.records.digests import digest
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import Turn
 from orchestrator.records.run import Progress, RunRequest
@@ -166,3 +167,21 @@ class Staged:
     @workflow.run
     async def run(self, task: str) -> Decision:
         return await ToolRouter("org:1").route(task, staged=True)
+
+
+@workflow.defn
+class Paging:
+    """Reads a long file, page by page, and hands all of it to another tool by its reference."""
+
+    @workflow.run
+    async def run(self, reader: str) -> list[str]:
+        router = ToolRouter("org:1")
+        decision = await router.route("Read the file a.txt and add a note")
+        result = await router.call(decision, "files:read_file", {"path": "a.txt"})
+        pages, at = [result.text], 0
+        while at is not None:
+            page = await router.page(result, at, max_tokens=200_000, tenant=reader)
+            pages.append(page.text)
+            at = page.next
+        await router.call(decision, "notes:add_note", {"title": "whole", "body": result.whole})
+        return [result.text, digest("".join(pages[1:]), 16), str(len(pages) - 1)]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -44,11 +45,11 @@ class Runner:
         run = workflow if isinstance(workflow, str) else workflow.run
         return await self.client.start_workflow(run, args=given, id=uuid4().hex, task_queue=self.task_queue, **settings)
 
-    async def execute(self, workflow: Any, *given: Any) -> Any:
+    async def execute(self, workflow: Any, *given: Any, **replaying: Any) -> Any:
         """Its result; it replays."""
         handle = await self.begin(workflow, *given)
         result = await asyncio.wait_for(handle.result(), 60)
-        await replays(await handle.fetch_history(), [workflow], [plugin_over()])
+        await replays(await handle.fetch_history(), [workflow], [plugin_over()], **replaying)
         return result
 
 
@@ -56,13 +57,17 @@ Serve = Callable[..., Awaitable[Runner]]
 
 
 @pytest.fixture
-async def serve(temporal_address: str, task_queue: str) -> AsyncIterator[Serve]:
-    """Starts a worker with a plugin and the workflows of a user."""
+async def serve(
+    temporal_address: str, task_queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Serve]:
+    """Starts a worker with a plugin and the workflows of a user; what it keeps goes into the test's own folder."""
+    monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     async with AsyncExitStack() as stack:
 
         async def served(plugin: OrchestratorPlugin | None = None, *workflows: type, **settings: Any) -> Runner:
             desk, queue = Desk(), settings.pop("task_queue", task_queue)
-            client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(desk)])
+            connecting = settings.pop("client", {})
+            client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(desk)], **connecting)
             await stack.enter_async_context(working(client, queue, workflows=workflows, **settings))
             return Runner(client, queue, desk)
 

@@ -69,6 +69,8 @@ def scheduled(history: WorkflowHistory) -> list[str]:
     ]
 
 
-async def replays(history: WorkflowHistory, workflows: Sequence[type] = (), plugins: Sequence[Any] = ()) -> None:
+async def replays(
+    history: WorkflowHistory, workflows: Sequence[type] = (), plugins: Sequence[Any] = (), **settings: Any
+) -> None:
     """Fails where today's workflow code does not do what the history says."""
-    await Replayer(workflows=list(workflows), plugins=list(plugins)).replay_workflow(history)
+    await Replayer(workflows=list(workflows), plugins=list(plugins), **settings).replay_workflow(history)

@@ -14,6 +14,8 @@ from orchestrator.testing import ScriptedModel
 from orchestrator.testing import Usage as Billed
 from tests.decisions import ADD_NOTE
 
+LONG = "".join(f"line {number}\n" for number in range(100_000)) + "the code is 4711"
+
 
 def filling(**given: Any) -> CompleteRequest:
     settings: dict[str, Any] = {
@@ -29,7 +31,12 @@ def filling(**given: Any) -> CompleteRequest:
 
 async def completed(request: CompleteRequest, *replies: Any) -> tuple[Any, ScriptedModel]:
     async with ScriptedModel(replies) as server, Models(Options(model_url=server.url, model="m"), tries=1) as client:
-        return await complete(client, request), server
+        return await complete(client, request, kept), server
+
+
+async def kept(tenant: str, whole: str) -> str:
+    assert (tenant, whole) == ("org:1", "toolroute-result:s1")
+    return LONG
 
 
 async def test_late_arguments_come_from_results_and_nothing_else_is_touched() -> None:
@@ -47,6 +54,18 @@ async def test_arguments_against_the_schema_are_mended_once_and_then_an_error(wr
     assert found.arguments == {"body": "hello"}
     with pytest.raises(AnswerInvalid):
         await completed(filling(), {"arguments": wrong}, {"arguments": wrong})
+
+
+async def test_a_long_result_is_read_on_where_the_model_asks_for_it() -> None:
+    title = "s1 files:read_file"
+    request = filling(tenant="org:1", whole={title: "toolroute-result:s1"}, results=((title, LONG[:9_000]),))
+    unknown = {"read": "s9", "at": 0}
+    rest = {"read": title, "at": len(LONG) - 100}
+    found, server = await completed(request, unknown, rest, {"arguments": '{"body": "4711"}'})
+    assert (found.arguments, found.missing) == ({"body": "4711"}, ())
+    assert "what can be read on is s1 files:read_file" in server.asked[1].text
+    assert ["the code is 4711" in asked.text for asked in server.asked] == [False, False, True]
+    assert f"[from character {len(LONG) - 100:,} of {len(LONG):,}]" in server.asked[2].text
 
 
 async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
@@ -70,7 +89,7 @@ async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens
 
 
 async def test_a_model_is_not_asked_where_the_question_leaves_no_tokens_for_an_answer() -> None:
-    with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 200 are left"):
+    with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 300 are left"):
         await completed(filling(max_tokens=100, answer_tokens=25))
 
 

@@ -1,19 +1,20 @@
 """One model call within a run: a step's arguments from earlier results, or the answer from all of them."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
 from pydantic import BaseModel, Field
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact
-from orchestrator.errors import InvalidArguments, InvalidInput
+from orchestrator.errors import InvalidArguments, InvalidInput, ToolrouteError
 from orchestrator.llm.client import Message, Models
 from orchestrator.llm.context import build
 from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL
-from orchestrator.records.completion import CompleteRequest, Completion, Purpose
+from orchestrator.records.completion import MOST_ASKED, CompleteRequest, Completion, Purpose, Usage
 from orchestrator.records.tool import Tool
 
-MOST_ASKED = 2
-"""Times: an answer that does not fit is sent back once, and its tokens are granted again."""
 PROMPT_TOKENS = 400
 """For the instructions (130 at most) and the answer's shape (120), apart from the context."""
 
@@ -24,10 +25,19 @@ class FilledShape(BaseModel):
     arguments: str = Field(default_factory=str)
     missing: list[str] = Field(default_factory=list)
     why: str = Field(default_factory=str)
+    read: str = Field(default_factory=str)
+    at: int = Field(default_factory=int)
 
 
-async def complete(models: Models, request: CompleteRequest) -> Completion:
-    """Return the completion, within the request's tokens; arguments are checked against the schema, mended once."""
+Read = Callable[[str, str], Awaitable[str]]
+"""Returns a tenant's whole result by its reference."""
+
+
+async def complete(models: Models, request: CompleteRequest, read: Read) -> Completion:
+    """Return the completion, within the request's tokens; arguments are checked against the schema, mended once.
+
+    A model that fills arguments may read a cut result on, as far as the tokens reach.
+    """
     model = models.plan_model
     if request.purpose is Purpose.ANSWER:
         messages = _messages(ANSWER, request, (), {})
@@ -37,23 +47,43 @@ async def complete(models: Models, request: CompleteRequest) -> Completion:
     tool = request.tool
     if tool is None:
         raise InvalidInput("a completion of arguments needs the tool that they are for")
-    sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
-    messages = _messages(FILL, request, (tool,), sections)
-    filled, usage = await models.ask(
-        model,
-        messages,
-        FilledShape,
-        max_output_tokens=request.answer_tokens,
-        max_tokens=MOST_ASKED * request.max_tokens,
-        check=lambda filled: _faults(request, tool, filled),
-    )
+    filled, usage = await _filled(models, request, tool, Usage())
+    while filled.read and usage.total < (MOST_ASKED - 1) * request.max_tokens:
+        request = await _read_on(request, filled, read)
+        filled, usage = await _filled(models, request, tool, usage)
     return Completion(
         arguments=_values(request, tool, filled)[0],
-        missing=tuple(name for name in request.wanted if name in filled.missing),
+        missing=tuple(name for name in request.wanted if name in filled.missing or filled.read),
         why=filled.why,
         model=model,
         usage=usage,
     )
+
+
+async def _filled(models: Models, request: CompleteRequest, tool: Tool, used: Usage) -> tuple[FilledShape, Usage]:
+    """Return the model's answer, and what it took with what was used before."""
+    sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
+    try:
+        filled, took = await models.ask(
+            models.plan_model,
+            _messages(FILL, request, (tool,), sections),
+            FilledShape,
+            max_output_tokens=request.answer_tokens,
+            max_tokens=MOST_ASKED * request.max_tokens - used.total,
+            check=lambda filled: _faults(request, tool, filled),
+        )
+    except ToolrouteError as error:
+        error.usage = used + (error.usage or Usage())
+        raise
+    return filled, used + took
+
+
+async def _read_on(request: CompleteRequest, filled: FilledShape, read: Read) -> CompleteRequest:
+    """Return the request with the named result from that character on."""
+    whole = await read(request.tenant, request.whole[filled.read])
+    part = f"[from character {filled.at:,} of {len(whole):,}]\n{whole[filled.at :]}"
+    results = ((title, part if title == filled.read else text) for title, text in request.results)
+    return replace(request, results=tuple(results))
 
 
 def _values(request: CompleteRequest, tool: Tool, filled: FilledShape) -> tuple[dict[str, object], list[str]]:
@@ -63,6 +93,10 @@ def _values(request: CompleteRequest, tool: Tool, filled: FilledShape) -> tuple[
 
 
 def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[str]:
+    if filled.read:
+        cut = ", ".join(request.whole) or "none"
+        known = filled.read in request.whole and filled.at >= 0
+        return [] if known else [f"read {filled.read!r} at {filled.at}: what can be read on is {cut}"]
     values, faults = _values(request, tool, filled)
     if faults:
         return faults

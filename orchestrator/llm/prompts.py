@@ -35,7 +35,8 @@ not depend on one another."""
 FILL = f"""You fill the arguments of one tool call from the results of earlier steps. {_DATA}
 
 {_ARGUMENTS} missing: the names of wanted parameters whose values are nowhere. why: where the values come from, in one \
-sentence."""
+sentence. Where you need the rest of a result that is cut, write its heading to read, and the number of the first \
+character that you have not seen to at; leave all else empty."""
 
 ANSWER = f"""You write the answer to a task from the results of its steps. {_DATA}
 

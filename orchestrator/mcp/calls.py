@@ -1,6 +1,7 @@
 """One call of an MCP tool: what was asked, and how the tool differs from the one that was chosen."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -12,6 +13,8 @@ from orchestrator.records.redact import Secrets
 from orchestrator.records.tool import Tool
 
 MAX_RESULT_TOKENS = 8_000
+WHOLE = sys.maxsize
+"""As `max_result_tokens`: the result is neither cut nor counted."""
 
 
 class OnProgress(Protocol):

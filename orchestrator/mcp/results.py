@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
+from orchestrator.mcp.calls import WHOLE
 from orchestrator.records.call import ToolResult
 from orchestrator.records.redact import Secrets
 
@@ -104,6 +105,8 @@ def _written(structured: Any) -> str:
 
 
 def _fits(value: Any, max_tokens: int) -> bool:
+    if max_tokens == WHOLE:
+        return True
     written = compact(value)
     # A character counts for an eighth of a token at least, in the mean: what is far too long needs no counting.
     return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
@@ -111,6 +114,8 @@ def _fits(value: Any, max_tokens: int) -> bool:
 
 def _cut(text: str, limit: int) -> tuple[str, bool, int]:
     """Return the text within the limit, whether it was cut, and its tokens, counted once where it fits."""
+    if limit == WHOLE:
+        return text, False, 0
     if len(text) // 8 <= limit and (tokens := count_tokens(text)) <= limit:
         return text, False, tokens
     shown, truncated = cut(text, limit)

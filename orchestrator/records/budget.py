@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from orchestrator.records.forms import Form, check_forms
-
-_TOKENS = Form((int,), "a number of tokens above 0", lambda tokens: tokens > 0)
+from orchestrator.records.forms import TOKENS, Form, check_forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +20,8 @@ class Limits:
 
 
 _LIMITS = {
-    "max_total_tokens": _TOKENS,
-    "max_tokens_per_step": _TOKENS,
+    "max_total_tokens": TOKENS,
+    "max_tokens_per_step": TOKENS,
     "reserve_for_synthesis": Form((int,), "0 or more tokens", lambda tokens: tokens >= 0),
     "warning_threshold": Form((int, float), "a share above 0, at most 1", lambda share: 0 < share <= 1),
 }

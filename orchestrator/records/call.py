@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.records.forms import TOKENS, Form, check_forms
 from orchestrator.records.tenant import check_tenant
 from orchestrator.records.tool import Tool
 
@@ -30,7 +31,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """A tool's answer: its text, structured content where it gave some, and whether the text was cut."""
+    """A tool's answer: its text, structured content where it gave some, and whether any of it was cut.
+
+    `whole` is the reference of the uncut result where one is kept: `ToolRouter.page` reads it part by part, and as an
+    argument of a call it stands for all of it.
+    """
 
     text: str
     structured: Any = None
@@ -38,6 +43,31 @@ class ToolResult:
     truncated: bool = False
     tokens: int = 0
     warnings: tuple[str, ...] = ()
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request for a part of a whole result, from this character on, of at most these tokens."""
+
+    tenant: str
+    whole: str
+    offset: int = 0
+    max_tokens: int = 8_000
+
+    def validate(self) -> None:
+        """Raise UnknownTenant or InvalidInput for what names no part of a result."""
+        check_tenant(self.tenant)
+        check_forms(self, {"offset": Form((int,), "0 or more", lambda at: at >= 0), "max_tokens": TOKENS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPage:
+    """A part of a whole result, the characters that this has, and the offset of the next part; None at the end."""
+
+    text: str
+    characters: int
+    next: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from orchestrator.records.tool import Tool
 NO_MODEL = "none"
 """What stands as the model of whatever was made without one."""
 FILLING_TOKENS = 8_000
-"""Tokens that a step also reserves for the model call that fills its late arguments."""
+"""Tokens at most of one question to the model that fills a step's late arguments, its answer included."""
+MOST_ASKED = 3
+"""Questions at most for a step's late arguments: an answer that does not fit is sent back, a long result read on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,8 @@ class CompleteRequest:
     """One model call of a run: a tool's arguments out of earlier results, or the answer out of all.
 
     `task` is the step's, or the run's; `results` are titles and texts; `wanted` are the parameters to fill, `known`
-    those that are settled. `max_tokens` is for everything, the `answer_tokens` included.
+    those that are settled. `max_tokens` is for everything, the `answer_tokens` included. `whole` has the references of
+    the `tenant`'s uncut results by their titles: a model that fills arguments may read them on.
     """
 
     purpose: Purpose
@@ -81,6 +84,8 @@ class CompleteRequest:
     known: dict[str, Any] = field(default_factory=dict)
     max_tokens: int = 8_000
     answer_tokens: int = 2_000
+    tenant: str = ""
+    whole: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

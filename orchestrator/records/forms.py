@@ -20,6 +20,7 @@ class Form(NamedTuple):
     fits: Callable[[Any], bool] = lambda _: True
 
 
+TOKENS = Form((int,), "a number of tokens above 0", lambda tokens: tokens > 0)
 PROBABILITY = Form((int, float), "a probability, 0 to 1", lambda value: 0 <= value <= 1)
 
 

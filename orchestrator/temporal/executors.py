@@ -6,7 +6,7 @@ Workflow tools start as child workflows (`orchestrator.temporal.call`), unless a
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -25,10 +25,12 @@ from orchestrator.errors import (
 )
 from orchestrator.index.endpoints import address
 from orchestrator.index.threads import Threads
+from orchestrator.mcp.calls import WHOLE
 from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.plan import MAX_STEPS
 from orchestrator.records.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, hold_bytes
+from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, as_result, hold_bytes
 from orchestrator.temporal.places import Places
 
 if TYPE_CHECKING:
@@ -51,10 +53,17 @@ Registered = Executor | Callable[..., Any]
 whole server or kind gets the ToolCall."""
 
 
+Keep = Callable[[str, str], Awaitable[str]]
+"""Keeps a text for a tenant and returns its reference."""
+KEPT_FROM = MAX_RESULTS_BYTES // MAX_STEPS
+"""Characters from which on a result is kept whole although it was not cut: a long run's end may cut it."""
+
+
 class Executors:
     """Finds a call's executor: by `server:name`, then `server:*`, then the kind, then the MCP connections."""
 
-    def __init__(self, registered: Mapping[str, Registered] | None = None) -> None:
+    def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
+        self._keep = keep
         self._threads = Threads(MAX_THREADS, "toolroute function")
         places = Places(MAX_THREADS, "let its functions that are not async end sooner")
         self._by_name = {
@@ -82,11 +91,23 @@ class Executors:
                 call.arguments,
                 idempotency_key=call.idempotency_key or None,
                 deadline_s=call.deadline_s,
-                max_result_tokens=call.max_result_tokens,
+                max_result_tokens=WHOLE,
             )
         else:
             raise InvalidConfig(f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}")
-        return hold(answer, call.max_result_tokens)
+        return await self._held(call, answer)
+
+    async def _held(self, call: ToolCall, answer: ToolResult) -> ToolResult:
+        """Return the result within the call's tokens, with the reference of the whole where a history may cut it."""
+        held = hold(answer, call.max_result_tokens)
+        if self._keep is None or not (held.truncated or len(held.text) > KEPT_FROM):
+            return held
+        is_text = answer.structured is None or held.text != answer.text
+        try:
+            whole = await self._keep(call.tenant, answer.text if is_text else compact(answer.structured))
+        except OSError as error:
+            return replace(held, warnings=(*held.warnings, f"the whole result could not be kept: {error}"))
+        return replace(held, whole=whole)
 
 
 _LOST = OutcomeUnknown, "a gateway lost the endpoint's answer"

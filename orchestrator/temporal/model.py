@@ -11,6 +11,7 @@ from temporalio.exceptions import FailureError
 
 from orchestrator.records.completion import (
     FILLING_TOKENS,
+    MOST_ASKED,
     NO_MODEL,
     CompleteRequest,
     Completion,
@@ -38,11 +39,13 @@ async def fill(
     step: Step, tool: Tool, plan: Plan, outcomes: Mapping[str, StepOutcome], allowance: int, complete: Complete
 ) -> Filled:
     """Ask the model for the step's late arguments, from the results before it. Raises only when cancelled."""
-    most = min(FILLING_TOKENS, allowance // 3)  # a repair may take as much again, and the call needs some, too
+    most = min(FILLING_TOKENS, allowance // (MOST_ASKED + 1))  # one share is for the call
+    before = [outcomes[name] for name in _before(step, plan)]
     request = CompleteRequest(
         purpose=Purpose.ARGUMENTS,
         task=f"{plan.task}\n\nThis step: {step.task}",
-        results=_results([outcomes[name] for name in _before(step, plan)], most),
+        results=_results(before, most),
+        whole={_title(outcome): outcome.result.whole for outcome in before if outcome.result and outcome.result.whole},
         tool=tool,
         wanted=step.late,
         known=step.arguments,
@@ -114,7 +117,15 @@ def _before(step: Step, plan: Plan) -> list[str]:
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:
     """Return each step's title and result, cut so that a request stays small in a history."""
     most = _CHARS_PER_TOKEN * max_tokens // max(1, len(outcomes))
-    return tuple((f"{outcome.step} {outcome.tool}", _said(outcome)[:most]) for outcome in outcomes)
+    return tuple((_title(outcome), _cut(_said(outcome), most)) for outcome in outcomes)
+
+
+def _title(outcome: StepOutcome) -> str:
+    return f"{outcome.step} {outcome.tool}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"
 
 
 def _said(outcome: StepOutcome) -> str:

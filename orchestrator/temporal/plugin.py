@@ -78,7 +78,13 @@ class OrchestratorPlugin(SimplePlugin):
 
             return models_for(options or Options.from_env())
 
-        self.resources = Resources(make_router, mcp_servers, executors, models or make_models)
+        def results_in() -> str | Path:
+            from orchestrator.options import Options, default_store
+
+            named = store or (options or Options.from_env()).store
+            return default_store() if str(named or "http").startswith(("http", ":memory:")) else named
+
+        self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in)
         self._registers = register
         super().__init__(
             NAME,

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.threads import Threads
 from orchestrator.mcp.config import McpConfig
+from orchestrator.options import default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.places import Places
+from orchestrator.temporal.results import Results
 
 if TYPE_CHECKING:
     from orchestrator.llm.client import Models
@@ -55,13 +57,16 @@ class Resources:
         mcp_servers: "ServerConfig | Callable[[str], ServerConfig | None] | None" = None,
         executors: Mapping[str, Registered] | None = None,
         make_models: "Callable[[], Models | None]" = lambda: None,
+        results_in: Callable[[], str | Path] = default_store,
     ) -> None:
         for name, given in (("mcp_servers", mcp_servers), ("models", make_models)):
             if inspect.iscoroutinefunction(given):
                 raise InvalidConfig(f"{name}={given!r}: give a function that is not async")
         self._make_router, self._make_models, self._mcp_servers = make_router, make_models, mcp_servers
         self._registered = dict(executors or {})
-        self._executors = Executors(self._registered)  # a wrong registration fails where the plugin is made
+        self.results = Results(results_in)
+        # A wrong registration fails here, where the plugin is made.
+        self._executors = Executors(self._registered, self.results.keep)
         self._models: Models | None = None
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
@@ -103,6 +108,7 @@ class Resources:
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Carry out a call with its own tenant's connections."""
+        call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
         connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
         give_back = self.places.take(call.tenant)

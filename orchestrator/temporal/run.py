@@ -5,6 +5,7 @@ All state is plain data, so a run can stop between steps and go on in a new exec
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,7 @@ class Run:
 
     async def _complete(self, request: CompleteRequest) -> Completion:
         heartbeat = timedelta(seconds=self._request.heartbeat_s)
+        request = replace(request, tenant=self._decisions[0].tenant)
         return await self._router.complete(request, heartbeat_timeout=heartbeat)
 
     async def _result(self, plan: Plan, steps: Steps) -> RunResult:

@@ -19,7 +19,7 @@ from temporalio import workflow
 
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
@@ -154,6 +154,21 @@ class ToolRouter:
             max_result_tokens=max_result_tokens,
         )
         return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
+
+    async def page(
+        self,
+        result: ToolResult,
+        offset: int = 0,
+        *,
+        max_tokens: int = 8_000,
+        tenant: str = "",
+        **options: Unpack[Config],
+    ) -> ResultPage:
+        """Return a part of a result that was cut, from this character on; `next` is the offset of the part after it."""
+        if not result.whole:
+            raise InvalidInput("nothing but the result itself is kept of it: page through one that has a `whole`")
+        request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
+        return await execute(names.READ_RESULT, request, ResultPage, {**self._route, **options})
 
     async def run(
         self, request: RunRequest | str, *, approve: Approve | str | None = None, **options: Unpack[Config]

@@ -1,0 +1,87 @@
+"""Results that a history can't hold: kept whole for their tenant, read page by page, handed on by reference."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from time import time
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import WorkflowFailureError
+from temporalio.converter import (
+    DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from orchestrator.errors import InvalidInput
+from orchestrator.records.digests import digest
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.payload import MAX_RESULT_BYTES
+from orchestrator.temporal.results import KEPT_S, Results
+from tests.my_workflow import Paging
+from tests.runner import Serve
+from tests.running import Desk, plugin_over
+
+LONG = "".join(f"line {number} of a long file\n" for number in range(110_000))
+
+
+class Shelf(StorageDriver):
+    """An external storage in memory."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    def name(self) -> str:
+        return "shelf"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        self.kept += [payload.SerializeToString() for payload in payloads]
+        return [StorageDriverClaim(claim_data={"at": str(len(self.kept) - 1)})] * len(payloads)
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        return [Payload.FromString(self.kept[int(claim.claim_data["at"])]) for claim in claims]
+
+
+def kept_in(folder: Path) -> list[Path]:
+    return [*folder.rglob("results/*")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("external", [False, True], ids=["a file of the store", "external storage"])
+async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whole(
+    serve: Serve, tmp_path: Path, external: bool
+) -> None:
+    shelf, desk = Shelf(), Desk()
+    desk.padding = LONG
+    settings = {}
+    if external:
+        settings["data_converter"] = DataConverter(external_storage=ExternalStorage(drivers=[shelf]))
+    runner = await serve(plugin_over(desk), Paging, client=settings)
+    cut, read, pages = await runner.execute(Paging, "org:1", **settings)
+    assert len(cut) < 40_000
+    assert (read, int(pages)) == (digest(f"read_file a.txt{LONG}", 16), len(LONG) // MAX_RESULT_BYTES + 1)
+    assert desk.calls[-1] == ("add_note", {"title": "whole", "body": f"read_file a.txt{LONG}"})
+    assert bool(shelf.kept) is external
+    assert bool(kept_in(tmp_path)) is not external
+    with pytest.raises(WorkflowFailureError) as failure:
+        await runner.execute(Paging, "org:2", **settings)
+    assert why_failed(failure.value.cause)[1].endswith("or use external storage")
+
+
+async def test_results_go_when_they_are_old_and_only_their_tenant_reads_them(tmp_path: Path) -> None:
+    results = Results(lambda: tmp_path)
+    old = await results.keep("org:1", "old")
+    [file] = kept_in(tmp_path)
+    assert file.stat().st_mode & 0o077 == 0
+    os.utime(file, (0, time() - KEPT_S - 1))
+    new = await results.keep("org:1", "new\r\n")
+    assert await results.text("org:1", new) == "new\r\n"
+    for tenant, reference in (("org:1", old), ("org:2", new), ("org:1", "toolroute-result:../../etc/passwd")):
+        with pytest.raises(InvalidInput, match="no such result is kept"):
+            await results.text(tenant, reference)
