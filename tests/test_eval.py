@@ -49,19 +49,27 @@ def _write(folder: Path, **files: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_json_has_the_promised_keys_and_nothing_else_on_standard_output(folder: Path, toolroute: Run) -> None:
-    ran = toolroute("eval", folder, "-o", "json")
+def test_json_has_the_promised_keys_and_lines_a_query_tell_what_its_figures_were_made_of(
+    folder: Path, tmp_path: Path, toolroute: Run
+) -> None:
+    ran = toolroute("eval", folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json")
     assert ran.exit_code == 0
     result = json.loads(ran.stdout)
     assert (result["set"], result["tools"], result["queries"]) == ("small", 8, 5)
     assert set(result["metrics"]) == MEASURES
     assert set(result["ceiling"]) == {"recall@5", "recall@10"}
     assert set(result["confidence"]) == {"ece", "gate", "resolved", "precision"}
-    assert result["confidence"]["gate"] == 0.7
-    assert 0 <= result["semantic_share"] <= 1
     assert set(result["tokens"]) == {"before", "after_mean"}
     assert set(result["latency_ms"]) == {"gate_open", "semantic", "all"}
     assert set(result["latency_ms"]["all"]) == {"p50", "p95", "p99"}
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["q1", "q2", "q3", "q4", "q5"]
+    assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms",
+                             "warnings"}  # fmt: skip
+    gold = [set(query["relevant"]) for query in QUERIES]
+    recalls = [len(set(line["ranked"][:3]) & own) / len(own) for line, own in zip(lines, gold, strict=True) if own]
+    assert result["metrics"]["recall@3"] == pytest.approx(sum(recalls) / 4, abs=1e-4)
+    assert result["semantic_share"] == sum(line["semantic_ran"] for line in lines) / 5
 
 
 @pytest.mark.parametrize("stages", list(Stages))
@@ -85,20 +93,6 @@ async def test_semantic_orders_by_that_legs_own_probability(folder: Path) -> Non
     for matches in ran:
         own = [match.evidence.get("semantic", 0.0) for match in matches]
         assert own == sorted(own, reverse=True)
-
-
-def test_per_query_lines_tell_what_the_metrics_were_made_of(folder: Path, tmp_path: Path, toolroute: Run) -> None:
-    ran = toolroute("eval", folder, "--per-query", tmp_path / "lines.jsonl", "-o", "json")
-    assert ran.exit_code == 0
-    result = json.loads(ran.stdout)
-    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
-    assert [line["id"] for line in lines] == ["q1", "q2", "q3", "q4", "q5"]
-    assert set(lines[0]) == {"id", "ranked", "confidence", "gate_confidence", "stage", "semantic_ran", "ms",
-                             "warnings"}  # fmt: skip
-    gold = [set(query["relevant"]) for query in QUERIES]
-    recalls = [len(set(line["ranked"][:3]) & own) / len(own) for line, own in zip(lines, gold, strict=True) if own]
-    assert result["metrics"]["recall@3"] == pytest.approx(sum(recalls) / 4, abs=1e-4)
-    assert result["semantic_share"] == sum(line["semantic_ran"] for line in lines) / 5
 
 
 async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alone(folder: Path) -> None:
@@ -138,21 +132,14 @@ def test_by_category_measures_each_category_and_shows_a_row_for_it(folder: Path,
     assert none[:9] == ["none", "1", *"-------"]
 
 
-def test_distractors_join_the_catalogue_and_never_replace_its_own(folder: Path, tmp_path: Path, toolroute: Run) -> None:
-    others = [
-        {"server": "mail", "name": "send_email", "description": "another definition"},
-        {"server": "garden", "name": "water_plants", "description": "Water the plants"},
-    ]
+def test_distractors_replace_no_tool_and_relevant_tools_that_are_not_there_lower_the_ceiling(
+    folder: Path, tmp_path: Path, toolroute: Run
+) -> None:
+    _write(folder, queries=[{"id": "q", "query": "send an email", "relevant": ["mail:send_email", "fax:send"]}])
+    others = [{"server": "mail", "name": "send_email", "description": "another"}, {"server": "garden", "name": "water"}]
     _write(tmp_path / "more", tools=others)
     ran = toolroute("eval", folder, "--distractors", tmp_path / "more" / "tools.jsonl", "-o", "json")
-    assert ran.exit_code == 0
-    assert json.loads(ran.stdout)["tools"] == 9
-
-
-def test_relevant_tools_that_are_not_there_are_told_and_lower_the_ceiling(folder: Path, toolroute: Run) -> None:
-    _write(folder, queries=[{"id": "q", "query": "send an email", "relevant": ["mail:send_email", "fax:send"]}])
-    ran = toolroute("eval", folder, "-o", "json")
-    assert ran.exit_code == 0
+    assert (ran.exit_code, json.loads(ran.stdout)["tools"]) == (0, 9)
     assert json.loads(ran.stdout)["ceiling"]["recall@5"] == 0.5
     assert "'fax:send'" in ran.stderr
 
@@ -219,22 +206,13 @@ def test_words_that_the_embedder_does_not_know_are_no_failure(folder: Path, tool
         ('{"id": "a", "query": "x", "relevant": "m:n"}\n', ":1:", "relevant"),
         ('["x"]\n', ":1:", "the line"),
         ('{"id": "a", "query": "x", "relevant": []}\n{"id": "a", "query": "y", "relevant": []}\n', ":2:", "'a'"),
-        ("", "queries.jsonl:", "no queries"),
+        ("", ":", "no queries"),
+        (None, ":", "cannot be read"),
     ],
 )
 def test_a_broken_query_file_is_named_with_its_line(
-    text: str, where: str, what: str, folder: Path, toolroute: Run
+    text: str | None, where: str, what: str, folder: Path, toolroute: Run
 ) -> None:
-    (folder / "queries.jsonl").write_text(text)
+    (folder / "queries.jsonl").write_text(text) if text is not None else (folder / "queries.jsonl").unlink()
     ran = toolroute("eval", folder)
-    assert ran.exit_code == 2
-    message = ran.stderr
-    assert "queries.jsonl" in message
-    assert where in message
-    assert what in message
-
-
-def test_a_missing_query_file_is_named(tmp_path: Path, toolroute: Run) -> None:
-    ran = toolroute("eval", tmp_path / "nothing")
-    assert ran.exit_code == 2
-    assert "nothing/queries.jsonl: cannot be read" in ran.stderr
+    assert (ran.exit_code, f"queries.jsonl{where}" in ran.stderr, what in ran.stderr) == (2, True, True), ran.stderr
