@@ -40,6 +40,8 @@ class Options:
     model_timeout_s: float = 60.0
     temporal_address: str = ""
     temporal_namespace: str = ""
+    temporal_ui: str = ""
+    """The address of Temporal's web UI, for links to runs; of Temporal Cloud and a local dev server it is known."""
 
     gate: float = 0.7
     """The keyword leg's confidence from which on the semantic leg does not run."""
@@ -75,7 +77,7 @@ class Options:
 
 
 _OWN = (
-    "store embedder semantic_timeout_s store_timeout_s calibration experience "
+    "store embedder semantic_timeout_s store_timeout_s calibration experience temporal_ui "
     "model model_route model_plan model_timeout_s"
 )
 _VARIABLES = {

@@ -319,7 +319,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy
 
 
 def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Run) -> None:
-    for group in ((), ("tools",)):
+    for group in ((), ("tools",), ("runs",)):
         listed = toolroute(*group, "--help").stdout.partition("Commands:")[2]
         assert len(listed.splitlines()) > 3
         assert "..." not in listed

@@ -1,5 +1,6 @@
 """The workflow `toolroute.run`: route, plan from the same matches, carry out the steps behind the budget."""
 
+import asyncio
 from dataclasses import replace
 
 from temporalio import workflow
@@ -8,16 +9,21 @@ from temporalio.exceptions import ApplicationError
 
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.records.lines import inline
+from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult, Standing
 from orchestrator.records.tenant import check_tenant
 from orchestrator.temporal.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
 from orchestrator.temporal.run import Run
+from orchestrator.temporal.step import StepStanding
 from orchestrator.temporal.workflow import ToolRouter
 
 
 @workflow.defn(name=names.RUN)
 class RunWorkflow:
-    """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice."""
+    """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice.
+
+    Its memo (Standing) and its current details say how its steps stand, without what they are given.
+    """
 
     @workflow.init
     def __init__(self, given: RawValue = NOTHING) -> None:
@@ -30,9 +36,18 @@ class RunWorkflow:
         except InvalidInput as error:  # raised by `run`: raised here, queries would find no workflow to ask
             self._request, self._broken = RunRequest(task=""), error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
+        self._shown: tuple[str, tuple[StepStanding, ...]] | None = None
 
     @workflow.run
     async def run(self, given: RawValue = NOTHING) -> RunResult:
+        showing = asyncio.create_task(self._show())
+        try:
+            return await self._carry_out()
+        finally:
+            showing.cancel()
+            self._show_now()
+
+    async def _carry_out(self) -> RunResult:
         try:
             if self._broken:
                 raise self._broken
@@ -47,6 +62,21 @@ class RunWorkflow:
             self._run.failed(error)
             raise ApplicationError(str(error), type=type(error).__name__, non_retryable=not error.retry) from error
         return ended
+
+    async def _show(self) -> None:
+        """Keep memo and details as the run stands."""
+        while True:
+            await workflow.wait_condition(lambda: self._run.standing() != self._shown)
+            self._show_now()
+
+    def _show_now(self) -> None:
+        self._shown = phase, steps = self._run.standing()
+        lines = (f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}" for one in steps)
+        workflow.set_current_details("\n".join([f"**{phase}**", *lines]))
+        waiting = tuple(f"{one.step} {one.tool}" for one in steps if one.asks)
+        standing = Standing(tenant=self._request.tenant, waiting=waiting)
+        if standing != workflow.memo_value(names.RUN, None, type_hint=Standing):
+            workflow.upsert_memo({names.RUN: standing})
 
     @workflow.query(name=names.PROGRESS)
     def progress(self) -> Progress:

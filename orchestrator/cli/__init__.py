@@ -18,6 +18,7 @@ COMMANDS = {
     "tools": "tools:tools",
     "graph": "graph:graph",
     "run": "run:run",
+    "runs": "runs:runs",
     "plan": "route:plan",
     "worker": "worker:worker",
     "call": "call:call",

@@ -162,14 +162,19 @@ _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233
 _NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
 _DEV = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
 _FILLED = "An argument for the steps' tools; s1.NAME for one."
+_OWNER = [
+    option("--organization", metavar="ID", help="The organization whose tools these are."),
+    option("--user", metavar="ID", help="The user whose tools these are."),
+]
+_SERVER = [
+    option("--address", "temporal_address", metavar="HOST:PORT", help=_ADDRESS),
+    option("--namespace", "temporal_namespace", metavar="NAME", help=_NAMESPACE),
+]
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
     "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG)],
-    "tenant": [
-        option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE),
-        option("--organization", metavar="ID", help="The organization whose tools these are."),
-        option("--user", metavar="ID", help="The user whose tools these are."),
-    ],
+    "tenant": [option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE), *_OWNER],
+    "owner": _OWNER,
     "request": [
         option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
         option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
@@ -185,11 +190,8 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help=_FILLED),
         option("--min-confidence", default=0.3, show_default=True, help="Call nothing when routing is less sure."),
     ],
-    "temporal": [
-        option("--address", "temporal_address", metavar="HOST:PORT", help=_ADDRESS),
-        option("--namespace", "temporal_namespace", metavar="NAME", help=_NAMESPACE),
-        option("--dev", is_flag=True, help=_DEV),
-    ],
+    "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
+    "temporal server": _SERVER,
     "approve": [option("--approve", type=_choice(*Approve), default="changes", show_default=True, help=_APPROVE)],
     "model": [option("--model", metavar="NAME", help=_MODEL)],
     "calibration": [option("--calibration", metavar="FILE", type=_Given(), help=_FIT)],
@@ -210,11 +212,11 @@ def taking(*groups: str) -> Callable[[Command], Command]:
         @wraps(body)
         def command(**given: Any) -> Any:
             made: dict[str, Any] = {}
-            if "tenant" in groups:
+            if {"tenant", "owner"} & set(groups):
                 made["place"] = _place(**_taken(given, _PLACE))
             if "request" in groups:
                 made["request"] = _request(made["place"].tenant, **_taken(given, _REQUEST))
-            if {"model", "calibration"} & set(groups):
+            if {"model", "calibration", "temporal server"} & set(groups):
                 made["options"] = _settings(**_taken(given, _SETTINGS))
             if "plan" in groups:
                 given["arguments"] = _arguments(given["arguments"])

@@ -8,8 +8,8 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from orchestrator.cli.options import Place, pairs, taking, typed
 from orchestrator.cli.output import as_json, log, note, present
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
-from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, unwrap
-from orchestrator.cli.worker import make_worker
+from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, ui_link, unwrap
+from orchestrator.cli.worker import make_worker, pollers
+from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
@@ -34,6 +35,7 @@ from orchestrator.records.run import (
     Progress,
     RunRequest,
     RunResult,
+    Standing,
     StepOutcome,
     StepProgress,
     StepStatus,
@@ -42,7 +44,7 @@ from orchestrator.records.tool_limits import SHORTEST_S
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
-    from temporalio.client import WorkflowHandle
+    from temporalio.client import Client, WorkflowHandle
 
 _LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
 _NO_WORKER_AFTER_S = 4.0
@@ -59,6 +61,15 @@ _SOON = timedelta(seconds=2)
     "--yes", multiple=True, metavar="STEP=DIGEST", help="A call that you approve, as an earlier run named it."
 )
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
+@click.option("--detach", is_flag=True, help="Start it on --task-queue and leave; `toolroute runs` shows it.")
+@click.option(
+    "--start-within",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a run on --task-queue that no worker has taken up by then.",
+)
 @click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
 async def run(
     place: Place,
@@ -66,6 +77,8 @@ async def run(
     options: Options,
     dev: bool,
     task_queue: str | None,
+    detach: bool,
+    start_within: float,
     approve: str,
     yes: tuple[str, ...],
     budget: int,
@@ -82,6 +95,8 @@ async def run(
     for input or approval.
     """
     log(logging.ERROR)
+    if detach and not task_queue:
+        raise InvalidInput("--detach leaves a run to other workers: name their queue with --task-queue")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     asked = RunRequest(
         task=request.query,
@@ -95,7 +110,7 @@ async def run(
         limits=Limits(max_total_tokens=budget),
         min_confidence=min_confidence,
         approve=Approve(approve),
-        approval_timeout_s=24 * 3600.0 if asks else SHORTEST_S,
+        approval_timeout_s=24 * 3600.0 if asks or detach else SHORTEST_S,
         approved=pairs("--yes", yes, "as an earlier run printed it"),
     )
     asked.validate()
@@ -103,28 +118,40 @@ async def run(
     if task_queue and theirs:
         note(f"{', '.join(theirs)} not used: the workers of {task_queue!r} have their own")
     with clean_stdout():
-        result = await _run(asked, place, options, dev=dev, task_queue=task_queue, asks=asks)
+        async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (client, handle, queue):
+            reporter = _Reporter(handle, queue, client, within_s=start_within, asks=asks)
+            result = None if detach else await _follow(reporter)
+    if result is None:
+        present(output, {"id": handle.id}, lambda: click.echo(handle.id))
+        return 0
     present(output, result.to_json(), lambda: show_run(result))
     _say_how_to_approve(result, asked)
     return _exit_code(result)
 
 
-async def _run(
-    request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None, asks: bool
-) -> RunResult:
+@asynccontextmanager
+async def _started(
+    request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None
+) -> "AsyncIterator[tuple[Client, WorkflowHandle[Any, RunResult], str]]":
+    """Yield the client, a run that was started, and its task queue; without one a worker of this process serves it."""
     from orchestrator.temporal.devserver import settle
 
     quiet()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(settle)
         plugin = None if task_queue else await make_plugin(place, options)
-        client = await connect(await stack.enter_async_context(temporal_server(options, dev=dev)), plugin)
+        where = await stack.enter_async_context(temporal_server(options, dev=dev))
+        client = await connect(where, plugin)
         run_id = f"toolroute-run-{uuid.uuid4().hex[:12]}"
         queue = task_queue or run_id
         if plugin is not None:
             await stack.enter_async_context(make_worker(client, queue))
-        handle = await client.start_workflow(names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult)
-        return await _follow(_Reporter(handle, queue, asks=asks))
+        whose = {names.RUN: Standing(tenant=request.tenant)}
+        handle = await client.start_workflow(
+            names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=whose
+        )
+        note(f"run {run_id} {ui_link(where, options, run_id)}".rstrip())
+        yield client, handle, queue
 
 
 def _exit_code(result: RunResult) -> int:
@@ -179,9 +206,9 @@ async def _follow(reporter: "_Reporter") -> RunResult:
         reporter.report(result.steps)
         return result
     except WorkflowFailureError as failure:
-        raise unwrap(failure) from None
+        raise Unavailable(reporter.given_up) if reporter.given_up else unwrap(failure) from None
     except asyncio.CancelledError:
-        how = f"Ctrl-C again leaves at once; follow it with `temporal workflow show --workflow-id {handle.id}`"
+        how = f"Ctrl-C again leaves at once; follow it with `toolroute runs show {handle.id}`"
         note(f"cancelling the run {handle.id}, its steps are stopped; {how}")
         with suppress(RPCError):
             await _stop(reporter)
@@ -214,8 +241,11 @@ async def _stop(reporter: "_Reporter") -> None:
 class _Reporter:
     """Writes each change of a step and what is tried again on standard error; asks where a step waits for approval."""
 
-    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, asks: bool) -> None:
-        self.handle, self._queue, self._asks = handle, queue, asks
+    def __init__(
+        self, handle: "WorkflowHandle[Any, RunResult]", queue: str, client: "Client", *, within_s: float, asks: bool
+    ) -> None:
+        self.handle, self._queue, self._client, self._asks = handle, queue, client, asks
+        self._within_s, self.given_up = within_s, ""
         self._status: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
         self._retries_at = 0.0
@@ -224,7 +254,8 @@ class _Reporter:
     async def until_cancelled(self) -> None:
         from temporalio.service import RPCError
 
-        unserved_at = time.monotonic() + _NO_WORKER_AFTER_S
+        started = time.monotonic()
+        unserved_at = started + min(_NO_WORKER_AFTER_S, self._within_s)
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
@@ -235,11 +266,21 @@ class _Reporter:
                     start = f"start it with `toolroute worker --task-queue {self._queue}`, or end the run with Ctrl-C"
                     note(f"no worker serves the task queue {self._queue!r} yet, the run waits for one: {start}")
                     unserved_at = float("inf")
+                if not self.answered and time.monotonic() > started + self._within_s:
+                    await self._give_up()
                 continue
             changed = self.report(progress.steps)
             for step in progress.steps:
                 if self._asks and step.step in changed and step.status is StepStatus.NEEDS_APPROVAL:
                     await self._ask(step)
+
+    async def _give_up(self) -> None:
+        """End a run that nobody has taken up, unless a worker asks for work now."""
+        if await pollers(self._client, self._queue):
+            return
+        start = f"start one with `toolroute worker --task-queue {self._queue}`, or give --start-within more seconds"
+        self.given_up = f"no worker took the run within {self._within_s:g} s, nothing was done: {start}"
+        await self.handle.terminate(self.given_up, rpc_timeout=_SOON)
 
     async def look(self) -> Progress:
         """Return how the run stands; RPCError while nobody serves it."""

@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from orchestrator import errors
-from orchestrator.cli.options import Place
+from orchestrator.cli.options import Place, typed
 from orchestrator.cli.output import note
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
 from orchestrator.options import Options, set_variables
@@ -53,6 +55,22 @@ def target(options: Options) -> Target:
         raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
     more = {name: value for name, value in found.items() if name not in ("target_host", "namespace")}
     return Target(address=address or DEFAULT_ADDRESS, namespace=namespace, more=more, named=bool(address))
+
+
+def ui_link(to: Target, options: Options, workflow_id: str = "") -> str:
+    """Return the page of a workflow, or of all, in Temporal's UI; "" where its address is not known.
+
+    A dev server serves it on the port a thousand above its own, unless it was started without.
+    """
+    host, _, port = to.address.rpartition(":")
+    base = options.temporal_ui
+    if not base and host.endswith((".tmprl.cloud", ".temporal.io")):
+        base = "https://cloud.temporal.io"
+    if not base and host in ("localhost", "127.0.0.1") and port.isdecimal():
+        with suppress(OSError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
+            base = f"http://{host}:{int(port) + 1000}"
+    page = f"/{quote(workflow_id, safe='')}" if workflow_id else ""
+    return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows{page}" if base else ""
 
 
 @asynccontextmanager
@@ -102,7 +120,9 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")
     quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
     reason = quoted[-1] if quoted else text or "no answer within 10 s"
-    remedy = "start one, name it with --address or TEMPORAL_ADDRESS, or let --dev start one here"
+    remedy = "start one, or name it with --address or TEMPORAL_ADDRESS"
+    if typed("dev") is not None:
+        remedy += ", or let --dev start one here"
     if not to.more:
         remedy += "; if it wants TLS or a key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
     return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")

@@ -14,12 +14,13 @@ import click
 from orchestrator.cli.options import Place, ending_signals, taking
 from orchestrator.cli.output import log, note
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
+from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-    from temporalio.worker import Worker
+    from temporalio.worker import Worker, WorkerDeploymentConfig
 
 _POSITIVE = click.IntRange(min=1)
 
@@ -30,17 +31,34 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--concurrency", type=_POSITIVE, default=100, show_default=True, help="Activities at the same time.")
 @click.option("--cached-tenants", type=_POSITIVE, default=256, show_default=True, help="Indexes kept in memory.")
 @click.option("--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds for calls to end.")
+@click.option("--deployment", metavar="NAME", help="Take part in Worker Versioning, as a version of this deployment.")
+@click.option("--build-id", metavar="ID", help="This worker's version in it. [default: toolroute's version]")
+@click.option("--pinned", is_flag=True, help="Keep each run on the version that it started on.")
 @click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
 async def worker(
-    place: Place, options: Options, dev: bool, task_queue: str, concurrency: int, grace: float, check: bool
+    place: Place,
+    options: Options,
+    dev: bool,
+    task_queue: str,
+    concurrency: int,
+    grace: float,
+    deployment: str | None,
+    build_id: str | None,
+    pinned: bool,
+    check: bool,
 ) -> int:
     """Serve routing, planning and tool calls on a Temporal task queue.
 
     With --organization or --user, the servers of the config that the store does not know for this tenant are listed
     first. For other tenants list them with `toolroute tools sync`.
+
+    With --deployment it gets runs once its version is the deployment's current one:
+    `temporal worker deployment set-current-version`.
     """
     from orchestrator.temporal.devserver import settle
 
+    if not deployment and (build_id or pinned):
+        raise InvalidInput("--build-id and --pinned are for Worker Versioning: give --deployment NAME, too")
     log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(settle)
@@ -49,7 +67,8 @@ async def worker(
         plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user))
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
-        serving = make_worker(client, task_queue, grace_s=grace, max_concurrent_activities=concurrency)
+        release = released(deployment, build_id, pinned=pinned)
+        serving = make_worker(client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency)
         await stack.enter_async_context(serving)
         note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
         stop = asyncio.Event()
@@ -60,31 +79,58 @@ async def worker(
     return 0
 
 
-def make_worker(client: "Client", task_queue: str, *, grace_s: float = 10.0, **limits: int) -> "Worker":
-    """Return a worker of our workflows and activities, which the client's plugin brings."""
-    from temporalio.common import WorkerDeploymentVersion
-    from temporalio.worker import Worker, WorkerDeploymentConfig
+def released(
+    deployment: str | None = None, build_id: str | None = None, *, pinned: bool = False
+) -> "WorkerDeploymentConfig":
+    """Return the version that a worker is; without a deployment it takes any run.
 
-    # Without a build id the SDK hashes every imported module first, which takes 1 s.
-    release = WorkerDeploymentVersion(deployment_name="toolroute", build_id=version("toolroute"))
+    Without a build id the SDK hashes every imported module first, which takes 1 s.
+    """
+    from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+    from temporalio.worker import WorkerDeploymentConfig
+
+    moves = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
+    name, build = deployment or "toolroute", build_id or version("toolroute")
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=name, build_id=build),
+        use_worker_versioning=bool(deployment),
+        default_versioning_behavior=moves if deployment else VersioningBehavior.UNSPECIFIED,
+    )
+
+
+def make_worker(
+    client: "Client",
+    task_queue: str,
+    release: "WorkerDeploymentConfig | None" = None,
+    *,
+    grace_s: float = 10.0,
+    **limits: int,
+) -> "Worker":
+    """Return a worker of our workflows and activities, which the client's plugin brings."""
+    from temporalio.worker import Worker
+
     return Worker(
         client,
         task_queue=task_queue,
         graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # For zero the plugin has a default.
         max_heartbeat_throttle_interval=timedelta(seconds=3),  # A call hears of its cancellation with a heartbeat.
-        deployment_config=WorkerDeploymentConfig(version=release, use_worker_versioning=False),
+        deployment_config=release or released(),
         **limits,  # type: ignore[arg-type]
     )
 
 
 async def _check(client: "Client", task_queue: str) -> int:
     """Return 0 where a worker of this machine (or container) has asked for work in the last minutes, else 1."""
+    if any(identity.endswith(f"@{socket.gethostname()}") for identity in await pollers(client, task_queue)):
+        return 0
+    note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
+    return 1
+
+
+async def pollers(client: "Client", task_queue: str) -> list[str]:
+    """Return the identities of the workers that asked a queue for workflow tasks in the last minutes."""
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
     asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=task_queue))
-    pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
-    if any(poller.identity.endswith(f"@{socket.gethostname()}") for poller in pollers):
-        return 0
-    note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
-    return 1
+    return [poller.identity for poller in (await client.workflow_service.describe_task_queue(asked)).pollers]

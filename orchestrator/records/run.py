@@ -177,6 +177,17 @@ class StepProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The memo of a run, under the workflow's name: whose it is, and the steps that wait for approval with their tools.
+
+    No text of the task, no argument and no result: whoever may list workflows reads it.
+    """
+
+    tenant: str
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The state of a run. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
 

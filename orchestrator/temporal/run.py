@@ -20,7 +20,7 @@ from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest,
 from orchestrator.temporal.call import Config, described, was_cancelled
 from orchestrator.temporal.model import answer
 from orchestrator.temporal.payload import MAX_TASK_BYTES, check_size, hold_together
-from orchestrator.temporal.step import MAX_REASON, Steps
+from orchestrator.temporal.step import MAX_REASON, Steps, StepStanding
 
 if TYPE_CHECKING:
     from orchestrator.temporal.workflow import ToolRouter
@@ -126,6 +126,10 @@ class Run:
             extra_routes=self._decisions[1:],
             warnings=tuple(dict.fromkeys((*routed, *plan.warnings, *unanswered))),
         )
+
+    def standing(self) -> tuple[str, tuple[StepStanding, ...]]:
+        """Return the phase, and how each step stands."""
+        return self._phase, self._steps.standing() if self._steps else ()
 
     def check(self, word: Approval) -> None:
         """Raise InvalidInput for a word on a step that does not wait for it, or on other arguments."""

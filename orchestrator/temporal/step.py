@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -26,6 +27,15 @@ MAX_REASON = 1000
 
 Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
 """What a step does in its slot with its allowance: how it ended, if it did, and the tokens that it used."""
+
+
+class StepStanding(NamedTuple):
+    """How a step stands, without what it is given or gave. `asks`: it waits for a person."""
+
+    step: str
+    tool: str
+    status: StepStatus
+    asks: bool
 
 
 @dataclass(eq=False)
@@ -64,6 +74,10 @@ class Steps:
 
     def progress(self) -> tuple[StepProgress, ...]:
         return tuple(map(self._standing, self.plan.steps))
+
+    def standing(self) -> tuple[StepStanding, ...]:
+        """Return how each step stands: cheap, as it is asked after every event."""
+        return tuple(StepStanding(s.id, s.tool, self._status_of(s), self._asks(s)) for s in self.plan.steps)
 
     def check(self, word: Approval) -> None:
         """Raise InvalidInput unless the step waits for a word, and a given digest is that of its arguments."""
@@ -198,18 +212,24 @@ class Steps:
         return self.filled.get(step.id, Filled()).tokens
 
     def _standing(self, step: Step) -> StepProgress:
-        status, outcome = self._status.get(step.id, StepStatus.PENDING), self.outcomes.get(step.id)
-        asks = status is StepStatus.NEEDS_APPROVAL and outcome is None and step.id not in self.words
+        outcome, asks = self.outcomes.get(step.id), self._asks(step)
         arguments = self._arguments(step) if asks else {}
         return StepProgress(
             step=step.id,
             task=step.task[:200],
             tool=step.tool,
-            status=status,
+            status=self._status_of(step),
             reason=outcome.reason[:300] if outcome else "",
             arguments=arguments,
             digest=digest_of(step.tool, arguments) if asks else "",
         )
+
+    def _status_of(self, step: Step) -> StepStatus:
+        return self._status.get(step.id, StepStatus.PENDING)
+
+    def _asks(self, step: Step) -> bool:
+        waits = self._status_of(step) is StepStatus.NEEDS_APPROVAL
+        return waits and step.id not in self.outcomes and step.id not in self.words
 
     def _note(self, step: Step, ended: StepOutcome) -> None:
         self.outcomes[step.id], self._status[step.id] = ended, ended.status

@@ -1,0 +1,169 @@
+"""Runs as an operator sees them: listed by tenant, with what they wait for, and approved, refused or cancelled."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
+
+from orchestrator.cli.runs import Desk
+from orchestrator.cli.temporal import Target, ui_link
+from orchestrator.cli.worker import make_worker, released
+from orchestrator.errors import InvalidInput
+from orchestrator.options import Options
+from orchestrator.records import durable_names as names
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import Approval, RunRequest, StepStatus
+from orchestrator.workflows.execution import RunWorkflow
+from tests.my_workflow import Assistant
+from tests.runner import Runner, Serve
+from tests.running import TENANT, plugin_over
+from tests.temporal import DEPLOYMENT, replays, until
+from tests.user import User
+
+SECRET = "sk-4711-hunter2"
+TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
+
+
+async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, Any]:
+    """A run of the tenant whose two steps wait for approval."""
+    handle = await runner.begin(names.RUN, RunRequest(task=TASK, tenant=tenant))
+    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    return handle
+
+
+def desk(runner: Runner, tenant: str = TENANT) -> Desk:
+    return Desk(runner.client, Target(address="cloud.tmprl.cloud:7233"), Options(), tenant)
+
+
+async def details(handle: WorkflowHandle[Any, Any]) -> str:
+    found = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    return str(found.current_details)
+
+
+async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_given(runner: Runner) -> None:
+    handle = await waiting(runner)
+    memo = await (await handle.describe()).memo()
+    assert memo == {names.RUN: {"tenant": TENANT, "waiting": ["s1 files:delete_file", "s2 notes:add_note"]}}
+    shown = await details(handle)
+    assert shown.splitlines()[1] == "- s1 `files:delete_file`: needs approval"
+    assert SECRET not in shown + str(memo)
+    for step in (await until(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps:
+        await desk(runner).say(handle.id, Approval(step=step.step, digest=step.digest, by="ada"))
+    await handle.result()
+    described = await handle.describe()
+    assert (await described.memo())[names.RUN]["waiting"] == []
+    assert (await details(handle)).splitlines()[0] == "**done**"
+    attributes = str(described.raw_description.workflow_execution_info.search_attributes)
+    assert SECRET not in str(described.raw_description.workflow_execution_info.memo) + attributes
+    await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) -> None:
+    runner = await serve(plugin_over(), Assistant)
+    own, other = await waiting(runner), await waiting(runner, "org:10")
+    route = await runner.begin(names.ROUTE, RouteRequest(query="Read the file a.txt", tenant=TENANT))
+    async with asyncio.timeout(30):
+        while own.id not in (found := {one.id: one for one in await desk(runner).runs(ended=False)}):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert other.id not in found
+    assert found[own.id].status == "waiting for approval"
+    assert found[own.id].link == f"https://cloud.temporal.io/namespaces/default/workflows/{own.id}"
+    for theirs in (other.id, route.id, "no-such-run", ""):
+        with pytest.raises(InvalidInput) as refused:
+            await desk(runner).run(theirs)
+        assert str(refused.value) == f"org:1 has no run {theirs!r}: `toolroute runs list --all` shows those it has"
+    for handle in (own, other):
+        await handle.terminate()
+    assert (await desk(runner).run(own.id)).status == "terminated"
+
+
+@pytest.mark.parametrize(
+    ("address", "ui", "link"),
+    [
+        ("a.tmprl.cloud:7233", "", "https://cloud.temporal.io/namespaces/default/workflows/my%20run"),
+        ("10.0.0.1:7233", "", ""),
+        ("10.0.0.1:7233", "https://ui.example/", "https://ui.example/namespaces/default/workflows/my%20run"),
+        ("localhost:64000", "", ""),
+    ],
+)
+def test_a_link_is_given_where_the_address_of_the_ui_is_known(address: str, ui: str, link: str) -> None:
+    assert ui_link(Target(address=address), Options(temporal_ui=ui), "my run") == link
+
+
+@pytest.mark.slow
+async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve, user: User) -> None:
+    runner = await serve(plugin_over())
+    there = ("--address", user.address, "--organization", "1")
+
+    async def said(*arguments: str) -> tuple[int, str, str]:
+        return await user.toolroute("runs", *arguments, *there)
+
+    queue = ("--task-queue", runner.task_queue, "--detach")
+    code, out, err = await user.toolroute("run", "Delete the file a.txt and add a note titled 'x'", *there, *queue)
+    run_id = out.strip()
+    assert (code, err) == (0, f"run {run_id}\n")
+    await until(runner.client.get_workflow_handle(run_id), "s2", StepStatus.NEEDS_APPROVAL)
+    shown = (await said("show", run_id))[1]
+    assert 's1 waits for approval: files:delete_file with {"path": "a.txt"}' in shown
+    approving = next(line for line in shown.splitlines() if f"toolroute runs approve {run_id} s1=" in line).split()[2:]
+    code, _, err = await said(*approving[:-1], "s1=000000000000")
+    assert (code, runner.desk.calls) == (2, []), err
+    assert "s1 would call files:delete_file with arguments whose digest is" in err
+    assert (await said("refuse", run_id, "s2"))[::2] == (0, "s2 refused\n")
+    assert (await said(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
+    result = await runner.client.get_workflow_handle(run_id).result()
+    assert [step["status"] for step in result["steps"]] == ["done", "refused"]
+    other = await waiting(runner)
+    code, out, _ = await said("list", "--waiting", "-o", "json")
+    assert (code, other.id in {one["id"] for one in json.loads(out)}) == (0, True)
+    assert (await said("cancel", other.id))[::2] == (0, f"{other.id} is asked to stop\n")
+    with pytest.raises(Exception, match="Workflow execution failed"):
+        await other.result()
+    assert (await other.describe()).status is WorkflowExecutionStatus.CANCELED
+
+
+@pytest.mark.slow
+async def test_a_run_that_no_worker_takes_ends_in_time_and_says_what_to_do(user: User, task_queue: str) -> None:
+    code, out, err = await user.toolroute(
+        *("run", "Read the file a.txt", "--address", user.address, "--task-queue", task_queue, "--start-within", "1")
+    )
+    assert (code, out) == (1, "")
+    start = f"start one with `toolroute worker --task-queue {task_queue}`, or give --start-within more seconds"
+    assert f"toolroute: no worker took the run within 1 s, nothing was done: {start}\n" in err
+    run_id = err.split()[1]
+    described = await (await Client.connect(user.address)).get_workflow_handle(run_id).describe()
+    assert described.status is WorkflowExecutionStatus.TERMINATED
+
+
+async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
+    temporal_address: str, task_queue: str
+) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    async with (
+        make_worker(client, task_queue, released(task_queue, "one")),
+        make_worker(client, task_queue, released(task_queue, "two", pinned=True)),
+    ):
+        current = SetWorkerDeploymentCurrentVersionRequest(
+            namespace="default", deployment_name=task_queue, build_id="two", identity="tests"
+        )
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await client.workflow_service.set_worker_deployment_current_version(current)
+                    break
+                except RPCError:  # until the worker has polled once
+                    await asyncio.sleep(0.05)
+        handle = await client.start_workflow(
+            names.RUN, RunRequest(task="Read the file a.txt", tenant=TENANT), id=task_queue, task_queue=task_queue
+        )
+        await asyncio.wait_for(handle.result(), 30)
+        info = (await handle.describe()).raw_description.workflow_execution_info.versioning_info
+    assert (info.deployment_version.build_id, info.behavior) == ("two", 1)
+    assert not DEPLOYMENT.use_worker_versioning
+    assert not released().use_worker_versioning
