@@ -1,9 +1,10 @@
 """Findability: which tools their own words do not bring, and which take each other's queries. Needs no labels."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import chain, combinations
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -103,25 +104,22 @@ async def examine(
         ranked.setdefault(min(answer.query.relevant), []).append(answer.ranked)
     firsts = {key: Counter(order[0] for order in own if order) for key, own in ranked.items()}
     brought = {key: sum(key in order for order in own) for key, own in ranked.items()}
-    found = Findability(
+    asked = max(len(queries), 1)
+    return Findability(
         tools=len(catalogue),
         tried=len(tools),
         queries=len(queries),
-        first=_share(sum(own[key] for key, own in firsts.items()), queries),
-        brought=_share(sum(brought.values()), queries),
+        first=round(sum(own[key] for key, own in firsts.items()) / asked, 4),
+        brought=round(sum(brought.values()) / asked, 4),
         unfound=tuple(
             Unfound(tool=key, queries=len(ranked[key]), brought=brought[key], instead=_rivals(key, firsts[key]))
             for key in sorted(ranked, key=lambda key: brought[key] / len(ranked[key]))
             if 2 * brought[key] < len(ranked[key])
         ),
+        collisions=tuple(_collisions(firsts)),
         silent=tuple(tool.key for tool in tools if tool.key not in ranked),
         seed=SEED if drawn else None,
     )
-    return replace(found, collisions=tuple(_collisions(firsts)))
-
-
-def _share(part: int, queries: Sequence[Query]) -> float:
-    return round(part / len(queries), 4) if queries else 0.0
 
 
 def _rivals(key: str, firsts: Counter[str]) -> tuple[str, ...]:
@@ -130,20 +128,11 @@ def _rivals(key: str, firsts: Counter[str]) -> tuple[str, ...]:
 
 def _collisions(firsts: dict[str, Counter[str]]) -> list[Collision]:
     """Return the pairs where each loses a query to the other, or one half of its own; those that lose most first."""
-    pairs: dict[tuple[str, str], float] = {}
-    sizes = {key: max(own.total(), 1) for key, own in firsts.items()}
-    for one, own in firsts.items():
-        for other in own.keys() - {one}:
-            lost = own[other] / sizes[one]
-            gained = firsts[other][one] / sizes[other] if other in firsts else 0.0
-            if gained or lost >= 0.5:
-                pairs[min(one, other), max(one, other)] = lost + gained
-    empty: Counter[str] = Counter()
-    return [
-        Collision(
-            tools=(one, other),
-            lost=(firsts.get(one, empty)[other], firsts.get(other, empty)[one]),
-            queries=(firsts.get(one, empty).total(), firsts.get(other, empty).total()),
-        )
-        for one, other in sorted(pairs, key=pairs.__getitem__, reverse=True)
-    ]
+    found: dict[Collision, float] = {}
+    own = defaultdict(Counter[str], firsts)  # One that was not drawn may take queries, too.
+    for one, other in combinations(sorted({*firsts, *chain.from_iterable(firsts.values())}), 2):
+        lost, sizes = (own[one][other], own[other][one]), (own[one].total(), own[other].total())
+        shares = [part / max(size, 1) for part, size in zip(lost, sizes, strict=True)]
+        if all(lost) or max(shares) >= 0.5:
+            found[Collision(tools=(one, other), lost=lost, queries=sizes)] = sum(shares)
+    return sorted(found, key=found.__getitem__, reverse=True)
