@@ -1,5 +1,6 @@
 """Workflows of users: no pass-through, no activity of theirs."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -185,3 +186,18 @@ class Paging:
             at = page.next
         await router.call(decision, "notes:add_note", {"title": "whole", "body": result.whole})
         return [result.text, digest("".join(pages[1:]), 16), str(len(pages) - 1)]
+
+
+@workflow.defn
+class SideBySide:
+    """Makes five calls at the same time, with a megabyte of arguments each, and then asks for five results as large."""
+
+    @workflow.run
+    async def run(self, size: int) -> int:
+        router = ToolRouter("org:1")
+        decision = await router.route("Read the file a.txt and publish the report")
+        given = [{"path": str(number) * size} for number in range(5)]
+        read = await asyncio.gather(*(router.call(decision, "files:read_file", one) for one in given))
+        titles = [{"title": str(number) * size} for number in range(5)]
+        published = await asyncio.gather(*(router.call(decision, "reports:publish_report", one) for one in titles))
+        return len(read) + len(published)

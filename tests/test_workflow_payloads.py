@@ -21,9 +21,11 @@ from orchestrator.records.run import StepStatus
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.executors import Executor
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
+from tests.my_workflow import Publish, SideBySide
 from tests.runner import Runner, Serve
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
+from tests.test_workflow_route import publisher
 
 ROUTE, RUN = names.ROUTE, names.RUN
 SIDE_BY_SIDE = " and ".join([*(f"read the file {letter}.txt" for letter in "abcdefg"), "delete the file h.txt"])
@@ -210,3 +212,10 @@ def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, 
     assert limit / 5 < len(json.dumps(kept)) <= limit
     assert text.startswith(kept)
     assert mark == f"[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
+
+
+@pytest.mark.slow
+async def test_five_calls_at_the_same_time_with_a_megabyte_each_leave_no_workflow_stuck(serve: Serve) -> None:
+    """Their arguments go out in several workflow tasks; the child workflows give back as much as they are given."""
+    runner = await serve(publisher(), SideBySide, Publish)
+    assert await runner.execute(SideBySide, 950_000) == 10

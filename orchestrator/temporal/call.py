@@ -55,6 +55,8 @@ MODEL_RETRY = retry(3)
 BYTES_PER_TOKEN = 3
 """A low guess (o200k_base has 4.5 on JSON, 3 on Chinese): workflow code counts no tokens, as a better counter would
 change what running workflows decide."""
+MOST_SENT = 2 * 1024 * 1024
+"""Bytes of arguments that one workflow task sends: beyond gRPC's 4 MiB it fails for ever."""
 _MAX_ID_BYTES = 1_000
 """Of a workflow's id; a child with a longer one would leave its parent stuck."""
 
@@ -69,15 +71,30 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
 
     The tool's own limits go before those of the `config`, and what the caller has `chosen` for this call before both.
     """
-    check_size(f"the arguments of {call.tool.key!r}", call.arguments)
+    size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
+    await _room(size)
     limits, chosen = ToolLimits.of(call.tool), chosen or Config()
     settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **config}
     if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
         settings.update(chosen)
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
+        await _room(size)
         return await _call_workflow(call, limits, chosen)
     settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
     return await execute(names.CALL_TOOL, call, ToolResult, {**settings, **_config_of(limits), **chosen})
+
+
+async def _room(size: int) -> None:
+    """Wait for a workflow task that has room for this much and what it sends already."""
+    loop = asyncio.get_running_loop()
+    while True:
+        task = workflow.info().get_current_history_length()
+        sent = _SENT.get(loop, (0, 0))
+        sent = sent if sent[0] == task else (task, 0)
+        if not sent[1] or sent[1] + size <= MOST_SENT:
+            _SENT[loop] = task, sent[1] + size
+            return
+        await workflow.sleep(timedelta(milliseconds=1))
 
 
 def _config_of(limits: ToolLimits) -> Config:
@@ -169,6 +186,10 @@ def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
         return True
     untaken = isinstance(inner, TimedOut) and inner.type is TimeoutType.SCHEDULE_TO_START
     return not (call.replayable or untaken or isinstance(inner, ApplicationError | ToolrouteError))
+
+
+_SENT: "WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, int]]" = WeakKeyDictionary()
+"""By execution: the history's length at its latest workflow task with calls, and the bytes of their arguments."""
 
 
 def occurrence(*content: Any) -> str:

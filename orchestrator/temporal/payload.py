@@ -91,8 +91,8 @@ def _converter() -> PayloadConverter:
     return workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
 
 
-def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
-    """Raise PayloadTooLarge for a value that a history can't hold, InvalidInput for one that can't be written."""
+def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
+    """Return the value's bytes; PayloadTooLarge for what a history can't hold, InvalidInput for what is no JSON."""
     try:
         size = len(_converter().to_payload(value).data)
     except Exception as error:
@@ -102,6 +102,7 @@ def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> None:
             f"{what} takes {size:,} bytes as JSON, at most {limit:,} fit a workflow history: "
             "store the content and pass its path or address"
         )
+    return size
 
 
 def as_result(answer: Any) -> ToolResult:
