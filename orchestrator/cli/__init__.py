@@ -25,6 +25,7 @@ COMMANDS = {
     "servers": "servers:servers",
     "serve": "serve:serve",
     "eval": "eval:evaluate",
+    "experience": "experience:experience",
     "doctor": "doctor:doctor",
 }
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)

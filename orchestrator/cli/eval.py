@@ -13,7 +13,7 @@ from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
 from orchestrator.cli.output import console, counted, dim, note, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
-from orchestrator.experience.logs import Past, read_past
+from orchestrator.experience.logs import Past, read_past, with_keys
 from orchestrator.options import Options
 from orchestrator.records.lines import one_line
 from orchestrator.routing.router import LOCAL, Router
@@ -91,16 +91,15 @@ async def _answer(
 
 async def _live(router: Router, past: Sequence[Past]) -> None:
     """Route and record these tasks, in order."""
-    known = (await router.index(LOCAL)).catalogue.positions
-    if unknown := {key for task in past for key in task.used if key not in known}:
+    tasks, unknown = with_keys(past, (await router.index(LOCAL)).catalogue.tools)
+    if unknown:
         tools = counted(len(unknown), "tool that past tasks used is", "tools that past tasks used are")
-        warn([f"{tools} not in tools.jsonl and left out, e.g. {min(unknown)!r}"])
+        warn([f"{tools} not in tools.jsonl and left out, e.g. {unknown[0]!r}"])
     with progress("recording past tasks") as done:
-        for number, task in enumerate(past, start=1):
-            decision = await router.route(task.query)
-            used = [key for key in task.used if key in known]
-            await router.record(decision, used=used, ok=task.ok, actor=task.actor, at=task.at, source="import")
-            done(number, len(past))
+        for number, task in enumerate(tasks, start=1):
+            await router.route(task.query)
+            await router.record(task.query, used=task.used, ok=task.ok, actor=task.actor, at=task.at, source="import")
+            done(number, len(tasks))
 
 
 def _warn_of_failures(result: dict[str, Any]) -> int:

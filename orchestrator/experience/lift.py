@@ -5,6 +5,7 @@ give it, one that it passed over by the chance that routing did give it. Where r
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,8 +31,9 @@ ALIKE_USED, ALIKE_PASSED = 4.0, 2.0
 """How far a tool's log-odds may differ from those of a near task until it says a third of it here."""
 LOW = -1.0
 """The log-odds below which a tool stands low."""
-SAME = 0.85
-"""The cosine from which a near task may set its tool before the best one, where no task ever used that."""
+CLAIMED, SAME = 0.2, 0.98
+"""The chance from which the best tool by routing is a claim, and the cosine from which a near task overrules it though
+no task ever used that tool. Of tasks for such tools the first one was else lost in 1 to 10 of 100."""
 FIRST = 3
 """The first places, into which no single person's tasks bring a tool."""
 
@@ -69,7 +71,7 @@ class Lifted:
 def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftMap) -> Lifted:
     """Return what becomes of the candidates with these chances by routing alone, best first, and keys.
 
-    Where no task ever used the best of them, only a task that is nearly the same sets another before it. Where several
+    Where no task ever used the best of them, only one that is nearly the same sets another before it. Where several
     people's tasks are remembered, what one of them alone says brings no tool into the first three, nor takes any away.
     """
     before = np.asarray(log_odds(np.maximum(chances, LEAST)))
@@ -99,13 +101,16 @@ def features(odds: Values, keys: Sequence[str], recalled: Recalled) -> NDArray[n
 def _said(
     tasks: Sequence[Near], place: dict[str, int], odds: Values, *, used: bool
 ) -> tuple[NDArray[np.int64], Values, Values, Values]:
-    """Return what the tasks say of candidates: which, the task's weight, the chance then, and how far that was off."""
-    rows = [
-        (place[key], task.weight, chance)
-        for task in tasks
-        for key, chance in (task.used if used else task.passed).items()
-        if key in place
+    """Return what the tasks say of candidates: which, the task's weight, the chance then, and how far that was off.
+
+    A tool that routing had not found for a task that used it counts from the second such task on: most wrong Outcomes
+    name such a tool.
+    """
+    said = [
+        (key, task.weight, chance) for task in tasks for key, chance in (task.used if used else task.passed).items()
     ]
+    times = Counter(key for key, *_ in said)
+    rows = [(place[key], *rest) for key, *rest in said if key in place and (rest[1] or times[key] > 1 or not used)]
     at, counts, chance = np.array(rows, np.float64).reshape(-1, 3).T
     places = at.astype(np.int64)
     return places, counts, chance, np.abs(odds[places] - log_odds(np.maximum(chance, LEAST)))
@@ -120,7 +125,8 @@ def _heard(recalled: Recalled, key: str, *, used: bool) -> bool:
 def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
     """Lower in place what may not come first."""
     best, raised = int(np.argmax(before)), after > before
-    if keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
+    claimed = before[best] >= log_odds(CLAIMED)
+    if claimed and keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
         after[best] = max(after[best], before[best])
         after[raised] = np.minimum(after[raised], np.nextafter(after[best], -np.inf))
     if recalled.shared:

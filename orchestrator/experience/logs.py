@@ -1,19 +1,25 @@
-"""Logs of past tasks: one JSON object a line, with the task and the tools that it used."""
+"""Logs of past tasks: lines of our own, and chat logs with tool calls as OpenAI's and Anthropic's APIs write them."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
+from orchestrator.catalogue.export import exported_name
 from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
 from orchestrator.records.request import MAX_QUERY_CHARS
+from orchestrator.records.tool import Tool
 
-FORM = 'give one JSON object a line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}'
+FORM = (
+    'give one JSON object a line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}, or a chat with its '
+    '"messages"'
+)
 
 
-def _seconds(value: object) -> object:
+def seconds(value: object) -> object:
     """Return the seconds since 1970 of a date and time in ISO 8601; without a zone it is UTC."""
     if not isinstance(value, str):
         return value
@@ -21,15 +27,25 @@ def _seconds(value: object) -> object:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
+When = Annotated[FiniteFloat | None, BeforeValidator(seconds)]
+
+
 class Past(BaseModel):
-    """A line: a task, the keys of the tools that it used, if it went well, by whom, and when."""
+    """A task, the tools that it used by key or by the name that a model called, if it went well, by whom, and when."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
     used: tuple[str, ...]
     ok: bool = True
     actor: str = ""
-    at: Annotated[float | None, BeforeValidator(_seconds), Field(allow_inf_nan=False)] = None
+    at: When = None
+
+
+class _Chat(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    messages: list[dict[str, Any]]
+    actor: str = ""
+    at: When = None
 
 
 def read_past(path: Path) -> list[Past]:
@@ -38,12 +54,57 @@ def read_past(path: Path) -> list[Past]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {FORM}") from None
-    tasks = []
+    tasks: list[Past] = []
     for number, line in numbered_lines(text):
         try:
-            tasks.append(Past.model_validate(read_json(line)))
+            record = read_json(line)
+            tasks += _tasks(_Chat(**record)) if "messages" in record else [Past(**record)]
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {FORM}") from None
-        except ValueError as error:
-            raise InvalidInput(f"{path}:{number}: not JSON ({error}); {FORM}") from None
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{path}:{number}: not a JSON object ({error}); {FORM}") from None
     return tasks
+
+
+def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
+    """Return the tasks with the keys of the tools that they used, and the names that no tool, or several, have."""
+    bare: dict[str, list[str]] = {}
+    for tool in tools:
+        bare.setdefault(tool.name, []).append(tool.key)
+    keys = {name: own[0] for name, own in bare.items() if len(own) == 1}
+    keys |= {exported_name(tool, provider): tool.key for tool in tools for provider in ("openai", "mcp")}
+    keys |= {tool.key: tool.key for tool in tools}
+    unknown = dict.fromkeys(name for task in tasks for name in task.used if name not in keys)
+    used = [tuple(dict.fromkeys(keys[name] for name in task.used if name in keys)) for task in tasks]
+    found = [task.model_copy(update={"used": own}) for task, own in zip(tasks, used, strict=True)]
+    return found, list(unknown)
+
+
+def _tasks(chat: _Chat) -> Iterator[Past]:
+    """Yield each request of a user that tools were called for, with their names; calls that failed are left out."""
+    blocks = [block for message in chat.messages for block in _blocks(message)]
+    failed = {block.get("tool_use_id") for block in blocks if block.get("is_error")}
+    query, used = "", list[str]()
+    for message in [*chat.messages, {"role": "user", "content": "end"}]:
+        said = " ".join(str(block["text"]) for block in _blocks(message) if isinstance(block.get("text"), str))
+        if message.get("role") == "user" and said.strip():
+            if used and query:
+                yield Past(query=query, used=tuple(used), actor=chat.actor, at=chat.at)
+            query, used = said[:MAX_QUERY_CHARS], []
+        used += [name for call, name in _calls(message) if call not in failed]
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"text": content}]
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the tool's name of each call of a message, in either API's shape."""
+    for call in message.get("tool_calls") or ():
+        yield str(call.get("id")), str(call.get("function", {}).get("name"))
+    for block in _blocks(message):
+        if block.get("type") == "tool_use":
+            yield str(block.get("id")), str(block.get("name"))

@@ -34,7 +34,8 @@ class Decision:
     `coverage`, where one was wanted, is the probability with which the matches hold all needed tools. `parts` are the
     texts of the task's parts that routing searched for by themselves, where there are several. `named_servers`: a plan
     puts no other server in the place of one that the task names. `related` are the tools within two hops of the
-    recommended ones, at most ten, and `graph` the edges among all of these.
+    recommended ones, at most ten, and `graph` the edges among all of these. It `leans` where only the
+    turns before say what the task means.
     """
 
     query: str
@@ -57,6 +58,7 @@ class Decision:
     named_servers: tuple[NamedServer, ...] = ()
     related: tuple[Related, ...] = ()
     graph: tuple[Edge, ...] = ()
+    leans: bool = False
 
     def tool(self, key: str) -> Tool | None:
         """Return the matched tool with this `server:name`, or None."""

@@ -71,6 +71,7 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
         named_servers=found.explicit.named,
         related=near,
         graph=edges,
+        leans=task.leans,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import UnknownTool
+from orchestrator.errors import EmbedderUnavailable, UnknownTool
 from orchestrator.index.index import Index
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.routing.pipeline import Pipeline
@@ -28,17 +28,19 @@ def uses(index: Index, used: Sequence[str | Use]) -> tuple[Use, ...]:
     return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
 
 
-async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32] | None]:
+async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
     """Return the Outcome with what routing ranks for its task without Experience and claims with it; and its vector.
 
-    The vector [dimension] is None where the embedder does not answer, or knows no word of the task.
+    The vector [dimension] is zero where the embedder knows no word of the task. EmbedderUnavailable where it fails.
     """
     clock, alone = Clock(), replace(task, experience=None)
     found = await run_legs(pipeline.cheap, alone, Found(), clock)
     words, opened = found, pipeline.gate(alone, found)
     if not opened:
         found = await run_legs(pipeline.dear, alone, found, clock)
-    vectors = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
+    vectors, reason = (found.vectors, "") if found.semantic_ran else await task.embed(task.understood.texts[:1])
+    if vectors is None:
+        raise EmbedderUnavailable(f"the task is not remembered: {reason}")
     ranking = pipeline.fusion(alone, found)
     found = await experience(task, found)
     now = learnt(task, found, ranking)
@@ -49,7 +51,7 @@ async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outco
         words=_claim(task, pipeline.fusion(alone, words), words.gate_confidence, worked),
         both=_claim(task, now, now.confidence, worked) if found.semantic_ran else None,
     )
-    return studied, vectors[0] if vectors is not None and vectors[0].any() else None
+    return studied, vectors[0]
 
 
 def _offered(task: Task, ranking: Ranking, outcome: Outcome) -> tuple[Offer, ...]:

@@ -170,22 +170,24 @@ class Router:
 
         A Decision, or the task's text and its tenant. `used` are keys, or Use records with what each call took; `ok`:
         the task got what it wanted; `actor`: who asked; `at`: when, in seconds since 1970; `name`: what is recorded
-        again under one counts once. UnknownTool for a tool that is not in the catalogue.
+        again under one counts once. A turn that only its conversation explains is not remembered. Raises UnknownTool
+        for a tool that is not in the catalogue, EmbedderUnavailable, and what the store raises.
         """
         query, tenant = (decision, tenant or LOCAL) if isinstance(decision, str) else (decision.query, decision.tenant)
-        index = await self.index(tenant)
+        task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock())
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
-            used=uses(index, used),
+            used=uses(task.index, used),
             ok=ok,
             actor=actor,
             at=time.time() if at is None else at,
             source=source,
         )
-        task = self._task(_checked(RouteRequest(query=query, tenant=tenant), (), {}), index)
+        if not self._learns or (isinstance(decision, Decision) and decision.leans):
+            return outcome
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
-        if vector is not None and self._learns:
+        if vector.any():
             kept = outcome if self.options.experience == "texts" else replace(outcome, query="")
             await self._memories.keep(tenant, kept, vector)
         return outcome

@@ -119,9 +119,9 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
     try:
         record = json.loads(payload["outcome"])
         claims = {name: record[name] and Claim(**record[name]) for name in ("words", "both")}
-        lists = {"used": tuple(Use(**own) for own in record["used"])}
-        lists |= {"offered": tuple(Offer(**own) for own in record["offered"])}
-        return Outcome(**{**record, **claims, **lists})
+        used = tuple(Use(**own) for own in record["used"])
+        offered = tuple(Offer(**own) for own in record["offered"])
+        return Outcome(**{**record, **claims, "used": used, "offered": offered})
     except (InvalidInput, *FAULTS):
         return None
 

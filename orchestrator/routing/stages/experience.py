@@ -13,11 +13,11 @@ from orchestrator.routing.task import Found, Ranking, Task, best_first
 async def experience(task: Task, found: Found) -> Found:
     """Return the findings with the past tasks that are like this one, if any is.
 
-    By words alone it runs only where the embedder costs no call: the leg stands among the cheap ones and the dear.
+    It stands among the cheap legs and the dear: before the semantic one it runs where embedding costs no call.
     """
     if task.experience is None or found.recalled or found.settled or found.candidates is None:
         return found
-    if task.remote and not found.semantic_ran:
+    if (task.remote or task.leans) and not found.semantic_ran:
         return found
     vectors = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
     if vectors is None or not len(task.experience.tasks):

@@ -1,0 +1,180 @@
+"""`toolroute experience`: what is remembered of a tenant's finished tasks."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.options import FILE, Place, taking
+from orchestrator.cli.output import (
+    console,
+    counted,
+    dim,
+    echo_json,
+    note,
+    present,
+    progress,
+    table,
+    warn,
+)
+from orchestrator.errors import InvalidInput
+from orchestrator.experience.figures import figures
+from orchestrator.experience.logs import Past, read_past, seconds, with_keys
+from orchestrator.options import Options
+from orchestrator.records.digests import digest_of
+from orchestrator.records.lines import inline
+from orchestrator.records.outcome import Outcome
+from orchestrator.routing.router import Router
+from orchestrator.store.outcomes import Kept
+
+_TOGETHER = 256
+"""Tasks that are recorded at a time, so that the store writes them together."""
+_SHOWN_TOOLS = 20
+
+
+@click.group()
+def experience() -> None:
+    """Import, list, measure, forget and export what is remembered of finished tasks."""
+
+
+@experience.command("import")
+@click.argument("log", type=FILE)
+@taking("tenant", "output")
+async def import_log(log: Path, place: Place, output: str) -> None:
+    """Remember the tasks of LOG, for a tenant whose tools the store knows.
+
+    One task a line: {"query": "...", "used": ["server:tool"], "ok", "actor", "at"}, or one chat with its "messages" and
+    tool calls, as OpenAI's or Anthropic's API has them. What was imported before counts once.
+    """
+    store = place.known_store()
+    async with Router(store=store, options=Options.from_env()) as router:
+        tasks, unknown = with_keys(read_past(log), (await router.index(place.tenant)).catalogue.tools)
+        if unknown:
+            warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
+        tasks = [task for task in tasks if task.used]
+        with progress("recording tasks") as done:
+            for start in range(0, len(tasks), _TOGETHER):
+                own = tasks[start : start + _TOGETHER]
+                await asyncio.gather(*(_remember(router, task, place.tenant) for task in own))
+                done(start + len(own), len(tasks))
+    store.close()
+    shown = {"tenant": place.tenant, "tasks": len(tasks), "unknown": unknown}
+    present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {counted(len(tasks), 'task')} remembered")))
+
+
+async def _remember(router: Router, task: Past, tenant: str) -> None:
+    name = digest_of(task.query, task.used, task.actor, task.at)
+    given: dict[str, Any] = {"ok": task.ok, "actor": task.actor, "at": task.at, "source": "import"}
+    await router.record(task.query, used=task.used, tenant=tenant, name=name, **given)
+
+
+@experience.command("list")
+@taking("tenant", "output")
+@click.option("--last", default=50, show_default=True, metavar="N", help="Show the newest N.")
+def list_tasks(place: Place, output: str, last: int) -> None:
+    """List the newest tasks that are remembered, with the tools that they used."""
+    tasks = _kept(place).outcomes[-last:]
+    rows = [_line(task) for task in tasks]
+
+    def show() -> None:
+        made = table("when", "who", "used", "task")
+        for row in rows:
+            failed = "" if row["ok"] else "failed: "
+            made.add_row(row["at"][:16], row["actor"], failed + ", ".join(row["used"]), row["query"][:60])
+        console().print(made)
+
+    present(output, {"tenant": place.tenant, "tasks": rows}, show)
+
+
+@experience.command()
+@taking("tenant", "output")
+def stats(place: Place, output: str) -> None:
+    """Show how often the best tool by routing was the one used, by week and number of tasks, and each tool's calls."""
+    found = figures(_kept(place).outcomes)
+    present(output, {"tenant": place.tenant, **found}, lambda: _show(found))
+
+
+@experience.command()
+@taking("tenant")
+@click.option("--before", metavar="DATE", help="Those before this date.")
+@click.option("--tool", metavar="KEY", help="Those that used this tool.")
+@click.option("--actor", metavar="NAME", help="Those of this person.")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@taking("output")
+def forget(
+    place: Place, before: str | None, tool: str | None, actor: str | None, everything: bool, output: str
+) -> None:
+    """Forget the tasks for which all given options hold."""
+    tests: list[Callable[[Outcome], bool]] = []
+    if before is not None:
+        limit = _date("--before", before)
+        tests.append(lambda task: task.at < limit)
+    if tool is not None:
+        tests.append(lambda task: any(use.tool == tool for use in task.used))
+    if actor is not None:
+        tests.append(lambda task: task.actor == actor)
+    if bool(tests) == everything:
+        raise InvalidInput("say what to forget: give --before, --tool or --actor, or --all alone")
+    gone = place.known_store().outcomes.forget(place.tenant, lambda task: all(test(task) for test in tests))
+    shown = {"tenant": place.tenant, "forgotten": gone}
+    present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {counted(gone, 'task')} forgotten")))
+
+
+@experience.command()
+@taking("tenant")
+def export(place: Place) -> None:
+    """Write all tasks, a JSON line each, in the form that `import` reads."""
+    tasks = _kept(place).outcomes
+    for task in tasks:
+        echo_json(_line(task), indent=None)
+    if missing := sum(not task.query for task in tasks):
+        note(f"{counted(missing, 'task')} kept without a text: `import` does not take them")
+
+
+def _kept(place: Place) -> Kept:
+    kept = place.known_store().outcomes.read(place.tenant)
+    if kept.damaged:
+        warn([f"{counted(kept.damaged, 'task')} cannot be read: `toolroute experience forget` removes them, too"])
+    return kept
+
+
+def _line(task: Outcome) -> dict[str, Any]:
+    return {
+        "query": task.query,
+        "used": [use.tool for use in task.used],
+        "ok": task.ok,
+        "actor": task.actor,
+        "at": datetime.fromtimestamp(task.at, UTC).isoformat(),
+        "source": task.source,
+    }
+
+
+def _date(option: str, given: str) -> float:
+    try:
+        return float(str(seconds(given)))
+    except ValueError:
+        raise InvalidInput(f"{option} {given!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00") from None
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _show(found: dict[str, Any]) -> None:
+    out = console()
+    weeks = table("week", "tasks", "best tool used", right=("tasks", "best tool used"))
+    for week in found["weeks"]:
+        weeks.add_row(week["week"], str(week["tasks"]), _share(week["right"]))
+    tools = table("tool", "calls", "failed", "ms", right=("calls", "failed", "ms"))
+    for key, own in list(found["tools"].items())[:_SHOWN_TOOLS]:
+        tools.add_row(key, str(own["calls"]), str(own["failures"]), "-" if own["ms"] is None else f"{own['ms']:.0f}")
+    out.print(weeks)
+    out.print()
+    out.print(tools)
+    curve = ", ".join(f"{_share(step['right'])} up to {step['tasks']:,}" for step in found["curve"])
+    more = max(0, len(found["tools"]) - _SHOWN_TOOLS)
+    lines = [f"{counted(found['tasks'], 'task')}; best tool used: {curve or '-'}"]
+    out.print(dim(*([f"and {counted(more, 'tool')} more"] if more else []), *lines))
