@@ -162,6 +162,7 @@ async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_termina
     ("fault", "reason", "stays"),
     [
         ("long", "gave a message of more than 16 MiB", True),
+        ("many", "gave a message of more than 16 MiB or 500,000 values", True),
         ("line", "it sent a message of more than 16 MiB", False),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.hostile import attacked, hostile
 from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable, InvalidArguments, StoreUnavailable, Unauthorised
@@ -66,6 +67,16 @@ async def test_every_server_is_stored_and_a_failing_one_takes_no_other_away(stor
     assert (by_name["quick"].tools, len(by_name["quick"].changes.new)) == (8, 8)
     assert store.servers("org:1") == {"git": 12, "library": by_name["library"].tools, "quick": 8}
     assert store.servers("org:2") == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["first", "mixed"])
+async def test_servers_that_hang_crash_flood_or_lie_starve_no_healthy_one(order: str) -> None:
+    deadline_s = 5.0
+    alone = await attacked(hostile(28, 0, order), deadline_s)
+    attack = await attacked(hostile(28, 8, order), deadline_s)
+    assert (alone.healthy, attack.healthy) == (28, 20)
+    assert attack.seconds < deadline_s + 1.5 * alone.seconds
 
 
 async def test_a_second_sync_changes_nothing_and_a_change_is_reported(store: Store) -> None:

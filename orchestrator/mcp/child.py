@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import signal
+import time
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ import anyio.lowlevel
 
 from orchestrator.mcp import faults
 from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.transport import Pace
 from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
@@ -33,8 +35,17 @@ _CERTIFICATES = (
 """Without them no child reaches anything behind a proxy with certificates of its own."""
 
 _SHELL = shutil.which("sh")
-_WATCH = 'read -r group && { read -r _; kill -KILL "-$group"; }'
-"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+_WATCH = """
+groups=" "
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups$group " ;;
+    *) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
+  esac
+done
+for group in $groups; do kill -KILL "-$group"; done
+"""
+"""Ends servers with their children once the watcher's input ends, as it does however toolroute ends."""
 _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server once the watcher knows of it, so that no moment is left in which nobody would end it."""
 
@@ -49,11 +60,49 @@ _ID = re.compile(rb'^\s*\{"jsonrpc":\s*"2\.0",\s*"id":\s*(\d+),|"id":\s*(\d+)\s*
 """Where the libraries write a message's number: in front, or at the end."""
 
 
+class Watcher:
+    """The process that ends a pool's servers should toolroute be killed. There is none where a system has no shell."""
+
+    def __init__(self) -> None:
+        self._groups: set[int] = set()
+        self._process: Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Have it run; one that somebody ended is started anew."""
+        if _SHELL and (self._process is None or self._process.poll() is not None):
+            self.close()
+            command = [_SHELL, "-c", _WATCH]
+            self._process = Popen(
+                command, bufsize=0, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+            )
+            for group in self._groups:
+                self._say("+", group)
+
+    def add(self, group: int) -> None:
+        self._groups.add(group)
+        self._say("+", group)
+
+    def remove(self, group: int) -> None:
+        self._groups.discard(group)
+        self._say("-", group)
+
+    def _say(self, sign: str, group: int) -> None:
+        if self._process and self._process.stdin:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(f"{sign} {group}\n".encode())
+
+    def close(self) -> None:
+        if self._process:
+            with self._process as process:
+                process.kill()
+
+
 class Child:
     """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace, watcher: Watcher) -> None:
         self.flaw = ""
+        self._pace, self._watcher = pace, watcher
         self._said = b""
         self._answered = False
         self._process: Process | None = None
@@ -68,8 +117,8 @@ class Child:
 
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
-        with _watcher() as watcher, incoming, read, write, outgoing:
-            process = self._process = await _start(launch, watcher)
+        with incoming, read, write, outgoing:
+            process = self._process = await _start(launch, self._watcher)
             async with anyio.create_task_group() as tasks:
                 try:
                     tasks.start_soon(self._listen, process.stderr)
@@ -82,6 +131,7 @@ class Child:
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
                         await _stop(process, _GRACE_S if self._answered else _HASTE_S)
+                        self._watcher.remove(process.pid)
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
@@ -100,8 +150,11 @@ class Child:
         async with incoming:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for line, dropped in _lines(pipe):
-                    if (message := _too_long(line) if dropped else _message(line)) is None:
-                        self.flaw = f"it sent {faults.TOO_LONG}"
+                    begin = time.thread_time()
+                    message = _too_much(line) if dropped or faults.is_too_much(line) else _message(line)
+                    self._pace.charge(time.thread_time() - begin)
+                    if message is None:
+                        self.flaw = f"it sent {faults.TOO_MUCH}"
                         return
                     self._answered = True
                     await incoming.send(message)
@@ -122,24 +175,11 @@ class Child:
         return _work(self._process.pid) if self._process and _SHOWS_WORK else math.nan
 
 
-@contextmanager
-def _watcher() -> Iterator[Popen[bytes] | None]:
-    """Start what ends a server should toolroute be killed; None where a system has no shell."""
-    if not _SHELL:
-        yield None
-        return
-    command = [_SHELL, "-c", _WATCH]
-    with Popen(command, bufsize=0, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as it:
-        try:
-            yield it
-        finally:
-            it.kill()
-
-
-async def _start(launch: Launch, watcher: Popen[bytes] | None) -> Any:
+async def _start(launch: Launch, watcher: Watcher) -> Any:
     """Return the process, whose pipes are all there, unlike its type says."""
     from mcp.client.stdio import get_default_environment
 
+    watcher.start()
     certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     executable = launch.executable
     # What is not there is started all the same: the error says what is wrong with it.
@@ -153,8 +193,8 @@ async def _start(launch: Launch, watcher: Popen[bytes] | None) -> Any:
         cwd=launch.cwd,
         start_new_session=True,
     )
-    if shell and watcher and watcher.stdin and process.stdin:
-        watcher.stdin.write(b"%d\n" % process.pid)
+    watcher.add(process.pid)
+    if shell and process.stdin:
         process.stdin.write(b"\n")
     return process
 
@@ -236,14 +276,14 @@ def _message(line: bytes) -> "SessionMessage | Exception":
         return error
 
 
-def _too_long(line: bytes) -> "SessionMessage | None":
-    """Return an error in place of an answer over the limit; None where it cannot be seen what it answers."""
+def _too_much(line: bytes) -> "SessionMessage | None":
+    """Return an error in place of an answer over the limits; None where it cannot be seen what it answers."""
     from mcp.shared.message import SessionMessage
     from mcp.types import ErrorData, JSONRPCError
 
-    if (found := _ID.search(line)) is None:
+    if (found := _ID.search(line[:_EDGE] + line[-_EDGE:])) is None:
         return None
-    error = ErrorData(code=faults.LOST, message=f"gave {faults.TOO_LONG}")
+    error = ErrorData(code=faults.LOST, message=f"gave {faults.TOO_MUCH}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error))
 
 

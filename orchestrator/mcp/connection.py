@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import anyio
 from orchestrator.catalogue.reading import first_problem
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.child import Child
+from orchestrator.mcp.child import Child, Watcher
 from orchestrator.mcp.config import Limits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
@@ -62,9 +63,15 @@ class Connection:
     """
 
     def __init__(
-        self, spec: ServerSpec, limits: Limits, on_settled: Callable[["Connection"], None], *, handshake: bool
+        self,
+        spec: ServerSpec,
+        limits: Limits,
+        on_settled: Callable[["Connection"], None],
+        *,
+        handshake: bool,
+        watcher: Watcher,
     ) -> None:
-        self.spec, self.limits, self.handshake = spec, limits, handshake
+        self.spec, self.limits, self.handshake, self._watcher = spec, limits, handshake, watcher
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
@@ -73,8 +80,9 @@ class Connection:
         self.retired = self.suspect = False
         self._on_settled, self._settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
         self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._listing, self._child = Listing(spec), Child()
-        self._pace, self._scope = Pace(), anyio.CancelScope()
+        self._pace, self._listing = Pace(), Listing(spec)
+        self._child = Child(self._pace, self._watcher)
+        self._scope = anyio.CancelScope()
         self._greeted = False
         self._client: Client | None = None
 
@@ -277,7 +285,7 @@ class Connection:
             except Exception as error:
                 if self.handshake or launch.url or self._child.flaw or not faults.is_end(error):
                     raise
-                self.handshake, self._child = True, Child()
+                self.handshake, self._child = True, Child(self._pace, self._watcher)
                 client = await session.enter_async_context(self._new_client(launch))
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None
@@ -293,7 +301,7 @@ class Connection:
         return Client(
             self._watched(launch),
             message_handler=self._on_message,
-            client_info=Implementation(name="toolroute", version=version("toolroute")),
+            client_info=Implementation(name="toolroute", version=_version()),
             cache=None,
             mode="legacy" if self.handshake else "auto",
         )
@@ -389,6 +397,12 @@ class Connection:
                 logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
             await anyio.sleep(_LISTEN_AGAIN_S)
             self.doubt()  # A server that is gone is found out here.
+
+
+@cache
+def _version() -> str:
+    """Return toolroute's version, which takes four milliseconds to find."""
+    return version("toolroute")
 
 
 _SILENT = logging.NullHandler()

@@ -52,8 +52,8 @@ class GuardedClient(httpx2.AsyncClient):
             return response  # The library reads nothing of it, or event by event, up to a limit.
         whole = await _read(response)
         if fine:
-            fits = len(whole.content) <= faults.MAX_MESSAGE_BYTES
-            return whole if fits else _answer(request, faults.LOST, f"gave {faults.TOO_LONG}")
+            too_much = faults.is_too_much(whole.content)
+            return _answer(request, faults.LOST, f"gave {faults.TOO_MUCH}") if too_much else whole
         code = _code(whole)
         return whole if code is None else _answer(request, code, self._refusal(whole, kind))
 

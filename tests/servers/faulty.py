@@ -27,6 +27,7 @@ ANSWERS: dict[str, Any] = {
     "empty": {"content": None},
     "video": {"content": [{"type": "video", "data": "AAAA"}, *text("after")["content"]]},
     "image": {"content": [*text("a dot")["content"], {"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
+    "many": {"structuredContent": {"zeros": [0] * 600_000}},
     "javascript": {**text("fine"), "structuredContent": {"word": "fine"}},
 }
 

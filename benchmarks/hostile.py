@@ -1,0 +1,102 @@
+"""What servers that hang, crash, flood or lie cost the others. Run: `python -m benchmarks.hostile [--servers 100]`.
+
+Three of ten go wrong, in each order. It prints how many healthy ones a sync stores and how long that takes, next to a
+sync of healthy ones alone, and the 95th percentile of a known tool's call meanwhile, next to that of calls before.
+"""
+
+import argparse
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import Any
+
+from orchestrator import Connections
+from orchestrator.index.embed import embedder_for
+from orchestrator.mcp.sync import SyncReport, sync
+from orchestrator.options import Options
+from orchestrator.store.store import Store
+from tests.servers.start import config, entry
+
+FAULTS = "sleep mute listless exit notices flood endless misnumber gibberish future heavy"
+ORDERS = ("first", "last", "mixed")
+TENANT, KNOWN = "org:bench", "known"
+DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """A sync's report and seconds, and the milliseconds of calls before and during it."""
+
+    report: SyncReport
+    seconds: float
+    before_ms: list[float]
+    during_ms: list[float]
+
+    @property
+    def healthy(self) -> int:
+        return sum(server.server.startswith("good") and not server.error for server in self.report.servers)
+
+
+def p95(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.95)]
+
+
+def hostile(servers: int, bad: int, order: str) -> dict[str, Any]:
+    """Return the entries, of which `bad` go wrong."""
+    wrong = {f"{fault}_{n}": entry("faulty.py", fault) for n, fault in enumerate(islice(cycle(FAULTS.split()), bad))}
+    right = {f"good_{number}": entry("faulty.py", "none") for number in range(servers - bad)}
+    entries = list({**wrong, **right}.items() if order == "first" else {**right, **wrong}.items())
+    if order == "mixed":
+        random.Random(servers).shuffle(entries)
+    return dict(entries)
+
+
+async def attacked(entries: dict[str, Any], deadline_s: float = DEADLINE_S) -> Attack:
+    """Sync these servers while a known tool of another one is called."""
+    store = Store(embedder=lambda: embedder_for(Options()))
+    pool = Connections(config(**entries, **{KNOWN: entry("quick.py")}), connect_timeout_s=deadline_s)
+    async with pool:
+        before, during = list[float](), list[float]()
+        while len(before) < 200:
+            before.append(await _call(pool))
+        task = asyncio.create_task(sync(pool, store, TENANT, servers=list(entries)))
+        begin = time.perf_counter()
+        while not task.done():
+            during.append(await _call(pool))
+        return Attack(report=await task, seconds=time.perf_counter() - begin, before_ms=before, during_ms=during)
+
+
+async def _call(pool: Connections) -> float:
+    await asyncio.sleep(0.01)
+    begin = time.perf_counter()
+    await pool.call(f"{KNOWN}:add", {"a": 1, "b": 1})
+    return (time.perf_counter() - begin) * 1000
+
+
+async def measure(servers: int) -> None:
+    bad = servers * 3 // 10
+    alone = await attacked(hostile(servers, 0, "first"))
+    most_s = DEADLINE_S + 1.5 * alone.seconds
+    print("| order | healthy stored | seconds | at most | p95 before (ms) | meanwhile | ratio |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    _show("all healthy", alone, f"{servers} | {alone.seconds:.1f} | ")
+    for order in ORDERS:
+        attack = await attacked(hostile(servers, bad, order))
+        _show(order, attack, f"{servers - bad} | {attack.seconds:.1f} | {most_s:.1f}")
+
+
+def _show(order: str, attack: Attack, rest: str) -> None:
+    before, during = p95(attack.before_ms), p95(attack.during_ms)
+    print(f"| {order} | {attack.healthy} of {rest} | {before:.1f} | {during:.1f} | {during / before:.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--servers", type=int, default=100)
+    asyncio.run(measure(parser.parse_args().servers))
+
+
+if __name__ == "__main__":
+    main()
