@@ -101,12 +101,12 @@ def claims(decisions: Sequence[Decision], queries: Sequence[Query]) -> list[floa
     pairs = zip(keys_of(decisions), queries, strict=True)
     right = np.array([metrics.hit(order, query.relevant) for order, query in pairs])
     confidences = np.array([decision.confidence for decision in decisions])
-    share, precision = metrics.settled(confidences, right, gate)
+    worth = metrics.confidence(confidences, right, gate=gate)
     surest = right[np.argsort(-confidences, kind="stable")]
     area = np.mean(np.cumsum(surest) / np.arange(1, len(surest) + 1))
     opened = np.mean([not decision.semantic_ran for decision in decisions])
-    error = metrics.calibration_error(confidences, right)
-    return [float(x) for x in (right.mean(), error, share, precision or 1.0, opened, area)]
+    precision = 1.0 if worth["precision"] is None else worth["precision"]
+    return [float(x or 0) for x in (right.mean(), worth["ece"], worth["resolved"], precision, opened, area)]
 
 
 def table(columns: Sequence[str], rows: Mapping[str, Sequence[object]]) -> str:

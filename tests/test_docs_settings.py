@@ -25,7 +25,7 @@ def test_the_python_of_both_pages_runs(tmp_path: Path) -> None:
 
 
 def test_the_example_tool_is_read() -> None:
-    [example] = re.findall(
+    example, *_ = re.findall(
         r"```json\n(.*?)```", (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8"), re.DOTALL
     )
     tool = tool_from(json.loads(example))
