@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from orchestrator.cli.runs import Desk
@@ -23,6 +26,7 @@ from tests.my_workflow import Assistant
 from tests.runner import Runner, Serve
 from tests.running import TENANT, plugin_over
 from tests.temporal import DEPLOYMENT, replays, until
+from tests.test_plugin import Turned
 from tests.user import User
 
 SECRET = "sk-4711-hunter2"
@@ -66,6 +70,12 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
 
 async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) -> None:
     runner = await serve(plugin_over(), Assistant)
+    secret = replace(DataConverter.default, payload_codec=Turned())
+    coded = await Client.connect(runner.client.service_client.config.target_host, data_converter=secret)
+    unread = [
+        await client.start_workflow(names.RUN, id=uuid4().hex, task_queue="nobody", memo={names.RUN: memo})
+        for client, memo in ((coded, {"tenant": TENANT}), (runner.client, {"tenant": 3}), (runner.client, TENANT))
+    ]
     own, other = await waiting(runner), await waiting(runner, "org:10")
     route = await runner.begin(names.ROUTE, RouteRequest(query="Read the file a.txt", tenant=TENANT))
     async with asyncio.timeout(30):
@@ -74,11 +84,11 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
     assert other.id not in found
     assert found[own.id].status == "waiting for approval"
     assert found[own.id].link == f"https://cloud.temporal.io/namespaces/default/workflows/{own.id}"
-    for theirs in (other.id, route.id, "no-such-run", ""):
+    for theirs in (other.id, route.id, *(run.id for run in unread), "no-such-run", ""):
         with pytest.raises(InvalidInput) as refused:
             await desk(runner).run(theirs)
         assert str(refused.value) == f"org:1 has no run {theirs!r}: `toolroute runs list --all` shows those it has"
-    for handle in (own, other):
+    for handle in (own, other, *unread):
         await handle.terminate()
     assert (await desk(runner).run(own.id)).status == "terminated"
 

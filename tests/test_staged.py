@@ -1,7 +1,7 @@
 """A route by an activity for each stage: the same Decision as by one, to the last digit, wherever the stages run."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import cycle
 from typing import Any
 
@@ -16,7 +16,9 @@ from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
+from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.routing.task import Found
 from orchestrator.temporal import payload, staged
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin
@@ -85,10 +87,20 @@ async def test_the_decision_is_that_of_one_activity_to_the_last_digit() -> None:
     ]
     by_meaning = RouteRequest(query="Capture the page as an image", tenant="org:1", route_hint=RouteHint.SEMANTIC)
     async with plugin.resources.held():
-        stages = Stages(plugin)
-        assert await stages.differ([*requests, by_meaning]) == []
+        stages, router = Stages(plugin), await plugin.resources.router()
+        assert await stages.differ([*requests[:90], by_meaning]) == []
         assert FLAGGED.key in {match.tool.key for match in (await stages.route(by_meaning)).matches}
+        for case in read("conceptual")[:6]:  # past tasks, which all others are compared with
+            await router.record(case.query, used=[case.tools[0].partition("|")[0]], tenant="org:1")
+        assert await stages.differ(requests[90:]) == []
+        again = await stages.route(RouteRequest(query=VAGUE, tenant="org:1"))
+        assert "experience" in again.matches[0].evidence
     assert stages.largest < 64 * 1024
+
+
+def test_all_that_stages_find_passes_on() -> None:
+    left_out = {field.name for field in fields(Found)} - {field.name for field in fields(Findings)}
+    assert left_out == {"search", "candidates", "vectors"}  # made again, held as `parts`, read by their own stage alone
 
 
 async def test_a_stage_on_another_catalogue_is_refused_and_does_not_mix_the_two() -> None:

@@ -277,6 +277,9 @@ class _Reporter:
     async def _give_up(self) -> None:
         """End a run that nobody has taken up, unless a worker asks for work now."""
         if await pollers(self._client, self._queue):
+            why = "they are busy, or versions that are not the current one of their deployment"
+            note(f"workers of {self._queue!r} have not taken the run within {self._within_s:g} s: {why}")
+            self._within_s = float("inf")
             return
         start = f"start one with `toolroute worker --task-queue {self._queue}`, or give --start-within more seconds"
         self.given_up = f"no worker took the run within {self._within_s:g} s, nothing was done: {start}"

@@ -112,7 +112,7 @@ async def _standing(found: "WorkflowExecution") -> Standing | None:
     """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
     try:
         standing: Standing | None = await found.memo_value(names.RUN, None, type_hint=Standing)
-    except (TypeError, ValueError, RuntimeError):  # somebody else's memo
+    except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
         return None
     return standing
 
