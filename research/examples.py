@@ -156,7 +156,7 @@ def _example(
 ) -> Example:
     """Return the candidates of one search, among all tools or among those allowed."""
     search = Search(index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed)
-    found = search.by_both(index.semantic(embedder), vectors, no_tool_of(embedder))
+    found = search.by_meaning(index.semantic(embedder), vectors, no_tool_of(embedder))
     whole = found.whole
     keys = [index.catalogue.tools[position].key for position in whole.chosen.tolist()]
     return Example(

@@ -120,9 +120,11 @@ def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first(route
 
 def test_a_screen_names_each_figure_once(route: Run, toolroute: Run) -> None:
     shown = route("the boardroom is ice cold, warm it up").stdout
-    assert re.search(r"found by keywords and meaning; \d+% sure that the first tool is right\n", shown)
+    assert re.search(r"found by meaning; \d+% sure that the first tool is right\n", shown)
     assert re.search(r"keywords alone were \d+% sure, and 70% would have settled it\n", shown)
     assert "no server needed; " in shown
+    assert "found by keywords and meaning; " in route("ring my mum").stdout
+    assert "enough to suggest it; a plan needs 30%" in route("what now").stdout
     assert "fit: each tool's own evidence" in shown
     explained = toolroute("explain", REFUND, "--catalogue", CATALOGUE, "--limit", "2").stdout
     for part in ("name: ", "Not among the matches", "lacks ", "milliseconds: "):

@@ -10,9 +10,11 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.routing.decide import decide
-from orchestrator.routing.pipeline import DEFAULT, PRESETS, Pipeline
+from orchestrator.routing.pipeline import DEFAULT, PRESETS, Leg, Pipeline
 from orchestrator.routing.router import Router
 from orchestrator.routing.stages.fusion import fuse
+from orchestrator.routing.stages.keyword import keyword
+from orchestrator.routing.stages.semantic import semantic
 from orchestrator.routing.task import Found, Ranking, Task
 from tests.catalogues import sample
 
@@ -74,8 +76,39 @@ async def test_a_fusion_and_a_selection_are_exchanged() -> None:
     assert orders[0] != orders[1]
 
 
+LEGS: dict[str, tuple[tuple[Leg, ...], tuple[Leg, ...]]] = {
+    "semantic": ((), (semantic,)),
+    "semantic, cheap": ((semantic,), ()),
+    "keyword": ((keyword,), ()),
+    "keyword, dear": ((), (keyword,)),
+    "both, at once": ((keyword, semantic), ()),
+    "both, meaning first": ((semantic, keyword), ()),
+}
+
+
+@pytest.mark.parametrize("fusion", Fusion)
+@pytest.mark.parametrize("legs", LEGS)
+async def test_any_legs_make_a_pipeline_that_finds_by_these_alone(legs: str, fusion: Fusion) -> None:
+    cheap, dear = LEGS[legs]
+    pipeline = replace(DEFAULT, name=legs, cheap=cheap, dear=dear, fusion=partial(fuse, default=fusion))
+    for task in (TASK, "create a jira issue and post it to slack", "it is ice cold in the boardroom"):
+        decision = await routed(pipeline, task)
+        evidence = {leg for match in decision.matches for leg in match.evidence} - {"required", "stated"}
+        wanted = {"keyword", "semantic"} if "both" in legs else {legs.partition(",")[0]}
+        assert evidence == wanted or (task.startswith("it") and evidence <= wanted)
+    first = (await routed(pipeline)).matches[0].tool.key
+    assert first == "stripe:refund_charge"
+
+
+async def test_what_cannot_route_is_refused_when_it_is_made() -> None:
+    with pytest.raises(InvalidInput, match="pipeline 'mine' has no leg"):
+        replace(DEFAULT, name="mine", cheap=(), dear=())
+    with pytest.raises(InvalidInput, match="pipeline 'mine': refiners holds 'related'; give a function"):
+        replace(DEFAULT, name="mine", refiners=("related",))  # type: ignore[arg-type]
+
+
 async def test_without_a_leg_that_finds_anything_the_answer_is_none() -> None:
-    decision = await routed(replace(DEFAULT, cheap=(), dear=()))
+    decision = await routed(replace(DEFAULT, cheap=(lambda task, found: found,), dear=()))
     assert (decision.stage, decision.recommended) == (Stage.NONE, ())
 
 

@@ -10,7 +10,7 @@ from orchestrator.options import Options
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.lines import inline, one_line
-from orchestrator.records.plan import Plan, Step
+from orchestrator.records.plan import MIN_CONFIDENCE, Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
 from orchestrator.records.tool import Match, Stage
 
@@ -49,10 +49,14 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
 def _headline(decision: Decision) -> Text:
     """Write the one probability that counts, by what it was found, and what the keywords alone had come to."""
     found, colour = _FOUND[decision.stage]
+    if decision.matches and "keyword" not in decision.matches[0].evidence:
+        found = found.replace("keywords and ", "")
     line = Text(one_line(decision.query, 100), style="bold")
     line.append(f"\n  {found}", style=colour)
     if decision.stage is not Stage.NONE:
         line.append(f"; {decision.confidence:.0%} sure that the first tool is right", style="default not bold")
+        if decision.confidence < MIN_CONFIDENCE:
+            line.append(f", enough to suggest it; a plan needs {MIN_CONFIDENCE:.0%}", style="default not bold")
     elif decision.matches:
         line.append("; the nearest:", style="default not bold")
     if decision.semantic_ran and decision.stage is not Stage.NONE:

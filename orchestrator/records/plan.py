@@ -8,6 +8,8 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.forms import PROBABILITY, check_forms
 from orchestrator.records.request import Turn
 
+MIN_CONFIDENCE = 0.3
+"""The least with which a tool is planned; from `Options.floor` on it is suggested."""
 MAX_STEPS = 20
 """Of a plan; the rest of a longer task is another one."""
 
@@ -50,7 +52,7 @@ class PlanRequest:
     arguments: dict[str, Any] = field(default_factory=dict)
     salt: str = ""
     first: "Plan | None" = None
-    min_confidence: float = 0.3
+    min_confidence: float = MIN_CONFIDENCE
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
     max_tokens: int | None = None

@@ -11,7 +11,7 @@ from orchestrator.records.call import ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.forms import PROBABILITY, Form, check_forms, member
-from orchestrator.records.plan import Plan
+from orchestrator.records.plan import MIN_CONFIDENCE, Plan
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool_limits import MOST_S, SHORTEST_S
 
@@ -92,7 +92,7 @@ class RunRequest:
     route_hint: RouteHint = RouteHint.AUTO
     arguments: dict[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
-    min_confidence: float = 0.3
+    min_confidence: float = MIN_CONFIDENCE
     approve: Approve = Approve.CHANGES
     approval_timeout_s: float = 24 * 3600.0
     parallel_steps: int = 8

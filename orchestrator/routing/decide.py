@@ -1,7 +1,7 @@
 """From a ranking to a Decision: stage, matches, recommendation, coverage set, token cap."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from orchestrator.index.coverage import CoverageSet, Legs, smallest
 from orchestrator.records.decision import Decision
@@ -9,8 +9,20 @@ from orchestrator.records.tool import Kind, Match, Stage
 from orchestrator.routing import select
 from orchestrator.routing.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.routing.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
-from orchestrator.routing.select import fit_matches
+from orchestrator.routing.select import Fitted, fit_matches
 from orchestrator.routing.task import MOST_COVERED, Found, Ranking, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """What a Decision shows: its stage, its matches as they fit, what earlier turns were offered, the coverage set."""
+
+    stage: Stage
+    overlap: Overlap
+    fitted: Fitted
+    matches: tuple[Match, ...]
+    offered: tuple[str, ...]
+    covering: CoverageSet | None
 
 
 def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
@@ -20,32 +32,42 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
     stage = _stage(task, found, ranking)
     if stage is Stage.NONE and not any(ranking.scores.values()):
         ranking = _by_standing(task, found)
+    return _decision(task, found, ranking, _choose(task, found, ranking, stage))
+
+
+def _choose(task: Task, found: Found, ranking: Ranking, stage: Stage) -> _Chosen:
     covering = _cover(task, found, ranking, MOST_COVERED)
     limit = covering.count if covering else task.request.limit
     overlap = _overlap(task, found, ranking.order[: limit + MAX_REJECTED])
-    candidates = _matches(task, ranking, overlap, len(overlap.positions) if task.request.conversation else limit)
-    offered: tuple[str, ...] = ()
-    if task.request.conversation:
-        nothing_fits = stage is Stage.NONE
-        earlier = _earlier(task, found, ranking)
-        kept = keep_earlier(
-            candidates, earlier, task.request.conversation, limit, leans=task.leans, nothing_fits=nothing_fits
-        )
-        candidates = kept.matches
-        offered = offered_before(task.request.conversation) if kept.same_topic else ()
-    exact, cap = task.options.exact_tokens, task.request.token_cap
-    fitted = fit_matches(task.index, candidates[:limit], cap=cap, exact=exact)
+    kept, offered = _within_conversation(task, found, ranking, overlap, limit, nothing_fits=stage is Stage.NONE)
+    fitted = fit_matches(task.index, kept, cap=task.request.token_cap, exact=task.options.exact_tokens)
     if fitted.dropped and covering is not None:
         covering = _cover(task, found, ranking, len(fitted.kept))
     stage = Stage.NONE if fitted.dropped and not fitted.kept else stage
-    matches = fitted.kept
-    if stage is Stage.NONE:
-        matches = tuple(replace(match, why=f"low: {match.why}") for match in matches)
-    by_key = {match.tool.key: match for match in matches}
+    low = stage is Stage.NONE
+    matches = tuple(replace(match, why=f"low: {match.why}") if low else match for match in fitted.kept)
+    return _Chosen(stage=stage, overlap=overlap, fitted=fitted, matches=matches, offered=offered, covering=covering)
+
+
+def _within_conversation(
+    task: Task, found: Found, ranking: Ranking, overlap: Overlap, limit: int, *, nothing_fits: bool
+) -> tuple[list[Match], tuple[str, ...]]:
+    """Return the first `limit` matches, earlier turns' among them, and the keys that these turns were offered."""
+    turns = task.request.conversation
+    if not turns:
+        return _matches(task, ranking, overlap, limit), ()
+    own, earlier = _matches(task, ranking, overlap, len(overlap.positions)), _earlier(task, found, ranking)
+    kept = keep_earlier(own, earlier, turns, limit, leans=task.leans, nothing_fits=nothing_fits)
+    return kept.matches[:limit], offered_before(turns) if kept.same_topic else ()
+
+
+def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> Decision:
+    matches, stage, fitted, covering = chosen.matches, chosen.stage, chosen.fitted, chosen.covering
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts)
-    near, edges = task.index.graph.excerpt(*recommended)
-    connect = [by_key[key].tool.server for key in recommended if by_key[key].tool.kind is Kind.MCP]
+    related, graph = task.index.graph.excerpt(*recommended)
+    used = {match.tool.key: match.tool for match in matches}
+    connect = [used[key].server for key in recommended if used[key].kind is Kind.MCP]
     return Decision(
         query=task.request.query,
         tenant=task.request.tenant,
@@ -58,19 +80,19 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
         servers=tuple(dict.fromkeys(filter(None, connect))),
         tokens=fitted.tokens,
         catalogue=task.index.catalogue.version,
-        rejected=rejected(task, found, ranking, overlap, matches, fitted.dropped, fitted.room),
+        rejected=rejected(task, found, ranking, chosen.overlap, matches, fitted.dropped, fitted.room),
         warnings=(
             *found.warnings,
             *fitted.warnings,
             *warnings_of(task, found, ranking, stage, matches, fitted.room),
             *_short_of_coverage(task, stage, covering),
         ),
-        offered=in_order(tuple(by_key), offered),
+        offered=in_order(tuple(used), chosen.offered),
         coverage=covering.coverage if covering else None,
         parts=ranking.parts,
         named_servers=found.explicit.named,
-        related=near,
-        graph=edges,
+        related=related,
+        graph=graph,
         leans=task.leans,
     )
 

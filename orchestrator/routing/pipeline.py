@@ -29,7 +29,10 @@ Select = Callable[[Task, Found, Ranking], Decision]
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """One way to route. `cheap` legs run in order until one settles the task, `dear` ones while the gate is closed."""
+    """One way to route. `cheap` legs run in order, `dear` ones where the gate is closed.
+
+    Any legs do: each makes the search that it needs. InvalidInput for what can't be run, or no leg at all.
+    """
 
     name: str
     cheap: tuple[Leg, ...]
@@ -38,6 +41,16 @@ class Pipeline:
     fusion: Fuse
     refiners: tuple[Refiner, ...]
     select: Select = decide
+
+    def __post_init__(self) -> None:
+        stages = {"cheap": self.cheap, "dear": self.dear, "refiners": self.refiners}
+        stages |= {"gate": (self.gate,), "fusion": (self.fusion,), "select": (self.select,)}
+        for name, own in stages.items():
+            for stage in own:
+                if not callable(stage):
+                    raise InvalidInput(f"pipeline {self.name!r}: {name} holds {stage!r}; give a function or the like")
+        if not self.cheap + self.dear:
+            raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in cheap or dear")
 
     @staticmethod
     def named(name: str) -> "Pipeline":

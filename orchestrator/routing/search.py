@@ -131,19 +131,26 @@ class Search:
         """Return the candidates that share a term with the query, and what the best of them require."""
         return self._describe(Chosen(self._by_words, len(self.understood.parts)))
 
-    def by_both(
-        self, semantic: SemanticIndex, vectors: NDArray[np.float32], no_tool: NDArray[np.float32] | None = None
+    def by_meaning(
+        self,
+        semantic: SemanticIndex,
+        vectors: NDArray[np.float32],
+        no_tool: NDArray[np.float32] | None = None,
+        *,
+        words: bool = True,
     ) -> Candidates:
-        """Return the union of both legs' candidates, each scored by both legs.
+        """Return the union of both legs' candidates, each scored by both; without `words` the semantic leg's alone.
 
         vectors: of the whole and its parts [1 + parts, dimension]. no_tool: the direction of what needs no tool.
         """
         cosines = semantic.score(vectors, self.allowed)
-        chosen = [union(cosines.shape[1], *both) for both in zip(self._by_words, self._best(cosines), strict=True)]
+        chosen = self._best(cosines)
+        if words:
+            chosen = [union(cosines.shape[1], *both) for both in zip(self._by_words, chosen, strict=True)]
         if self.allowed is not None:
             chosen = [positions[self.allowed[positions]] for positions in chosen]
         idle = np.full(len(vectors), NOT_IDLE) if no_tool is None else vectors @ no_tool
-        return self._describe(Chosen(chosen, len(self.understood.parts)), semantic, cosines, idle)
+        return self._describe(Chosen(chosen, len(self.understood.parts)), semantic, cosines, idle, words=words)
 
     def _best(self, parts: NDArray[np.float32]) -> list[Positions]:
         """Return the best of each part by one leg's scores [parts, tools].
@@ -195,18 +202,20 @@ class Search:
         semantic: SemanticIndex | None = None,
         cosines: NDArray[np.float32] | None = None,
         idle: NDArray[Any] | None = None,
+        *,
+        words: bool = True,
     ) -> Candidates:
         rows = keyword_features(self.index.keyword, self.words, chosen)
         query = chosen.own(np.array(self._queries))
         standing = self._standing(chosen)
-        overlap = chosen.at(self.words.parts, chosen.positions) > 0
+        overlap = (chosen.at(self.words.parts, chosen.positions) > 0) & words
         keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, standing)
         near = None
         if semantic is not None and cosines is not None:
             meaning = semantic_features(semantic, cosines, chosen, self.allowed)
             rows = np.concatenate([rows, meaning], axis=1)
             near = supported(self.calibration.semantic(meaning, query), standing)
-            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), standing))
+            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), standing)) if words else near
             if idle is not None:
                 chances = supported(chances, chosen.own(self._asking(idle, cosines.max(axis=1))))
         servers = self.index.keyword.server_of[chosen.positions]

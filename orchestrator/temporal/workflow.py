@@ -22,7 +22,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, occurrence
@@ -97,7 +97,7 @@ class ToolRouter:
         *,
         arguments: Mapping[str, Any] | None = None,
         first: Plan | None = None,
-        min_confidence: float = 0.3,
+        min_confidence: float = MIN_CONFIDENCE,
         conversation: Sequence[Turn] = (),
         without_model: str = "",
         max_tokens: int | None = None,

@@ -18,8 +18,10 @@ def keyword(task: Task, found: Found) -> Found:
     if found.settled and task.request.coverage is None:
         return found
     search = search_of(task, found)
-    candidates = search.by_keyword()
-    return replace(found, search=search, candidates=candidates, gate_confidence=candidates.gate_confidence)
+    candidates = words = search.by_keyword()
+    if found.vectors is not None and task.index.vectors is not None:
+        candidates = search.by_meaning(task.index.vectors, found.vectors, task.no_tool())
+    return replace(found, search=search, candidates=candidates, gate_confidence=words.gate_confidence)
 
 
 def search_of(task: Task, found: Found) -> Search:
@@ -41,10 +43,12 @@ def gate(task: Task, found: Found) -> bool:
     """Return whether the keyword leg answers alone: its confidence reaches the gate, and its best tool may be meant.
 
     A coverage set wants both legs' order. And sure of another server's tool, the keyword leg has not seen what the
-    named server has that says it in other words.
+    named server has that says it in other words. What no keyword leg has looked for is open.
     """
-    if found.search is None or found.candidates is None:
+    if found.settled and task.request.coverage is None:
         return True
+    if found.search is None or found.candidates is None:
+        return False
     hint = task.request.route_hint
     if hint is not RouteHint.AUTO:
         return hint is RouteHint.KEYWORD

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.routing.stages.keyword import search_of
 from orchestrator.routing.task import Found, Task
 
 KEYWORD_ALONE = "keyword leg alone: "
@@ -17,19 +18,32 @@ NO_KNOWN_WORD = "the embedder knows no word of the query"
 
 
 async def semantic(task: Task, found: Found) -> Found:
-    """Return both legs' candidates, each scored by both; the keyword leg's, with a warning, where embedding fails."""
-    if found.search is None or not len(task.index.catalogue):
+    """Return the candidates by meaning, scored by both legs where the keyword leg ran, too.
+
+    Where embedding fails, what was found stays, with a warning.
+    """
+    if not len(task.index.catalogue) or (found.settled and task.request.coverage is None):
         return found
     vectors, reason = await task.embed(task.understood.texts)
     if vectors is not None and not vectors[0].any():
         vectors, reason = None, NO_KNOWN_WORD
     if vectors is None or (side := task.index.vectors) is None:
-        return replace(found, warnings=(*found.warnings, f"{KEYWORD_ALONE}{reason}"))
+        failed = KEYWORD_ALONE if found.candidates else "no leg answers: "
+        return replace(found, warnings=(*found.warnings, f"{failed}{reason}"))
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
-    candidates = found.search.by_both(side, own, task.no_tool())
+    search = found.search or search_of(task, found)
+    candidates = search.by_meaning(side, own, task.no_tool(), words=found.candidates is not None)
     warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
     near = _near_flagged(task.index.flagged, side.vectors, own[0])
-    return replace(found, candidates=candidates, semantic_ran=True, vectors=own, near_flagged=near, warnings=warnings)
+    return replace(
+        found,
+        search=search,
+        candidates=candidates,
+        semantic_ran=True,
+        vectors=own,
+        near_flagged=near,
+        warnings=warnings,
+    )
 
 
 def _near_flagged(
