@@ -1,7 +1,7 @@
 """All settings, and the only place where the environment is read; docs/settings.md lists them.
 
-Keys are never settings: QDRANT_API_KEY and OPENAI_API_KEY are read when a client opens, TOOLROUTE_TOKEN when it is
-asked for, and TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
+Keys are never settings: QDRANT_API_KEY and OPENAI_API_KEY are read when a client opens, and
+TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
 """
 
 import math
@@ -100,7 +100,7 @@ def _seconds(variable: str, value: str) -> float:
 
 def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
-    known = sorted({*_VARIABLES.values(), "TOOLROUTE_TOKEN"})
+    known = sorted(_VARIABLES.values())
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
     return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "") for name in unread}
 

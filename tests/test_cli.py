@@ -167,7 +167,7 @@ def test_tools_are_imported_once_and_routed_from_the_store_by_their_tenant_alone
     other = toolroute("route", REFUND, *store, "--user", "7")
     assert (other.exit_code, json.loads(other.stdout)["matches"]) == (3, [])
     assert "the catalogue of user:7 is empty: add tools with `toolroute tools import`" in other.stderr
-    assert "the catalogue is empty" in toolroute("route", REFUND, *store[:2], "--user", "7").stdout
+    assert toolroute("route", REFUND, *store[:2], "--user", "7").stdout.count("empty") == 1
 
 
 def test_a_pipe_gets_whole_names_one_line_a_tool(toolroute: Run) -> None:
@@ -267,7 +267,6 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         (f"tools import {CATALOGUE} --server post", "names its server; leave --server out"),
         (f"tools list --catalogue {CATALOGUE} --server jirra", "no tools of a server 'jirra'; did you mean jira?"),
         ("servers --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
-        ("servers --of http://127.0.0.1:1/mcp --check", "--of asks a running serve, whose token names the tenant"),
         ("run q --config .", "File '.' is a directory"),
         ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
         ("serve --transport http --host a..b", "names no address: give 127.0.0.1"),

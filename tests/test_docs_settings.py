@@ -13,7 +13,7 @@ from tests.pages import ROOT, printed, python_of
 
 def test_the_page_names_every_variable_and_field() -> None:
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    named = {*_VARIABLES.values(), "TOOLROUTE_TOKEN", "QDRANT_API_KEY", "OPENAI_API_KEY"}
+    named = {*_VARIABLES.values(), "QDRANT_API_KEY", "OPENAI_API_KEY"}
     assert all(f"`{name}`" in text for name in named | {setting.name for setting in fields(Options)})
 
 

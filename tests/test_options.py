@@ -77,7 +77,6 @@ def test_a_misspelt_variable_is_named_with_the_one_that_is_meant() -> None:
     given = {
         "TOOLROUTE_EMBEDER": "x",
         "TOOLROUTE_STORE": "y",
-        "TOOLROUTE_TOKEN": "z",
         "TOOLROUTE_COLOUR": "",
         "OTHER": "",
     }

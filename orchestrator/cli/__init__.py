@@ -28,6 +28,7 @@ COMMANDS = {
     "experience": "experience:experience",
     "doctor": "doctor:doctor",
 }
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
@@ -50,7 +51,7 @@ class _Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Lazy, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
 def cli() -> None:
     """Find the few tools that fit a task, see why, and connect only their servers."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("tool", metavar="SERVER:NAME")
 @click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
 @taking("config", "tenant", "output")
-@click.option("--max-tokens", type=click.IntRange(min=1), default=8_000, show_default=True, help="Cut the result here.")
+@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), default=8_000, help="Cut the result here.")
 async def call(tool: str, arguments: str, place: Place, max_tokens: int, output: str) -> int:
     """Call one tool. Only its server is connected; the result goes to standard output.
 

@@ -18,7 +18,7 @@ from orchestrator.cli.temporal import connect, target
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
-from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
 from orchestrator.options import Options, misspelt, model_key
 from orchestrator.records.lines import inline
 
@@ -44,8 +44,8 @@ class Finding(NamedTuple):
 def doctor(place: Place, output: str) -> int:
     """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
 
-    With --config its servers are looked at, too. With --catalogue its tools are examined instead, by queries made from
-    their own text: which cannot be found, and which collide.
+    The servers of the mcpServers file are looked at, not connected. With --catalogue its tools are examined instead, by
+    queries made from their own text: which cannot be found, and which collide.
     """
     options = Options.from_env()
     if place.catalogue is not None:
@@ -84,8 +84,8 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
         yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
     yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
     yield _model(options)
-    if place.config is not None:
-        yield from _servers(place.config)
+    if file := place.config or find_config():
+        yield from _servers(file)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:

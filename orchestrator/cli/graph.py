@@ -18,8 +18,8 @@ from orchestrator.records.relation import NEEDS, Edge
 @click.command()
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
 @taking("catalogue", "tenant")
-@click.option("--hops", type=click.IntRange(1, 3), default=2, show_default=True, help="How far from TOOL.")
-@click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid", show_default=True)
+@click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
+@click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
 def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     """Show what tools need, replace and resemble.
 

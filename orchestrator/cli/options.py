@@ -152,10 +152,11 @@ def _choice(*words: str) -> click.Choice[str]:
 _STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
 _CATALOGUE = "Use this file or folder of tools (- is standard input), not a store; with --store they are stored first."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
+_LISTED = "An mcpServers file: its servers that are not known yet are listed first, into the store."
 _SEARCHED = "What is searched: keywords, and meaning where these are not sure enough; keywords alone; or both."
 _TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text is required.'
 _MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
-_FIT = "What `doctor --write` or `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
+_FIT = "What `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
 _KEEP = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
 _APPROVE = "Which tools a person is asked about: those not known to only read, those that may destroy, all, or none."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
@@ -173,12 +174,13 @@ _SERVER = [
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
     "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG)],
+    "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_LISTED)],
     "tenant": [option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE), *_OWNER],
     "owner": _OWNER,
     "request": [
         option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
         option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
-        option("--route-hint", type=_choice(*RouteHint), default="auto", show_default=True, help=_SEARCHED),
+        option("--route-hint", type=_choice(*RouteHint), default="auto", help=_SEARCHED),
         option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
         option("--conversation", type=PATH, metavar="FILE", help=_TURNS),
     ],
@@ -188,15 +190,15 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     ],
     "plan": [
         option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help=_FILLED),
-        option("--min-confidence", default=0.3, show_default=True, help="Call nothing when routing is less sure."),
+        option("--min-confidence", metavar="P", default=0.3, help="Call nothing when routing is less sure."),
     ],
     "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
     "temporal server": _SERVER,
-    "approve": [option("--approve", type=_choice(*Approve), default="changes", show_default=True, help=_APPROVE)],
+    "approve": [option("--approve", type=_choice(*Approve), default="changes", help=_APPROVE)],
     "model": [option("--model", metavar="NAME", help=_MODEL)],
     "calibration": [option("--calibration", metavar="FILE", type=_Given(), help=_FIT)],
     "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
-    "output": [option("-o", "--output", type=_choice("table", "json"), default="table", show_default=True)],
+    "output": [option("-o", "--output", type=_choice("table", "json"), default="table")],
 }
 _PLACE = ("catalogue", "store", "config", "organization", "user")
 _SETTINGS = ("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants")

@@ -24,14 +24,14 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 @click.command()
 @click.argument("task", metavar="QUERY")
-@taking("catalogue", "config", "tenant", "request", "shape", "calibration")
+@taking("catalogue", "listed", "tenant", "request", "shape", "calibration")
 @click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
-@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table")
 async def route(place: Place, request: RouteRequest, options: Options, output: str) -> int:
     """Find the few tools that fit QUERY.
 
-    Says why, and names the servers worth connecting. With --config its servers that are not known yet are listed
-    first. As `markdown` it is the context of a model that shall act: the task and the definitions, within 6,000 tokens.
+    Says why, and names the servers worth connecting. As `markdown` it is the context of a model that shall act: the
+    task and the definitions, within 6,000 tokens.
     """
     model = typed("model")
     if model and output not in ("table", "json"):
@@ -60,7 +60,7 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
 @click.command()
 @click.argument("task", metavar="QUERY")
-@taking("catalogue", "config", "tenant", "request", "shape", "calibration", "output")
+@taking("catalogue", "listed", "tenant", "request", "shape", "calibration", "output")
 async def explain(place: Place, request: RouteRequest, options: Options, output: str) -> int:
     """Show the whole Decision for QUERY.
 
@@ -88,7 +88,7 @@ def _exit_code(decision: Decision, output: str) -> int:
 
 @click.command()
 @click.argument("task")
-@taking("catalogue", "tenant", "request", "shape", "model", "plan", "calibration", "output")
+@taking("catalogue", "listed", "tenant", "request", "shape", "model", "plan", "calibration", "output")
 async def plan(
     place: Place, request: RouteRequest, options: Options, arguments: dict[str, Any], min_confidence: float, output: str
 ) -> int:

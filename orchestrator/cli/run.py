@@ -66,11 +66,10 @@ _SOON = timedelta(seconds=2)
     "--start-within",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
-    show_default=True,
     metavar="SECONDS",
     help="End a run on --task-queue that no worker has taken up by then.",
 )
-@click.option("--budget", default=100_000, show_default=True, metavar="TOKENS", help="Tokens that the run may use.")
+@click.option("--budget", default=100_000, metavar="TOKENS", help="Tokens that the run may use.")
 async def run(
     place: Place,
     request: RouteRequest,

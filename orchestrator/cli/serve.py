@@ -18,12 +18,14 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 
 @click.command()
 @taking("config", "tenant")
-@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
-@click.option("--host", help="The address to listen on (http). [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port (http); 0: any free one. [default: 8765]")
+@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
+@click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(0, 65535), help="The port (http); 0: any free one. [default: 8765]"
+)
 @click.option("--tokens", type=FILE, help=_TOKENS)
-@click.option("--allow-host", multiple=True, help="A further host name that clients may use (http).")
-@click.option("--allow-origin", multiple=True, help="An origin whose pages may call (http).")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="A further host name that clients may use (http).")
+@click.option("--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose pages may call (http).")
 @taking("approve", "calibration")
 @click.option("--warm", is_flag=True, help="Connect the recommended servers while the model thinks.")
 async def serve(

@@ -1,57 +1,30 @@
-"""`toolroute servers`: how the servers of an mcpServers file, or of a running `serve`, stand."""
+"""`toolroute servers`: how the servers of an mcpServers file stand."""
 
 import asyncio
-import json
 from typing import Any
 
 import click
 
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, note, present, table
-from orchestrator.errors import InvalidInput, Unauthorised
 from orchestrator.mcp.config import McpConfig
 
 
 @click.command()
 @taking("config", "tenant")
 @click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
-@click.option("--of", "url", metavar="URL", help="Ask a running `serve` instead, with the token in TOOLROUTE_TOKEN.")
 @taking("output")
-async def servers(place: Place, check: bool, url: str | None, output: str) -> int:
+async def servers(place: Place, check: bool, output: str) -> int:
     """Show server status.
 
-    State, tools, idle time and last error, the last sync's included. Without --check and --of nothing is connected:
-    what the file and the store hold is shown. With --check it exits 1 when no server could be connected, 4 when some
-    could not.
+    State, tools, idle time and last error, the last sync's included. Nothing is connected: what the file and the store
+    hold is shown. With --check it exits 1 when no server could be connected, 4 when some could not.
     """
     from orchestrator.mcp.sync import exit_code
 
-    if url and (place != Place() or check):
-        raise InvalidInput("--of asks a running serve, whose token names the tenant: leave out the other options")
-    states = await (_ask(url) if url else _look(place, check))
+    states = await _look(place, check)
     present(output, states, lambda: _show(states))
     return exit_code([state["state"] == "failed" for state in states]) if check else 0
-
-
-async def _ask(url: str) -> list[dict[str, Any]]:
-    """Return the states that a running `serve` has for the token's tenant."""
-    from mcp import MCPError
-
-    from orchestrator.mcp.connections import Connections
-    from orchestrator.server.protocol import SERVERS
-
-    serve = {"url": url, "headers": {"Authorization": "Bearer ${TOOLROUTE_TOKEN:-none}"}}
-    config = {"mcpServers": {"serve": serve}}
-    try:
-        async with Connections(config) as connections, connections.using("serve") as connection:
-            read = (await connection.client.read_resource(SERVERS)).contents[0]
-    except Unauthorised:
-        raise Unauthorised("serve refuses the token: set TOOLROUTE_TOKEN to one that it knows") from None
-    except MCPError:
-        remedy = "give the URL of a running toolroute serve"
-        raise InvalidInput(f"--of: the server there has no {SERVERS}: {remedy}") from None
-    states: list[dict[str, Any]] = json.loads(getattr(read, "text", "[]"))
-    return states
 
 
 async def _look(place: Place, check: bool) -> list[dict[str, Any]]:

@@ -42,7 +42,8 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
                 star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), one_line(match.why), style=low
             )
         out.print(rows)
-    out.print(_footer(decision))
+    if decision.catalogue.tools:  # Else a warning says what to do.
+        out.print(_footer(decision))
     print_warnings(out, decision.warnings)
 
 
@@ -68,8 +69,6 @@ def _headline(decision: Decision) -> Text:
 
 def _footer(decision: Decision) -> Text:
     tokens, tools = decision.tokens, decision.catalogue.tools
-    if not tools:
-        return dim("  the catalogue is empty")
     connect = f"connect {', '.join(decision.servers)}" if decision.servers else "no server needed"
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
     held = f", holding all needed with {decision.coverage:.0%}" if decision.coverage else ""

@@ -88,8 +88,8 @@ def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: s
 
 @tools.command("list")
 @taking("catalogue", "tenant")
-@click.option("--server", help="Only this server's.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table", show_default=True)
+@click.option("--server", metavar="NAME", help="Only this server's.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_tools(place: Place, server: str | None, output: str) -> None:
     """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl."""
     known = place.catalogue_or_store()
@@ -161,8 +161,8 @@ def _show(tool: Tool) -> None:
 @tools.command("sync")
 @click.argument("file", type=FILE, required=False)
 @taking("config", "tenant")
-@click.option("--server", "only", multiple=True, help="Only this server; may be given several times.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds a server.")
+@click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server; may be given several times.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="For each server.")
 @click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
 @taking("output")
 async def sync_tools(
