@@ -83,7 +83,7 @@ class _Heart:
             return
         at = traceback.extract_stack(frame, limit=1)[0]
         where = f"{at.name} ({at.filename}:{at.lineno})"
-        if where not in self._reported:
+        if where not in self._reported and at.name != "select":  # that loop waits: the whole process was stopped
             self._reported.add(where)
             logger.warning(
                 "%s has blocked the worker's event loop for %.1f s, and so every other call: make the function a plain "

@@ -11,11 +11,14 @@ from temporalio.exceptions import ApplicationError
 
 from orchestrator.activities.heartbeats import beating
 from orchestrator.errors import FAULTS, Busy, OutcomeUnknown, ToolrouteError, Unavailable
+from orchestrator.records.call import ToolCall
 from orchestrator.temporal.payload import read_input
 
 Record = TypeVar("Record")
 MOST_BUSY_S = 60.0
 """Between two attempts of a call that finds no place: eight of them then wait for two minutes."""
+MOST_CAUSES = 20
+"""Looked at behind an error; they may go round in a circle."""
 MAX_MESSAGE = 4_000
 """Characters of an error's message: a failure beyond the server's limit would reach nobody."""
 
@@ -44,7 +47,9 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
         if lost and not replayable:
             unknown = OutcomeUnknown(f"{type(error).__name__}: {error}")
             raise _failure(unknown, False) from _short(error)
-        raise _failure(error, replayable and (lost or not isinstance(error, (*FAULTS, OSError)))) from _short(error)
+        # A file that a store lacks may come; a tool's own stays missing.
+        faults = (*FAULTS, OSError) if kind is ToolCall else FAULTS
+        raise _failure(error, replayable and (lost or not isinstance(error, faults))) from _short(error)
 
 
 def time_limit() -> float | None:
@@ -55,9 +60,9 @@ def time_limit() -> float | None:
 
 def _is_lost(error: BaseException | None) -> bool:
     """Return whether it comes from a connection: an OSError that names no file, by itself or as a cause."""
-    while error is not None:
-        if isinstance(error, OSError) and error.filename is None:
-            return True
+    for _ in range(MOST_CAUSES):
+        if error is None or (isinstance(error, OSError) and error.filename is None):
+            return error is not None
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 

@@ -1,6 +1,7 @@
 """Calls among others: what blocks, hangs or fails in one function, and what that costs the calls of everybody else."""
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +15,7 @@ from orchestrator.errors import Busy
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from tests.decisions import DELETE, NOW, READ
+from tests.decisions import DELETE, NOW, READ, decision
 from tests.runner import Serve, statuses
 from tests.running import plugin_over
 
@@ -164,3 +165,19 @@ async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: 
     runner = await serve(plugin_over(executors={READ.key: slow}))
     result, _ = await runner.run("Read the file a.txt", call_timeout_s=0.5)
     assert (statuses(result), slow.calls) == (["failed"], 2)
+
+
+async def test_a_configuration_that_hangs_costs_a_route_its_limits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.temporal.resources._LIMITS_IN_S", 0.1)
+    asked, released = [], threading.Event()
+
+    def servers_of(tenant: str) -> None:
+        asked.append(tenant)
+        released.wait(20)
+
+    resources = OrchestratorPlugin(catalogue=Catalogue([NOW]), mcp_servers=servers_of).resources
+    found = [await resources.limited(decision("the time", [NOW])) for _ in range(3)]
+    released.set()
+    assert [one.matches[0].tool for one in found] == [NOW] * 3
+    assert ["gave no answer within 0.1 s" in one.warnings[0] for one in found] == [True] * 3
+    assert asked == ["org:1"]

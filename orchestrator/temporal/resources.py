@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,7 +39,9 @@ MAX_TENANTS = 64
 SLOTS = 400
 """Activities of a worker at a time: a tenant's calls get half of them at most, so that routing always finds one."""
 
-_ANSWERS_IN_S = 30.0
+_ANSWERS_IN_S, _LIMITS_IN_S, _LIMITS_KEPT_S = 30.0, 2.0, 60.0
+"""For a tenant's configuration before a call, and before a route is given; and how long the latter counts."""
+_Limits = tuple[dict[str, dict[str, str]], tuple[str, ...]]
 _NONE_NOW = McpConfig({}, "mcp_servers, which gives None now")
 
 
@@ -71,6 +74,8 @@ class Resources:
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
         self.places = Places(SLOTS, "run more workers, or give this one more max_concurrent_activities")
+        self._limits: dict[str, _Limits] = {}
+        self._limits_read = 0.0
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
 
@@ -126,25 +131,32 @@ class Resources:
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision whose tools have the limits of their servers' entries, where no label of theirs says so.
 
-        A configuration that cannot be read costs a warning: a call meets the fault itself.
+        A configuration that cannot be read in time costs a warning: a call meets the fault itself.
         """
-        if not any(match.tool.kind is Kind.MCP for match in decision.matches):
+        if self._mcp_servers is None or not any(match.tool.kind is Kind.MCP for match in decision.matches):
             return decision
-        tenant = decision.tenant
-        try:
-            if tenant not in self._tenants:
-                self._take_over(tenant, await self._config_of(tenant))
-                await self._evict()
-        except ToolrouteError as error:
-            return replace(decision, warnings=(*decision.warnings, f"without the limits of its entries: {error}"))
-        return replace(decision, matches=tuple(map(partial(self._limited, tenant), decision.matches)))
+        if time.monotonic() - self._limits_read > _LIMITS_KEPT_S:
+            self._limits, self._limits_read = {}, time.monotonic()
+        if (found := self._limits.get(decision.tenant)) is None:
+            found = self._limits[decision.tenant] = await self._limits_of(decision.tenant)
+        labels, warnings = found
 
-    def _limited(self, tenant: str, match: "Match") -> "Match":
-        tool, connections = match.tool, self._tenants.get(tenant)
-        entry = connections.config.servers.get(tool.server) if connections and tool.kind is Kind.MCP else None
-        if entry is None or not entry.limits.labels:
-            return match
-        return replace(match, tool=replace(tool, labels={**entry.limits.labels, **tool.labels}))
+        def limited(match: "Match") -> "Match":
+            own = labels.get(match.tool.server) if match.tool.kind is Kind.MCP else None
+            return replace(match, tool=replace(match.tool, labels={**own, **match.tool.labels})) if own else match
+
+        matches = tuple(map(limited, decision.matches))
+        return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
+
+    async def _limits_of(self, tenant: str) -> _Limits:
+        """Return the limits of the tenant's servers as labels, by server, and why there are none."""
+        try:
+            async with asyncio.timeout(_LIMITS_IN_S):
+                config = McpConfig.of(await self._config_of(tenant) or _NONE_NOW)
+        except (ToolrouteError, TimeoutError) as error:
+            why = str(error) or f"mcp_servers gave no answer within {_LIMITS_IN_S:g} s"
+            return {}, (f"without the limits of the servers' entries: {why}",)
+        return {name: spec.limits.labels for name, spec in config.servers.items() if spec.limits.labels}, ()
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """List the tenant's servers over connections of its own, and store their tools."""
