@@ -14,7 +14,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from orchestrator.cli.runs import Desk
-from orchestrator.cli.temporal import Target, ui_link
+from orchestrator.cli.temporal import Target, page_of, ui_pages
 from orchestrator.cli.worker import make_worker, released
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
@@ -42,7 +42,7 @@ async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, A
 
 
 def desk(runner: Runner, tenant: str = TENANT) -> Desk:
-    return Desk(runner.client, Target(address="cloud.tmprl.cloud:7233"), Options(), tenant)
+    return Desk(runner.client, tenant, "https://ui/workflows")
 
 
 async def details(handle: WorkflowHandle[Any, Any]) -> str:
@@ -83,7 +83,7 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
             await asyncio.sleep(0.1)
     assert other.id not in found
     assert found[own.id].status == "waiting for approval"
-    assert found[own.id].link == f"https://cloud.temporal.io/namespaces/default/workflows/{own.id}"
+    assert found[own.id].link == f"https://ui/workflows/{own.id}"
     for theirs in (other.id, route.id, *(run.id for run in unread), "no-such-run", ""):
         with pytest.raises(InvalidInput) as refused:
             await desk(runner).run(theirs)
@@ -99,11 +99,12 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
         ("a.tmprl.cloud:7233", "", "https://cloud.temporal.io/namespaces/default/workflows/my%20run"),
         ("10.0.0.1:7233", "", ""),
         ("10.0.0.1:7233", "https://ui.example/", "https://ui.example/namespaces/default/workflows/my%20run"),
-        ("localhost:64000", "", ""),
+        ("localhost:64999", "", ""),
     ],
 )
 def test_a_link_is_given_where_the_address_of_the_ui_is_known(address: str, ui: str, link: str) -> None:
-    assert ui_link(Target(address=address), Options(temporal_ui=ui), "my run") == link
+    pages = ui_pages(Target(address=address), Options(temporal_ui=ui))
+    assert page_of(pages, "my run") == link
 
 
 @pytest.mark.slow

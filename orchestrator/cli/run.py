@@ -19,7 +19,16 @@ from orchestrator.cli.options import Place, pairs, taking, typed
 from orchestrator.cli.output import as_json, log, note, present
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
-from orchestrator.cli.temporal import clean_stdout, connect, make_plugin, quiet, temporal_server, ui_link, unwrap
+from orchestrator.cli.temporal import (
+    clean_stdout,
+    connect,
+    make_plugin,
+    page_of,
+    quiet,
+    temporal_server,
+    ui_pages,
+    unwrap,
+)
 from orchestrator.cli.worker import make_worker, pollers
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
@@ -149,7 +158,7 @@ async def _started(
         handle = await client.start_workflow(
             names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=whose
         )
-        note(f"run {run_id} {ui_link(where, options, run_id)}".rstrip())
+        note(f"run {run_id} {page_of(ui_pages(where, options), run_id)}".rstrip())
         yield client, handle, queue
 
 

@@ -11,7 +11,7 @@ import click
 
 from orchestrator.cli.options import Place, pairs, taking
 from orchestrator.cli.output import as_json, console, counted, dim, lines, note, present, table
-from orchestrator.cli.temporal import Target, connect, quiet, target, ui_link
+from orchestrator.cli.temporal import connect, page_of, quiet, target, ui_pages
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -42,12 +42,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A tenant's view of a Temporal namespace."""
+    """A tenant's view of a Temporal namespace; `pages`: where its UI shows workflows, "" where that is not known."""
 
     client: "Client"
-    to: Target
-    options: Options
     tenant: str
+    pages: str = ""
 
     async def runs(self, *, ended: bool) -> list[Listed]:
         """Return the tenant's runs, the latest first; those that ended only where wanted."""
@@ -64,7 +63,7 @@ class Desk:
             standing = await _standing(found) if found.workflow_type == names.RUN else None
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-                raise Unavailable(f"the Temporal server at {self.to.address} does not say: {error.message}") from None
+                raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
             standing = None
         if standing is None or standing.tenant != self.tenant:
             raise InvalidInput(f"{self.tenant} has no run {run_id!r}: `toolroute runs list --all` shows those it has")
@@ -104,7 +103,7 @@ class Desk:
             status="waiting for approval" if running and standing.waiting else status,
             started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
             waiting=standing.waiting if running else (),
-            link=ui_link(self.to, self.options, found.id),
+            link=page_of(self.pages, found.id),
         )
 
 
@@ -124,7 +123,7 @@ async def _desk(place: Place, options: Options) -> AsyncIterator[Desk]:
     quiet()
     to = target(options)
     try:
-        yield Desk(await connect(to), to, options, place.tenant)
+        yield Desk(await connect(to), place.tenant, ui_pages(to, options))
     finally:
         await settle()
 
@@ -147,7 +146,7 @@ def _show_list(desk: Desk, found: list[Listed]) -> None:
         rows.add_row(one.id, one.status, one.started, ", ".join(one.waiting))
     if found:
         out.print(rows)
-    out.print(dim(f"{counted(len(found), 'run')} of {desk.tenant}  {ui_link(desk.to, desk.options)}".rstrip()))
+    out.print(dim(f"{counted(len(found), 'run')} of {desk.tenant}  {desk.pages}".rstrip()))
 
 
 @runs.command()

@@ -57,20 +57,24 @@ def target(options: Options) -> Target:
     return Target(address=address or DEFAULT_ADDRESS, namespace=namespace, more=more, named=bool(address))
 
 
-def ui_link(to: Target, options: Options, workflow_id: str = "") -> str:
-    """Return the page of a workflow, or of all, in Temporal's UI; "" where its address is not known.
+def ui_pages(to: Target, options: Options) -> str:
+    """Return the address of the namespace's workflows in Temporal's UI; "" where it is not known.
 
-    A dev server serves it on the port a thousand above its own, unless it was started without.
+    A dev server serves its UI on the port a thousand above its own, unless it was started without.
     """
     host, _, port = to.address.rpartition(":")
     base = options.temporal_ui
     if not base and host.endswith((".tmprl.cloud", ".temporal.io")):
         base = "https://cloud.temporal.io"
     if not base and host in ("localhost", "127.0.0.1") and port.isdecimal():
-        with suppress(OSError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
+        with suppress(OSError, OverflowError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
             base = f"http://{host}:{int(port) + 1000}"
-    page = f"/{quote(workflow_id, safe='')}" if workflow_id else ""
-    return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows{page}" if base else ""
+    return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows" if base else ""
+
+
+def page_of(pages: str, workflow_id: str) -> str:
+    """Return the page of a workflow among these; "" where there are none."""
+    return f"{pages}/{quote(workflow_id, safe='')}" if pages else ""
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ Every stage opens the tenant's index by itself and runs the same callables as `R
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,13 @@ from orchestrator.routing.stages.semantic import KEYWORD_ALONE
 from orchestrator.routing.task import Found, Task
 
 Value = TypeVar("Value")
+_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "warnings")
+"""What Found and Findings hold alike."""
+_ARRAYS: Mapping[str, Any] = {
+    "overlap": np.bool_,
+    **dict.fromkeys(("support", "keyword", "semantic", "chances"), np.float64),
+}
+"""The arrays of a PartFound that are lists in a PartEvidence [candidates]."""
 
 
 async def find(router: Router, request: RouteRequest, before: Findings, legs: Sequence[Leg]) -> Findings:
@@ -63,19 +70,14 @@ def _written(task: Task, found: Found, gate_open: bool, spent: Mapping[str, floa
     return Findings(
         catalogue=task.index.catalogue.fingerprint,
         always=_by_key(task, found.always),
-        settled=found.settled,
-        explicit=found.explicit,
         allowed="" if found.allowed is None else base64.b64encode(np.packbits(found.allowed).tobytes()).decode(),
-        gate_confidence=found.gate_confidence,
         gate_open=gate_open,
-        semantic_ran=found.semantic_ran,
         parts=tuple(_part_written(task, part) for part in parts),
         idle=candidates.idle if candidates else 0.0,
         near_flagged=_by_key(task, found.near_flagged),
         votes={leg: _by_key(task, votes) for leg, votes in found.votes.items()},
-        recalled=found.recalled,
-        warnings=found.warnings,
         timings_ms=dict(spent),
+        **{name: getattr(found, name) for name in _AS_THEY_ARE},
     )
 
 
@@ -83,48 +85,39 @@ def _read(task: Task, found: Findings) -> Found:
     whole, *clauses = (_part_read(task, part) for part in found.parts) if found.parts else (None,)
     read = Found(
         always=_by_position(task, found.always),
-        settled=found.settled,
-        explicit=found.explicit,
         allowed=_bits(found.allowed, len(task.index.catalogue)) if found.allowed else None,
         candidates=Candidates(whole=whole, clauses=tuple(clauses), idle=found.idle) if whole else None,
-        gate_confidence=found.gate_confidence,
-        semantic_ran=found.semantic_ran,
         near_flagged=_by_position(task, found.near_flagged),
         votes={leg: _by_position(task, votes) for leg, votes in found.votes.items()},
-        recalled=found.recalled,
-        warnings=found.warnings,
+        **{name: getattr(found, name) for name in _AS_THEY_ARE},
     )
     return replace(read, search=search_of(task, read)) if whole else read
 
 
 def _part_written(task: Task, part: PartFound) -> PartEvidence:
-    tools = task.index.catalogue.tools
+    tools, arrays = task.index.catalogue.tools, {name: getattr(part, name) for name in _ARRAYS}
+    lists: dict[str, Any] = {n: None if values is None else tuple(values.tolist()) for n, values in arrays.items()}
     return PartEvidence(
         tools=tuple(tools[position].key for position in part.chosen.tolist()),
         rows=base64.b64encode(part.rows.astype("<f8").tobytes()).decode(),
         query=tuple(part.query),
-        overlap=tuple(part.overlap.tolist()),
-        support=tuple(part.support.tolist()),
-        keyword=tuple(part.keyword.tolist()),
-        semantic=None if part.semantic is None else tuple(part.semantic.tolist()),
-        chances=tuple(part.chances.tolist()),
         sure=part.sure,
+        **lists,
     )
 
 
 def _part_read(task: Task, part: PartEvidence) -> PartFound:
-    positions = task.index.catalogue.positions
+    positions, lists = task.index.catalogue.positions, {name: getattr(part, name) for name in _ARRAYS}
+    arrays: dict[str, Any] = {
+        name: None if values is None else np.array(values, _ARRAYS[name]) for name, values in lists.items()
+    }
     features = len(KEYWORD) if part.semantic is None else len(KEYWORD) + len(SEMANTIC)
     return PartFound(
         chosen=np.array([positions[key] for key in part.tools], np.int64),
         rows=np.frombuffer(base64.b64decode(part.rows), "<f8").reshape(len(part.tools), features),
         query=list(part.query),
-        overlap=np.array(part.overlap, np.bool_),
-        support=np.array(part.support, np.float64),
-        keyword=np.array(part.keyword, np.float64),
-        semantic=None if part.semantic is None else np.array(part.semantic, np.float64),
-        chances=np.array(part.chances, np.float64),
         sure=part.sure,
+        **arrays,
     )
 
 
