@@ -128,7 +128,8 @@ def _position(tool: str, keys: Mapping[str, int]) -> int | None:
     for key in (tool, f"builtin:{tool}", f":{tool}"):
         if key in keys:
             return keys[key]
-    named = [position for key, position in keys.items() if key.partition(":")[2] == tool]
+    ends = f":{tool}"
+    named = [position for key, position in keys.items() if key.endswith(ends) and key.partition(":")[2] == tool]
     return named[0] if len(named) == 1 else None
 
 

@@ -14,11 +14,11 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.documents import Document, standing
 from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
+from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import Tool
 
@@ -41,23 +41,25 @@ class Index:
         note: str = "",
         earlier: "Index | None" = None,
         absent: Collection[str] = (),
+        reading: Reading | None = None,
     ) -> None:
-        """earlier: an index whose tools need not be read again. absent: servers that could not be listed."""
-        known: Mapping[str, Document] = {} if earlier is None else earlier.documents
-        documents = [known.get(tool.hash) or Document.of(tool) for tool in catalogue.tools]
-        self.documents: Mapping[str, Document] = {document.tool.hash: document for document in documents}
+        """earlier: an index whose tools need not be read again. absent: servers that could not be listed. reading: of
+        this catalogue, where a file has kept it."""
+        self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
+        self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
         self.note = note
-        self.flags = {document.tool.key: document.suspicions for document in documents if document.suspicions}
-        if self.flags:
-            catalogue = Catalogue(document.tool for document in documents)
+        flagged, tools = self.reading.suspicions, catalogue.tools
+        self.flags = {tools[place].key: own for place, own in flagged.items()}
+        if flagged:
+            catalogue = Catalogue(self.documents[n].tool if n in flagged else own for n, own in enumerate(tools))
         self.catalogue = catalogue
-        self.flagged = np.array([bool(document.suspicions) for document in documents]) if self.flags else None
+        self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """Which tools are flagged [tools]; None where there are no such tools."""
-        self.keyword = KeywordIndex(documents, catalogue.places)
-        used = frozenset[str]().union(*(document.words for document in documents))
-        self.servers = ServerIndex(catalogue.places.keys() - {""}, used, set(absent) - catalogue.places.keys())
-        self.standing = standing(documents, catalogue.places)
-        self.prerequisites = Prerequisites(documents, catalogue.positions, self.keyword.named)
+        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
+        absent = set(absent) - catalogue.places.keys()
+        self.servers = ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
+        self.standing = self.reading.standing
+        self.prerequisites = Prerequisites(self.documents, catalogue.positions, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
         if dangling := self.graph.dangling:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"

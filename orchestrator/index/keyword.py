@@ -7,13 +7,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.catalogue import places_of_servers
-from orchestrator.index.bm25 import Bigrams, Columns, Corpus, Counts, Pair, Postings, each
-from orchestrator.index.documents import Document
+from orchestrator.index.bm25 import Bigrams, Columns, Counts, Pair, Postings, each
 from orchestrator.index.intent import known_actions
+from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
+from orchestrator.records.tool import Tool
 
-FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
 FIELDS = tuple(FIELD_WEIGHTS)
 """In the order of the bits of `Columns.held`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
@@ -45,14 +44,12 @@ class KeywordScores:
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
-    def __init__(self, documents: Sequence[Document], places: Mapping[str, slice] | None = None) -> None:
-        self.tools = [document.tool for document in documents]
-        places = places or places_of_servers(self.tools)
+    def __init__(self, tools: Sequence[Tool], reading: Reading, places: Mapping[str, slice]) -> None:
+        self.tools = tools
         self.servers = list(places)
         self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
-        corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
-        self._bigrams = Bigrams.of(corpus)
-        self.postings = Postings(Counts.of(corpus))
+        self._bigrams = Bigrams.of(reading.corpus)
+        self.postings = Postings(Counts.of(reading.corpus))
         by_server = _by_server(self.postings.counts, self.server_of, len(places))
         self.server_postings = Postings(by_server) if len(places) > 1 else None
         self.name_weight = _name_weights(self.postings)
@@ -62,13 +59,9 @@ class KeywordIndex:
             for word in words:
                 self._servers_named.setdefault(word, []).append(place)
         self._name_sizes = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
-        self.actions = known_actions() | {document.action for document in documents}
+        self.actions = known_actions() | reading.actions
         """The words that begin an action."""
-        read = {document.thing for document in documents if document.reads}
-        changing = [not document.reads and document.thing in read for document in documents]
-        self.changing_twins = np.array(changing, np.bool_)
-        """For each tool whether it may change something and has a twin that only reads [tools]: where a task reads, it
-        is hardly meant."""
+        self.changing_twins = reading.changing_twins
 
     @property
     def terms(self) -> Container[str]:

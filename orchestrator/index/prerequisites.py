@@ -6,13 +6,14 @@ tool it comes from, else by the parameter's own name.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
 from operator import itemgetter
 
 from orchestrator.index.documents import Document
 from orchestrator.index.intent import READING_VERBS, name_words
+from orchestrator.index.reading import Documents
 from orchestrator.index.text import spaced, terms
 from orchestrator.records.tool import Tool
 
@@ -78,7 +79,7 @@ class Prerequisites:
     """
 
     def __init__(
-        self, documents: Sequence[Document], positions: Mapping[str, int], named: Callable[[str], Iterable[int]]
+        self, documents: Documents, positions: Mapping[str, int], named: Callable[[str], Iterable[int]]
     ) -> None:
         self._documents, self._positions, self._named = documents, positions, named
         self._known: dict[int, tuple[Requirement, ...]] = {}

@@ -42,10 +42,11 @@ class ServerIndex:
         plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
         self.ordinary = frozenset(alias for alias in self.named if plain.issuperset(alias.split()))
         self._kin: dict[str, set[int]] = {}
+        common = everyday() | STOP_WORDS | GENERIC | known_actions()
         for first, *others in (
             name_parts(server.rpartition("/")[2]) for server in self.present | self.absent if " " not in server
         ):
-            if first not in everyday() | STOP_WORDS | GENERIC | known_actions():
+            if first not in common:
                 self._kin.setdefault(first, set()).add(1 + len(others))
 
     def near(self, word: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The indexes of the tenants that a process serves: least recently used first out, each loaded once."""
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,8 +13,13 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
+from orchestrator.routing import index_file
 from orchestrator.store.store import Store, Stored
 
+logger = logging.getLogger(__name__)
+
+KEPT_FROM = 2_000
+"""Tools from which on an Index is kept as a file; fewer are indexed in less than a second."""
 PATIENCE_S = 1.0
 """How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
 Answer = tuple[Index, str]
@@ -29,6 +35,7 @@ class _Kept:
     stored: Stored | None = None
     warning: str = ""
     retry_at: float = 0.0
+    from_file: bool = False
 
     @property
     def damaged(self) -> str:
@@ -109,6 +116,8 @@ class Indexes:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
+        if self._store is not None and now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM:
+            asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
 
     def _keep(self, tenant: str, now: _Kept) -> None:
@@ -125,6 +134,8 @@ class Indexes:
                 Index(given if isinstance(given, Catalogue) else Catalogue.read(given or ""), self._capabilities)
             )
         earlier = known.stored if known else None
+        if earlier is None and (kept := self._resumed(self._store, tenant)):
+            return kept
         stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
         if known and stored is earlier:
             return _Kept(known.index, stored)
@@ -138,3 +149,21 @@ class Indexes:
             absent=stored.unlisted,
         )
         return _Kept(index, stored)
+
+    def _resumed(self, store: Store, tenant: str) -> _Kept | None:
+        """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""
+        if (file := store.index_file(tenant)) is None or not file.exists():
+            return None
+        unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
+        found = store.resumed(tenant, lambda v: index_file.load(file, v, embedder, self._capabilities, unlisted))
+        return None if found is None else _Kept(found[1], found[0], from_file=True)
+
+
+def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
+    """Keep the Index for the next process, as far as the folder can be written."""
+    file = store.index_file(tenant)
+    if file is not None and not stored.note and not stored.damaged:
+        try:
+            index_file.save(file, stored, store.embedder.id, index)
+        except OSError as error:
+            logger.warning("the index of %r is not kept for the next process: %s", tenant, error)

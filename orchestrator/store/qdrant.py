@@ -120,6 +120,10 @@ class Qdrant:
             return Folder(self.folder).stamp(tenant, part)
         return "" if self.remote else f"memory {self._written.get(tenant, 0)}"
 
+    def place(self, tenant: str, part: str = TOOLS) -> Path | None:
+        """Return the folder that is the tenant's alone; None where there is none."""
+        return None if self.folder is None else Folder(self.folder).part(tenant, part)
+
     def close(self) -> None:
         """Close the clients; a later use opens them again (and a store in memory is then empty)."""
         with self._turn, self._making:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.embed import Embedder
@@ -28,6 +29,7 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 Progress = Callable[[int, int], None]
 """Called with the tools written so far and the tools to write."""
 
+T = TypeVar("T")
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
 _BATCH = 256
@@ -98,6 +100,19 @@ class Store:
         stamp = self._stamp(tenant)
         return bool(stamp) and self._known.get(tenant) == (stamp, version)
 
+    def index_file(self, tenant: str) -> Path | None:
+        """Return where an index of the tenant's tools may be kept; None where there is no folder for it."""
+        place = self.qdrant.place(tenant)
+        return place / "index.npz" if place is not None and place.is_dir() else None
+
+    def resumed(self, tenant: str, read: Callable[[str], T | None]) -> T | None:
+        """Return what `read` makes of the tenant's version now; what it makes then counts as read from the store."""
+        stamp = self._stamp(tenant)
+        version = manifest.version(self.qdrant, tenant)
+        if (found := read(version)) is not None:
+            self._remember(tenant, stamp, version)
+        return found
+
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
         """Return the tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
         owners = [owner for owner in self._visible(tenant) if owner.tenant == tenant or not own]
@@ -145,10 +160,13 @@ class Store:
         raise StoreUnavailable(f"the store {self.qdrant} cannot be read whole, as it kept changing: try again")
 
     def _kept(self, tenant: str, stamp: str, stored: Stored) -> Stored:
+        self._remember(tenant, stamp, stored.version)
+        return stored
+
+    def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[tenant] = stamp, stored.version
-        return stored
+        self._known[tenant] = stamp, version
 
     def _stamp(self, tenant: str) -> str:
         own, shared = self.qdrant.stamp(tenant), self.qdrant.stamp(SHARED)
