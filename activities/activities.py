@@ -8,7 +8,7 @@ crash. Of a model call only the result enters the history, never the endpoint, t
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from temporalio import activity
@@ -28,6 +28,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
@@ -36,6 +37,7 @@ from orchestrator.temporal.resources import Resources
 MODEL_TRIES = 3
 """How often Temporal asks a model that does not answer before the plan is made without it."""
 STAGES = (MatchAlwaysAvailable, DetectExplicitServer, KeywordGate, SemanticFallback, Merge)
+_RECORDED = [setting.name for setting in fields(RecordRequest) if setting.name != "query"]
 UNSENT = "nothing was sent by attempt"
 """Heartbeat of an attempt that failed before it sent anything, with its number."""
 
@@ -50,7 +52,7 @@ class Activities:
         """Return what a worker registers."""
         stages = [stage(self.resources).run for stage in STAGES]
         calls = [self.call_tool, self.check_call, self.read_result]
-        return [self.route, *stages, self.plan, self.complete, *calls, self.sync_catalogue]
+        return [self.route, *stages, self.plan, self.complete, *calls, self.record_outcome, self.sync_catalogue]
 
     @activity.defn(name=names.ROUTE)
     async def route(self, given: RawValue) -> Decision:
@@ -110,6 +112,13 @@ class Activities:
         async with working(given, PageRequest) as request:
             request.validate()
             return await self.resources.results.page(request)
+
+    @activity.defn(name=names.RECORD_OUTCOME)
+    async def record_outcome(self, given: RawValue) -> None:
+        """Remember the Outcome of a RecordRequest; it may run again at any time."""
+        async with working(given, RecordRequest) as request:
+            router = await self.resources.router()
+            await router.record(request.query, **{name: getattr(request, name) for name in _RECORDED})
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:

@@ -62,11 +62,13 @@ async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
 
 
 def scheduled(history: WorkflowHistory) -> list[str]:
-    return [
+    """The activities of a history in order, but for the one that remembers the outcome."""
+    found = [
         event.activity_task_scheduled_event_attributes.activity_type.name
         for event in history.events
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     ]
+    return [name for name in found if name != names.RECORD_OUTCOME]
 
 
 async def replays(

@@ -289,3 +289,16 @@ def test_a_pipe_is_read_once() -> None:
     followed = Followed(Path(f"/dev/fd/{read}"))
     assert (list(followed.config.servers), followed.changed()) == (["quick"], None)
     os.close(read)
+
+
+async def test_calls_that_follow_a_search_are_remembered_as_its_outcome(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await search(served, "how much is one and two")
+        await served.call("org:1", "quick:add", SUM)
+        await served.call("org:1", "quick:add", SUM)
+        await search(served, "which zones are there")  # No call follows it.
+        store = served._store
+    [outcome] = store.outcomes.read("org:1").outcomes
+    assert (outcome.query, outcome.source, outcome.ok) == ("how much is one and two", "serve", True)
+    assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
+    assert store.outcomes.read("user:1").outcomes == ()

@@ -131,8 +131,8 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> _Past:
     """Return the task with each tool's name held once for all tasks."""
     offered = {offer.tool: offer for offer in outcome.offered}
     worked = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offered)
-    # Of a task that failed, or of a tool that did, nothing is known about what else would have fitted.
-    passed = [key for key in offered if key not in worked] if worked else []
+    # Of a task that failed, or whose tool routing itself chose, nothing is known about what else would have fitted.
+    passed = [key for key in offered if key not in worked] if worked and outcome.chosen else []
     tools = [(intern(key), intern(offered[key].hash)) for key in (*worked, *passed)]
     chances = np.array([offered[key].chance for key in (*worked, *passed)], np.float32)
     held = tuple(names.setdefault(name, name) for name in tools)

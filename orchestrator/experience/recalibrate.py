@@ -25,7 +25,7 @@ class Claims:
     def plus(self, outcomes: Iterable[Outcome]) -> "Claims":
         """Return these with what was claimed of further tasks; one that failed says nothing."""
         words, both = list(self.words), list(self.both)
-        for outcome in (outcome for outcome in outcomes if outcome.worked):
+        for outcome in (outcome for outcome in outcomes if outcome.worked and outcome.chosen):
             for claim, claims in ((outcome.words, words), (outcome.both, both)):
                 claims += [(claim.chance, claim.right)] if claim else []
         return Claims(words=tuple(words[-LATEST:]), both=tuple(both[-LATEST:]))

@@ -46,7 +46,8 @@ class Outcome:
 
     `id` names it: one that is recorded again counts once. `at`: seconds since 1970. `offered`: the tools that it used
     and those that routing ranked best, by which later tasks are compared with this one.
-    `words`: what the gate claimed; `both`: what was claimed where the gate was closed, with the Experience of then.
+    `chosen`: by a person or a model; of what routing alone chose, only what was used says something. `words`: what
+    the gate claimed; `both`: what was claimed where the gate was closed, with the Experience of then.
     InvalidInput for fields of another form.
     """
 
@@ -60,6 +61,7 @@ class Outcome:
     offered: tuple[Offer, ...] = ()
     words: Claim | None = None
     both: Claim | None = None
+    chosen: bool = True
 
     def __post_init__(self) -> None:
         check_forms(self, _FORMS, InvalidInput)
@@ -77,6 +79,21 @@ _FORMS: dict[str, Form] = {
     "actor": Form((str,), "who asked, as a text"),
     "at": Form((int, float), "seconds since 1970", math.isfinite),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRequest:
+    """An Outcome to remember, before routing has looked at its task; the fields are those of `Router.record`."""
+
+    tenant: str
+    query: str
+    used: tuple[Use, ...]
+    ok: bool = True
+    actor: str = ""
+    at: float | None = None
+    source: Source = "api"
+    name: str = ""
+    chosen: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,13 +165,14 @@ class Router:
         source: Source = "api",
         name: str = "",
         tenant: str = "",
+        chosen: bool = True,
     ) -> Outcome:
         """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
 
         A Decision, or the task's text and its tenant. `used` are keys, or Use records with what each call took; `ok`:
         the task got what it wanted; `actor`: who asked; `at`: when, in seconds since 1970; `name`: what is recorded
-        again under one counts once. A turn that only its conversation explains is not remembered. Raises UnknownTool
-        for a tool that is not in the catalogue, EmbedderUnavailable, and what the store raises.
+        again under one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
+        conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
         """
         query, tenant = (decision, tenant or LOCAL) if isinstance(decision, str) else (decision.query, decision.tenant)
         task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock())
@@ -183,6 +184,7 @@ class Router:
             actor=actor,
             at=time.time() if at is None else at,
             source=source,
+            chosen=chosen,
         )
         if not self._learns or (isinstance(decision, Decision) and decision.leans):
             return outcome

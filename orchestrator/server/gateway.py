@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import stat
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.routing import select
 from orchestrator.routing.router import Router
+from orchestrator.server.learning import Learner
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ class Gateway:
         self._pools: dict[str, Connections] = {}
         self._unlisted: dict[str, Unlisted] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
+        self._learner = Learner(router, note)
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,6 +119,7 @@ class Gateway:
         await asyncio.sleep(after_s)
         await asyncio.gather(*(unlisted.close() for unlisted in self._unlisted.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await self._learner.close()
 
     async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
         """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is."""
@@ -129,6 +133,7 @@ class Gateway:
         cap = _MOST_TOKENS * width // limit
         asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
         decision = await self._router.route(asked)
+        self._learner.searched(decision)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
@@ -173,7 +178,11 @@ class Gateway:
         if allow is not None:
             await allow(tool, given)
         call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
-        return as_mcp_result(await self._pool(tenant).exchange(call))
+        began = time.perf_counter()
+        result = as_mcp_result(await self._pool(tenant).exchange(call))
+        took = (time.perf_counter() - began) * 1000
+        self._learner.called(tenant, tool.key, ok=not result.is_error, ms=took)
+        return result
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""

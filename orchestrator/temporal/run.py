@@ -9,14 +9,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.planning.budget import Budget
-from orchestrator.records.completion import CompleteRequest, Completion
+from orchestrator.records.completion import NO_MODEL, CompleteRequest, Completion
 from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Use
 from orchestrator.records.plan import Plan
-from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult, StepOutcome, StepStatus
 from orchestrator.temporal.call import Config, described, was_cancelled
 from orchestrator.temporal.model import answer
 from orchestrator.temporal.payload import MAX_TASK_BYTES, check_size, hold_together
@@ -113,7 +115,9 @@ class Run:
         self._phase = "answering"
         outcomes = hold_together(steps.outcomes[step.id] for step in plan.steps)
         reserve = self._request.limits.reserve_for_synthesis
-        text, tokens, unanswered = await answer(plan, outcomes, reserve, self._complete)
+        (text, tokens, unanswered), unkept = await asyncio.gather(
+            answer(plan, outcomes, reserve, self._complete), self._record(plan, steps, outcomes)
+        )
         self._budget.charge("the answer", tokens, reserve)
         self._phase = "done"
         routed = [warning for decision in self._decisions for warning in decision.warnings]
@@ -124,8 +128,22 @@ class Run:
             budget=self._budget.report(),
             answer=text,
             extra_routes=self._decisions[1:],
-            warnings=tuple(dict.fromkeys((*routed, *plan.warnings, *unanswered))),
+            warnings=tuple(dict.fromkeys((*routed, *plan.warnings, *unanswered, *unkept))),
         )
+
+    async def _record(self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]) -> list[str]:
+        """Have the tools that were called remembered, once a run; return why that failed."""
+        ends = {StepStatus.DONE: True, StepStatus.FAILED: False}
+        used = tuple(Use(tool=end.tool, ok=ends[end.status]) for end in outcomes if end.status in ends)
+        if not used:
+            return []
+        chosen = plan.model != NO_MODEL or any(steps.words.values())
+        name = f"{workflow.info().workflow_id}:{plan.id}"
+        try:
+            await self._router.record(self._decisions[0], used, name=name, source="run", chosen=chosen)
+        except FailureError as error:
+            return [f"the outcome is not remembered: {described(error)[:MAX_REASON]}"]
+        return []
 
     def standing(self) -> tuple[str, tuple[StepStanding, ...]]:
         """Return the phase, and how each step stands."""

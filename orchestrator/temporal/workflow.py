@@ -22,6 +22,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import RecordRequest, Source, Use
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
@@ -35,6 +36,12 @@ __all__ = ["ToolRouter"]
 MODEL_CALL = Config(
     start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
 )
+RECORDING = Config(
+    start_to_close_timeout=timedelta(seconds=10),
+    schedule_to_close_timeout=timedelta(seconds=30),
+    retry_policy=MODEL_RETRY,
+)
+"""A run's answer waits no longer for its Outcome to be kept."""
 DEFAULT = Config(
     start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=20), retry_policy=PATIENT
 )
@@ -154,6 +161,39 @@ class ToolRouter:
             max_result_tokens=max_result_tokens,
         )
         return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
+
+    async def record(
+        self,
+        decision: Decision,
+        used: Sequence[str | Use],
+        *,
+        ok: bool = True,
+        actor: str = "",
+        name: str = "",
+        source: Source = "api",
+        chosen: bool = True,
+        **options: Unpack[Config],
+    ) -> None:
+        """Remember which of its tools a task used, so that later tasks like it find them; `run` does so by itself.
+
+        `used` are keys, or Use records. What is recorded again under a `name` counts once, over attempts and resets by
+        default, too. `chosen`: by a person or a model, not by routing alone.
+        """
+        if decision.leans:
+            return
+        request = RecordRequest(
+            tenant=decision.tenant or self.tenant,
+            query=decision.query,
+            used=tuple(use if isinstance(use, Use) else Use(tool=use) for use in used),
+            ok=ok,
+            actor=actor,
+            at=workflow.now().timestamp(),
+            source=source,
+            name=name or f"{workflow.info().workflow_id}:{occurrence('record', decision.query)}",
+            chosen=chosen,
+        )
+        config: Config = {**RECORDING, **options}
+        await workflow.execute_activity(names.RECORD_OUTCOME, request, **config)
 
     async def page(
         self,

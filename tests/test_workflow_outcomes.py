@@ -1,0 +1,67 @@
+"""Runs remember by themselves which tools they used: once each, whatever is tried again."""
+
+from pathlib import Path
+
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.testing import ActivityEnvironment
+
+from orchestrator.activities.activities import Activities
+from orchestrator.records.outcome import Outcome, RecordRequest, Use
+from orchestrator.store.store import Store
+from orchestrator.temporal.plugin import OrchestratorPlugin
+from tests.decisions import ALL
+from tests.runner import Runner, Serve, statuses
+from tests.running import SERVERS, TENANT, Desk
+from tests.stores import by_server, shipped
+
+CONVERTER = DataConverter.default.payload_converter
+
+
+def over_store(tmp_path: Path, desk: Desk) -> tuple[OrchestratorPlugin, Store]:
+    store = Store(str(tmp_path / "tools"), embedder=shipped())
+    store.replace_servers(TENANT, by_server(list(ALL)))
+    plugin = OrchestratorPlugin(store=tmp_path / "tools", mcp_servers=SERVERS, executors=desk.executors)
+    return plugin, store
+
+
+def kept(store: Store) -> tuple[Outcome, ...]:
+    return store.outcomes.read(TENANT).outcomes
+
+
+async def test_a_run_is_remembered_with_the_tools_that_it_called(serve: Serve, tmp_path: Path) -> None:
+    desk = Desk()
+    plugin, store = over_store(tmp_path, desk)
+    runner: Runner = await serve(plugin)
+    result, handle = await runner.run("Read the file a.txt and then add a note titled A")
+    [outcome] = kept(store)
+    assert statuses(result)[0] == "done"
+    assert outcome.used[0].tool == "files:read_file" == outcome.offered[0].tool
+    assert (outcome.source, outcome.chosen) == ("run", False)
+    assert outcome.id.startswith(f"{handle.id}:")
+    assert not [warning for warning in result.warnings if "remembered" in warning]
+
+
+async def test_an_outcome_that_is_recorded_again_counts_once(tmp_path: Path) -> None:
+    request = RecordRequest(tenant=TENANT, query="read it", used=(Use(tool="files:read_file"),), name="run:1")
+    given = RawValue(CONVERTER.to_payload(request))
+    for _ in range(2):  # A worker that died before it answered, and the next one.
+        plugin, store = over_store(tmp_path, Desk())
+        activities = Activities(plugin.resources)
+        async with plugin.resources.held():
+            for _ in range(2):
+                await ActivityEnvironment().run(activities.record_outcome, given)
+    assert [outcome.id for outcome in kept(store)] == ["run:1"]
+
+
+async def test_a_store_that_takes_no_outcome_costs_a_run_a_warning(serve: Serve, tmp_path: Path) -> None:
+    plugin, _ = over_store(tmp_path, Desk())
+    runner: Runner = await serve(plugin)
+    await runner.run("Read the file a.txt")
+    for folder in (tmp_path / "tools").rglob("experience*"):
+        if folder.is_dir():
+            folder.rename(folder.with_name("gone"))
+            folder.write_text("no folder")
+    result, _ = await runner.run("Read the file a.txt")
+    assert statuses(result) == ["done"]
+    assert any("the outcome is not remembered" in warning for warning in result.warnings)
