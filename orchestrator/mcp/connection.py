@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
-_TURN_S, _LOOK_S = 3.0, 0.1
-"""How long a server that starts keeps the next one waiting at most, and how long it may leave the processor alone."""
+_LOOK_S = 0.1
+"""How long a server that starts may leave the processor alone before the next one does."""
 _PROBE_S = 2.0
 _GAP_S, _GAP_AT_MOST_S = 0.05, 30.0
 _SOON_S = 1.0
@@ -109,11 +109,11 @@ class Connection:
         """Let it connect; until then it waits."""
         self._begun.set()
 
-    async def until_quiet(self) -> None:
-        """Return once it is settled, waits for something else than the processor, or has had its time to start."""
+    async def until_quiet(self, most_s: float) -> None:
+        """Return once it has answered or failed, waits for something else than the processor, or had its time."""
         used = math.nan
-        with anyio.move_on_after(_TURN_S):
-            while not self._settled.is_set():
+        with anyio.move_on_after(most_s):
+            while not (self._greeted or self._settled.is_set()):
                 before, used = used, self._child.work() if self.spec.transport == "stdio" else 0.0
                 if used == before:
                     return

@@ -5,7 +5,7 @@ import contextvars
 import difflib
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,9 @@ from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
 from orchestrator.records.tool import Tool
 
-_CALLED_LATELY_S = 1.0
+_TURN_S = 3.0
+"""How long a server that starts keeps one of the places at most."""
+_CALLED_LATELY_S, _ALONE_S = 1.0, 0.5
 """While tools are called, one server starts at a time: of four a call's p95 rose from 1.5 to 42 ms, of one to 6."""
 
 Config = McpConfig | Mapping[str, Any] | str | Path
@@ -251,11 +253,13 @@ class Connections:
 
     async def _begin_in_turn(self, connection: Connection) -> None:
         """Let a server start when few others do, as many at a time would all be late; alone while tools are called."""
-        async with self._turns, AsyncExitStack() as alone:
+        async with self._turns:
             if asyncio.get_running_loop().time() - self._called_at < _CALLED_LATELY_S:
-                await alone.enter_async_context(self._one_turn)
+                async with self._one_turn:
+                    connection.begin()
+                    await connection.until_quiet(_ALONE_S)
             connection.begin()
-            await connection.until_quiet()
+            await connection.until_quiet(_TURN_S)
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
         """Note how connecting went, before the waiting callers go on."""

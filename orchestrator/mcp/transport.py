@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-_BURST, _A_SECOND, _A_CALL = 500.0, 100.0, 50.0
+_BURST, _A_SECOND, _A_CALL = 100.0, 100.0, 50.0
 
 
 class Pace:
@@ -26,8 +26,8 @@ class Pace:
         self._left = min(_BURST, self._left + _A_CALL)
 
     def charge(self, seconds: float) -> None:
-        """Count what it took to read a message: so a server has a twentieth of the loop's time at most."""
-        self._left -= 20 * seconds * _A_SECOND
+        """Count what it took to read a message: so a server has a tenth of the loop's time at most."""
+        self._left -= 10 * seconds * _A_SECOND
 
     async def take(self) -> None:
         now = anyio.current_time()
