@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import socket
-import statistics
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from tests.servers.start import text_of, until
-from tests.test_serve_process import client_of, file, over_http
+from tests.servers.start import entry, text_of, until
+from tests.test_serve_process import client_of, file, name, over_http
 
 __all__ = ["file"]
 HALF = (
@@ -28,13 +27,12 @@ def _few_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
 
 
-async def _p95(client: Client, calls: int = 60) -> float:
-    took = []
+async def _cost(client: Client, pid: int, calls: int = 100) -> float:
+    """The processor time that these calls take there: unlike their latency, a busy machine does not add to it."""
+    began = _seconds_of(pid)
     for _ in range(calls):
-        began = time.perf_counter()
         assert text_of(await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": 1, "b": 2}})) == "3"
-        took.append(time.perf_counter() - began)
-    return statistics.quantiles(took, n=20)[-1]
+    return _seconds_of(pid) - began
 
 
 def _seconds_of(pid: int) -> float:
@@ -58,7 +56,7 @@ async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(fi
         host, _, port = url.split("/")[2].partition(":")
         async with client_of(url, "local") as client:
             await client.call_tool("call_tool", {"tool": "quick:pid"})
-            alone = await _p95(client)
+            alone = await _cost(client, process.pid)
         with ExitStack() as closing:
             strangers = []
             for number in range(STRANGERS):
@@ -67,11 +65,34 @@ async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(fi
                 stranger.setblocking(False)
                 strangers.append(stranger)
             async with client_of(url, "local") as client:
-                among_strangers = await _p95(client)
-                assert among_strangers <= 1.3 * alone + 0.02
+                assert await _cost(client, process.pid) <= 1.3 * alone + 0.1
             cost, began = _seconds_of(process.pid), time.monotonic()
             await until(lambda: all([*map(_closed, strangers)]), 60)
             assert _seconds_of(process.pid) - cost < 0.5 * (time.monotonic() - began) + 0.5, "it spins"
         process.terminate()
         assert process.stderr is not None
         assert len((await process.stderr.read()).splitlines()) <= 5
+
+
+@pytest.mark.slow
+async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) -> None:
+    name(file, plain=entry("plain.py"))
+    tokens = ("--tokens", str(file.parent / "tokens.json"))
+    async with (
+        asyncio.timeout(120),
+        over_http(file, *tokens, limit=_few_descriptors) as (url, _),
+        client_of(url, "org:1") as busy,
+        client_of(url, "org:2") as other,
+    ):
+        add = {"tool": "plain:add", "arguments": {"a": 1, "b": 2}}
+        for client in (busy, other):
+            assert text_of(await client.call_tool("call_tool", add)) == "3"
+        wait = {"tool": "plain:wait", "arguments": {"seconds": 60}}
+        calls = [asyncio.create_task(busy.call_tool("call_tool", wait)) for _ in range(100)]
+        refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert text_of(await other.call_tool("call_tool", add)) == "3"
+        assert "Busy" in text_of(refused.pop().result())
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert text_of(await busy.call_tool("call_tool", add)) == "3"

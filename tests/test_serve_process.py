@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def _name(file: Path, **servers: Any) -> None:
+def name(file: Path, **servers: Any) -> None:
     file.write_text(json.dumps(config(**servers)))
 
 
@@ -155,7 +155,7 @@ async def test_an_ipv6_address_is_printed_as_it_is_used(file: Path) -> None:
 
 async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
     notes, begun = file.parent / "notes", asyncio.Event()
-    _name(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
+    name(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert (progress, total, message) == (0, 60, "waiting with ***")
@@ -221,7 +221,7 @@ async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proce
 @pytest.mark.slow
 async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Path) -> None:
     called = file.parent / "called"
-    _name(file, quick=entry("quick.py", COUNT_FILE=str(called)))
+    name(file, quick=entry("quick.py", COUNT_FILE=str(called)))
     async with over_stdio(file) as (process, pid):
         assert process.stdin is not None
         assert process.stdout is not None
@@ -241,7 +241,7 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
 async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_server_behind(file: Path) -> None:
     printed = file.parent / "pid"
     slow = f"echo $$ > {printed}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
-    _name(file, quick={"command": "sh", "args": ["-c", slow]})
+    name(file, quick={"command": "sh", "args": ["-c", slow]})
     async with over_stdio(file) as (process, quick):
         assert process.stdin is not None
         pid = printed.read_text().strip()

@@ -48,6 +48,7 @@ async def serve(
     from orchestrator.routing.router import Router
     from orchestrator.server.gateway import Followed, Gateway
     from orchestrator.server.http import Tokens, make_app, new_token, serve_http
+    from orchestrator.server.places import share
     from orchestrator.server.protocol import make_server, serve_stdio
 
     for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
@@ -63,7 +64,8 @@ async def serve(
         else:
             token = "" if tokens else new_token()
             known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
-            app = make_app(make_server(gateway, approve=Approve(approve)), known, allow_host, allow_origin)
+            served = make_server(gateway, approve=Approve(approve), most_calls=share())
+            app = make_app(served, known, allow_host, allow_origin)
 
             def started(at: str) -> None:
                 note(f"serving {at}")

@@ -17,11 +17,10 @@ _MOST_SOCKETS = 2048
 _ONCE_IN_S = 60.0
 
 
-def settings() -> dict[str, Any]:
-    """Return uvicorn's settings: half of the process's descriptors, as servers and stores need the others.
+def share() -> int:
+    """Return a third of the sockets, which are half of the process's descriptors: servers and stores need the others.
 
-    A third of them waits for requests, two thirds answer, and further requests get 503. So that connections which are
-    turned away are closed before the next ones are accepted, few are accepted at a time.
+    One share is for connections that wait for a request, two for those that are answered, of which a tenant has one.
     """
     try:
         import resource
@@ -30,12 +29,17 @@ def settings() -> dict[str, Any]:
     except ImportError:  # Windows has no such limit.
         descriptors = -1
     sockets = min(descriptors // 2, _MOST_SOCKETS) if descriptors > 0 else _MOST_SOCKETS
-    waiting = max(sockets // 3, 1)
+    return max(sockets // 3, 1)
+
+
+def settings() -> dict[str, Any]:
+    """Return uvicorn's settings. Few connections are accepted at a time, so that those which are too many are closed
+    before the next ones come."""
     return {
-        "http": partial(_Patient, Waiting(waiting)),
+        "http": partial(_Patient, Waiting(share())),
         "ws": "none",
-        "limit_concurrency": 2 * waiting,
-        "backlog": max(sockets // 8, 1),
+        "limit_concurrency": 2 * share(),
+        "backlog": max(share() // 3, 1),
         "log_config": None,
     }
 

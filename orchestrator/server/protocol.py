@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import math
 import signal
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -35,7 +38,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.reading import first_problem
-from orchestrator.errors import InvalidArguments, ToolrouteError, UnknownTenant
+from orchestrator.errors import Busy, InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
@@ -115,15 +118,33 @@ class _InputRequired(Exception):
         self.result = result
 
 
-def make_server(gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES) -> Server[Any]:
-    """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own."""
+def make_server(
+    gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES, most_calls: float = math.inf
+) -> Server[Any]:
+    """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own.
+
+    A tenant has at most `most_calls` under way, so that it takes no place that others need.
+    """
+    under_way = Counter[str]()
+
+    @contextmanager
+    def counted(owner: str) -> Iterator[None]:
+        if under_way[owner] >= most_calls:
+            raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
+        under_way[owner] += 1
+        try:
+            yield
+        finally:
+            under_way[owner] -= 1
 
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=_TOOLS)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         try:
-            return await _answer(gateway, tenant or _tenant_of(context), context, params, approve)
+            owner = tenant or _tenant_of(context)
+            with counted(owner):
+                return await _answer(gateway, owner, context, params, approve)
         except _InputRequired as asked:
             return asked.result
         except ToolrouteError as error:
