@@ -165,9 +165,9 @@ class Child:
     def tail(self, secrets: Secrets) -> str:
         """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
         lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
-        said = [secrets.redact(line.decode("utf-8", "replace").strip()) for line in lines if line.strip()]
-        last = said[-_TAIL_LINES:]
-        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in last)
+        last = [line.decode("utf-8", "replace").strip() for line in lines if line.strip()][-_TAIL_LINES:]
+        shown = map(secrets.redact, last)
+        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
 
     def work(self) -> float:
         """Return what the server and its children have used of the processor, in ticks; not a number while one runs, or
@@ -231,10 +231,8 @@ def _signal(process: Any, number: int) -> bool:
     """Send a signal to a server and its children; return whether any of them is left."""
     try:
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
