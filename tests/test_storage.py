@@ -62,10 +62,26 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     with store.qdrant.writing("local") as points:
         (record,) = points.find(CATALOGUES)
         points.put(CATALOGUES, {record.id: {**record.payload, "content": "[{"}})
-    with pytest.raises(InvalidConfig, match=r"list of local's tools is damaged .*import the tools again.*--store"):
+    with pytest.raises(
+        InvalidConfig, match=r"list of the tools of 'local' is damaged .*import the tools again.*--store"
+    ):
         store.load("local")
     store.replace_server("local", "mail", MAIL)
     assert store.load("local").tools == Catalogue(MAIL).tools
+
+
+@pytest.mark.parametrize("place", ["memory", "folder"], indirect=True)
+def test_a_name_with_line_ends_makes_no_line_of_its_own_in_a_message(place: str) -> None:
+    store = Store(place, embedder=shipped())
+    odd = tool("mail:send\nOK: all is well\x1b[2J", "Send")
+    store.replace_server("local", "mail", [odd, MAIL[0]])
+    tools = store._tool_points.collection
+    with store.qdrant.writing("local") as points:
+        (broken,) = [record for record in points.find(tools, vectors=True) if record.payload["key"] == odd.key]
+        points.put(tools, {broken.id: {**broken.payload, "tool": "{"}}, np.array([broken.vector], np.float32))
+    found = store.load("local")
+    assert (found.tools, found.damaged.splitlines()) == (MAIL[:1], [found.damaged])
+    assert found.damaged.isprintable()
 
 
 def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:

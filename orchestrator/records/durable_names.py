@@ -39,7 +39,7 @@ TASK_QUEUE: Final = "toolroute"
 """The task queue that `toolroute worker` polls by default."""
 
 COLLECTION: Final = "tool_capabilities"
-"""The Qdrant alias under which the current embedder's collection is read."""
+"""How the names of the Qdrant collections of tools begin; the embedder's name follows."""
 
 IDEMPOTENCY_KEY: Final = "toolroute/idempotency-key"
 """The key of an MCP call's metadata that carries `workflow:plan:step`."""

@@ -83,7 +83,7 @@ def owned(points: Points, tenant: str) -> Manifest:
         tools, entries, collection = content[0] if content else ({}, {}, "")
     except FAULTS:
         raise InvalidConfig(
-            f"the store's list of {tenant}'s tools is damaged or of another form: import the tools again with "
+            f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools again with "
             "`toolroute tools import`, or name another place with --store"
         ) from None
     return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection)

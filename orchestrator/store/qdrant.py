@@ -64,7 +64,7 @@ class Qdrant:
             if self.folder is not None:
                 yield stack.enter_context(Folder(self.folder).writing(tenant, part, self._timeout_s))
             else:
-                yield self._client_points(tenant, stack)
+                yield self._client_points(tenant, stack, keep=True)
                 self._wrote(tenant)
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
@@ -132,11 +132,17 @@ class Qdrant:
             self._written = {tenant: count + 1 for tenant, count in self._written.items()}
             self._client, self._in_memory = None, {}
 
-    def _client_points(self, tenant: str, stack: ExitStack) -> Points:
+    def _client_points(self, tenant: str, stack: ExitStack, *, keep: bool = False) -> Points:
         if self.remote:
             return ClientPoints(self._remote_client(), tenant, remote=True)
+        from qdrant_client import QdrantClient
+
         stack.enter_context(self._turn)  # The engine in memory is not made for threads.
-        return ClientPoints(self._memory_of(tenant), tenant)
+        # An engine a tenant, so that its costs are its own; those that were never written share an empty one.
+        owner = tenant if keep or tenant in self._in_memory else ""
+        if owner not in self._in_memory:
+            self._in_memory[owner] = QdrantClient(":memory:")
+        return ClientPoints(self._in_memory[owner], tenant)
 
     def _wrote(self, tenant: str) -> None:
         self._written[tenant] = self._written.get(tenant, 0) + 1
@@ -162,14 +168,6 @@ class Qdrant:
         why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
         what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
         return StoreUnavailable(f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store")
-
-    def _memory_of(self, tenant: str) -> Any:
-        """Return the tenant's own engine, so that its costs are its own."""
-        from qdrant_client import QdrantClient
-
-        if tenant not in self._in_memory:
-            self._in_memory[tenant] = QdrantClient(":memory:")
-        return self._in_memory[tenant]
 
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
