@@ -18,6 +18,7 @@ from rich.console import Console
 from orchestrator import Catalogue, Router
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.show import show_decision
+from orchestrator.records.relation import Relation
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import COMMAND, Run, program
 from tests.servers.start import config
@@ -378,6 +379,7 @@ def catalogue(tmp_path: Path) -> Path:
     for number, sign in enumerate(SIGNS):
         words = f"Wash the laundry{sign}{FORGED}"
         own = tool("ev:do", words, keywords=(words,), labels={f"a{sign}{FORGED}": words}, input_schema=taking(words))
+        own = replace(own, relations=(Relation(to="stove:cook", type=f"like{sign}{FORGED}"),))
         tools.append(replace(own, server=f"ev{number}{sign}{FORGED}", name=f"wash{sign}{FORGED}"))
     path.write_text("".join(json.dumps(tool_to_json(own)) + "\n" for own in tools))
     return path
@@ -389,13 +391,13 @@ def assert_lines_are_our_own(shown: str) -> None:
     assert [line for line in shown.splitlines() if line.startswith(FORGED)] == []
 
 
-@pytest.mark.parametrize("command", ["tools list", "route", "explain", "plan --limit 50"])
+@pytest.mark.parametrize("command", ["tools list", "route", "explain", "plan --limit 50", "graph", "graph -o dot"])
 def test_no_sign_of_a_tool_or_a_task_reaches_the_terminal(command: str, catalogue: Path, toolroute: Run) -> None:
-    query = (QUERY,) if command != "tools list" else ()
+    query = () if command.startswith(("tools", "graph")) else (QUERY,)
     found = toolroute(*command.split(), *query, "--catalogue", catalogue)
     shown = found.stdout + found.stderr
     assert_lines_are_our_own(shown)
-    assert "ev[31mil:" in shown
+    assert "ev[31mil:" in shown or command.startswith("graph")
     if command == "explain":
         assert "[/red] :smile:" in shown, "no markup is read in texts"
         assert shown.splitlines()[0].rstrip() == "wash[2J the laundry of a house"

@@ -37,7 +37,7 @@ _SHOWN_TOOLS = 20
 
 @click.group()
 def experience() -> None:
-    """Import, list, measure, forget and export what is remembered of finished tasks."""
+    """Import, list, measure, forget and export finished tasks."""
 
 
 @experience.command("import")

@@ -47,7 +47,7 @@ async def worker(
     pinned: bool,
     check: bool,
 ) -> int:
-    """Serve routing, planning and tool calls on a Temporal task queue.
+    """Serve a Temporal task queue: routing, planning, tool calls.
 
     With --organization or --user, the servers of the config that the store does not know for this tenant are listed
     first. For other tenants list them with `toolroute tools sync`.
