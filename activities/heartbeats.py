@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from temporalio import activity
 from temporalio.client import AsyncActivityHandle
 
-LONGEST_S, LOOK_S, BLOCKED_S = 1.0, 0.1, 2.0
+LONGEST_S, LOOK_S, BLOCKED_S = 1.0, 0.1, 3.0
 """Between two beats, between two looks of the thread, and before a blocked loop is reported."""
 
 logger = logging.getLogger(__name__)
@@ -86,8 +86,8 @@ class _Heart:
         if where not in self._reported and at.name != "select":  # that loop waits: the whole process was stopped
             self._reported.add(where)
             logger.warning(
-                "%s has blocked the worker's event loop for %.1f s, and so every other call: make the function a plain "
-                "`def`, which runs in a thread, or await what blocks",
+                "%s has blocked the worker's event loop for %.1f s, and so every other call: a function that blocks "
+                "belongs in a plain `def`, which runs in a thread",
                 *(where, late_s),
             )
 
