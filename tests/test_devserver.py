@@ -1,4 +1,6 @@
 import asyncio
+import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from orchestrator.cli.temporal import connect, temporal_server
 from orchestrator.options import Options
 from orchestrator.temporal.devserver import dev_server, kept_binary
+from tests.servers.start import until
 
 
 async def test_an_address_that_is_set_is_used_and_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +28,37 @@ async def test_a_server_answers_on_loopback_keeps_quiet_and_is_gone_afterwards(
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await asyncio.open_connection(host, int(port))
     assert capfd.readouterr().out == ""
+
+
+SERVE = """
+import asyncio
+from orchestrator.temporal.devserver import dev_server
+
+async def main():
+    async with dev_server() as address:
+        print(address, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_a_server_does_not_outlive_a_process_that_is_killed(
+    temporal_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVE, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    host, _, port = (await process.stdout.readline()).decode().strip().rpartition(":")
+    process.kill()
+    await process.communicate()
+
+    def is_gone() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((host, int(port))) != 0
+
+    await until(is_gone)
 
 
 def test_a_kept_binary_is_found_only_when_it_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

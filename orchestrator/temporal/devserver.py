@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.errors import Unavailable
+from orchestrator.mcp.child import Watcher
 from orchestrator.options import Options
 
 CLI = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
@@ -61,14 +62,18 @@ async def dev_server(
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    server = await _start(await _binary(say), address, namespace, database)
+    watcher, binary = Watcher(), await _binary(say)
+    watcher.start()
+    server = await _start(binary, address, namespace, database)
     try:
+        watcher.add(server.pid)
         await _answers(server, address, namespace)
         yield address
     finally:
         if server.returncode is None:
             server.terminate()
         await server.wait()
+        watcher.close()
         await settle()
 
 
