@@ -11,7 +11,7 @@ from orchestrator.planning.planner import OF_PART, SURE, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
-from orchestrator.routing.clauses import MAX_CUT
+from orchestrator.routing.clauses import MAX_CLAUSES, MAX_CUT
 from orchestrator.routing.router import Router
 from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
 
@@ -173,6 +173,14 @@ def test_what_a_plan_leaves_out_of_a_long_task_is_a_warning() -> None:
     made = planned(of_parts(", then ".join(names), *names, chances=chances))
     assert len(made.steps) == MAX_STEPS
     assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest as another task",)
+
+
+async def test_the_parts_that_routing_reads_as_one_are_a_warning(router: Router) -> None:
+    many = [f"list the objects of bucket b{number}" for number in range(MAX_CLAUSES + 3)]
+    made = planned(await router.route(". ".join(many)))
+    assert len(made.steps) == MAX_CLAUSES
+    assert made.warnings == (f"of 4 parts in the last step only {many[7]!r} is planned: give the rest apart",)
+    assert planned(await router.route(". ".join(many[:MAX_CLAUSES]))).warnings == ()
 
 
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:

@@ -12,11 +12,15 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
+from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import SHORTEST_S
+from orchestrator.records.tool import Tool
 from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.catalogues import sample, taking, tool
 from tests.runner import Serve, statuses
+from tests.stores import shipped
 
 TOOLS = (
     tool("desktop:empty_trash", "Empty the trash for good."),
@@ -80,3 +84,30 @@ async def test_neither_does_any_run(serve: Serve) -> None:
     ended = [statuses(await asyncio.wait_for(run.result(), 60)) for run in runs]
     assert called == []
     assert ended[-1] == ["needs_approval"]
+
+
+def issues_of(server: str) -> tuple[Tool, ...]:
+    return (tool(f"{server}:create_issue", "Create an issue"), tool(f"{server}:list_issues", "List the issues"))
+
+
+async def test_neither_another_tenants_server_nor_one_that_cannot_be_listed_is_replaced(tmp_path: Path) -> None:
+    alone, shared = Store(tmp_path / "alone", embedder=shipped()), Store(tmp_path / "shared", embedder=shipped())
+    for store in (alone, shared):
+        store.replace_server("org:a", "acme-live", issues_of("acme-live"))
+        store.note_failures("org:a", {"github": "connection refused"})
+    shared.replace_server("org:b", "acme-test", issues_of("acme-test"))
+    seen = []
+    for store in (alone, shared):
+        async with Router(store=store) as router:
+            for task in (
+                "create an issue on acme-test",
+                "use acme-test to list the issues",
+                "create an issue on GitHub",
+            ):
+                decision = await router.route(RouteRequest(query=task, tenant="org:a"))
+                made = plan(PlanRequest(decision=decision))
+                assert (made.steps, len(made.needs_input)) == ((), 1), task
+                seen.append((task, made.needs_input, decision.warnings, [match.tool.key for match in decision.matches]))
+        store.close()
+    assert seen[:3] == seen[3:], "whether another tenant has the server changes nothing"
+    assert seen[0][1] == ("the task names the server 'acme-test', which has no tools here; did you mean acme-live?",)

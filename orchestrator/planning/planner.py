@@ -34,6 +34,8 @@ def plan(request: PlanRequest) -> Plan:
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
         reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
+    if merged := _merged(request.decision):
+        reasons.append(f"of {len(merged)} parts in the last step only {merged[0]!r} is planned: give the rest apart")
     steps = _steps(request, bound[:MAX_STEPS])
     made = finish(request, steps, tuple(reasons))
     return replace(made, warnings=(*reasons[1:], *made.warnings))
@@ -95,6 +97,14 @@ def _clauses(decision: Decision) -> list[_Clause]:
 def _actions(decision: Decision) -> frozenset[str]:
     """Return the words that begin an action here."""
     return known_actions() | {action_of(match.tool) for match in decision.matches}
+
+
+def _merged(decision: Decision) -> list[str]:
+    """Return the actions of the task's last part where it holds several, as that of a long task does."""
+    actions = _actions(decision)
+    parts = split_clauses(decision.parts[-1], actions) if decision.parts else []
+    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    return acting if len(acting) > 1 else []
 
 
 def _only_negates(text: str, actions: frozenset[str]) -> bool:
