@@ -13,6 +13,7 @@ from orchestrator.llm.plan import choose, make_plan
 from orchestrator.options import Options
 from orchestrator.planning.planner import plan
 from orchestrator.records.completion import FILLING_TOKENS, Action, Usage
+from orchestrator.records.decision import NamedServer
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.testing import Fault, Refusal, ScriptedModel
@@ -203,6 +204,20 @@ async def test_what_a_follow_up_leans_on_is_read_before_it() -> None:
     assert "The task now: now b.txt" in server.asked[0].text
     assert "never read" not in server.asked[0].text
     assert server.asked[0].text.count("word ") < 2_000
+
+
+@pytest.mark.parametrize(
+    "named", [NamedServer(said="files-old"), NamedServer(said="fils", server="files", misspelt=True)]
+)
+async def test_a_model_neither_replaces_a_named_server_nor_changes_anything_by_a_misspelt_name(
+    named: NamedServer,
+) -> None:
+    found = replace(decision("delete the file a.txt", [DELETE]), named_servers=(named,))
+    reply = chosen("tool", tool="files:delete_file", arguments='{"path": "a.txt"}')
+    async with ScriptedModel([reply]) as server, models(server) as client:
+        made = await make_plan(client, PlanRequest(decision=found))
+    assert (made.steps, len(made.needs_input)) == ((), 1)
+    assert repr(named.said) in made.needs_input[0]
 
 
 # --- without a model
