@@ -57,6 +57,8 @@ class Options:
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
     experience: str = "texts"
     """What is kept of finished tasks: `texts`, `no-texts` (their vectors and tools alone), or `off`."""
+    pipeline: str = "default"
+    """The preset that routes: `default`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
     experience_days: int = 365
     """Days for which a store keeps them."""
     calibration: str = ""
@@ -77,7 +79,7 @@ class Options:
 
 
 _OWN = (
-    "store embedder semantic_timeout_s store_timeout_s calibration experience temporal_ui "
+    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience temporal_ui "
     "model model_route model_plan model_timeout_s"
 )
 _VARIABLES = {

@@ -10,7 +10,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.routing.decide import decide
-from orchestrator.routing.pipeline import DEFAULT, PRESETS, Leg, Pipeline
+from orchestrator.routing.pipeline import PRESETS, Leg, Pipeline
 from orchestrator.routing.router import Router
 from orchestrator.routing.stages.fusion import fuse
 from orchestrator.routing.stages.keyword import keyword
@@ -18,6 +18,7 @@ from orchestrator.routing.stages.semantic import semantic
 from orchestrator.routing.task import Found, Ranking, Task
 from tests.catalogues import sample
 
+DEFAULT = Pipeline.named("default")
 TASK = "refund charge ch_3PqX, the customer paid twice"
 ELSEWHERE = "facilities:book_desk"
 
@@ -113,7 +114,7 @@ async def test_without_a_leg_that_finds_anything_the_answer_is_none() -> None:
 
 
 async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_those_there_are() -> None:
-    assert {name: preset.name for name, preset in PRESETS.items()} == {name: name for name in PRESETS}
+    assert [Pipeline.named(name).name for name in PRESETS] == list(PRESETS)
     async with Router(sample(), pipeline="default") as router:
         assert router.pipeline is DEFAULT
     with pytest.raises(InvalidInput, match=r"pipeline 'fast': give one of default"):

@@ -25,6 +25,7 @@ from orchestrator.options import Options, default_store
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.run import Approve
 from orchestrator.records.tenant import tenant_of
+from orchestrator.routing.pipeline import PRESETS
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Changes, Store
 
@@ -154,6 +155,7 @@ _CATALOGUE = "Use this file or folder of tools (- is standard input), not a stor
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
 _LISTED = "An mcpServers file: its servers that are not known yet are listed first, into the store."
 _SEARCHED = "What is searched: keywords, and meaning where these are not sure enough; keywords alone; or both."
+_CONTEXT = "A label that tools should have, most important first; what leaves none is left out of account."
 _TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text is required.'
 _MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
 _FIT = "What `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
@@ -182,6 +184,7 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
         option("--route-hint", type=_choice(*RouteHint), default="auto", help=_SEARCHED),
         option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
+        option("--context", "context", multiple=True, metavar="KEY=VALUE", help=_CONTEXT),
         option("--conversation", type=PATH, metavar="FILE", help=_TURNS),
     ],
     "shape": [
@@ -196,12 +199,19 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "temporal server": _SERVER,
     "approve": [option("--approve", type=_choice(*Approve), default="changes", help=_APPROVE)],
     "model": [option("--model", metavar="NAME", help=_MODEL)],
-    "calibration": [option("--calibration", metavar="FILE", type=_Given(), help=_FIT)],
+    "calibration": [
+        option("--calibration", metavar="FILE", type=_Given(), help=_FIT),
+        option(
+            "--pipeline",
+            type=_choice(*PRESETS),
+            help="The preset that routes. [default: TOOLROUTE_PIPELINE, else default]",
+        ),
+    ],
     "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
     "output": [option("-o", "--output", type=_choice("table", "json"), default="table")],
 }
 _PLACE = ("catalogue", "store", "config", "organization", "user")
-_SETTINGS = ("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants")
+_SETTINGS = ("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants", "pipeline")
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
@@ -281,7 +291,7 @@ def _settings(**given: Any) -> Options:
     return Options.from_env(**given)
 
 
-_REQUEST = ("task", "limit", "coverage", "route_hint", "filters", "conversation", "fusion", "token_cap")
+_REQUEST = ("task", "limit", "coverage", "route_hint", "filters", "context", "conversation", "fusion", "token_cap")
 
 
 def _request(
@@ -292,6 +302,7 @@ def _request(
     coverage: float | None,
     route_hint: str,
     filters: tuple[str, ...],
+    context: tuple[str, ...],
     conversation: Path | None,
     fusion: str | None = None,
     token_cap: int | None = None,
@@ -305,6 +316,7 @@ def _request(
         coverage=coverage,
         conversation=_conversation(conversation) if conversation else (),
         filters=pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
+        context=pairs("--context", context, "e.g. language=python"),
         route_hint=RouteHint(route_hint),
         token_cap=token_cap,
         fusion=Fusion(fusion) if fusion else None,

@@ -178,8 +178,8 @@ class Columns:
 class Postings:
     """For each term the documents that hold it and what it adds to the score of each."""
 
-    def __init__(self, counts: Counts) -> None:
-        model = PositiveBM25(counts)
+    def __init__(self, counts: Counts, *, k1: float = 1.5, b: float = 0.75) -> None:
+        model = PositiveBM25(counts, k1=k1, b=b)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)

@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import Tool
 
+Built = TypeVar("Built")
 logger = logging.getLogger(__name__)
 
 
@@ -67,6 +69,7 @@ class Index:
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
         self._embedding = threading.Lock()
+        self._derived: dict[Hashable, Any] = {}
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
         """Return the semantic side; embeds every tool, once, where no vectors came from a store.
@@ -88,6 +91,12 @@ class Index:
     def vectors(self) -> SemanticIndex | None:
         """The semantic side, once it is there."""
         return self._semantic
+
+    def derived(self, key: Hashable, build: Callable[[], Built]) -> Built:
+        """Return what a pipeline makes of this catalogue; built when it is first asked for."""
+        if key not in self._derived:
+            self._derived[key] = build()
+        return cast(Built, self._derived[key])
 
     @cached_property
     def labelled(self) -> Mapping[tuple[str, str], list[int]]:

@@ -48,8 +48,9 @@ class RouteRequest:
     """A task to route.
 
     `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
-    value) must hold; earlier turns of a conversation count towards what the query means. With `coverage` the matches
-    are not `limit` many but the fewest that hold all needed tools with that probability, at most 50.
+    value) must hold, while of `context`, most important first, as much holds as leaves a tool; earlier turns of a
+    conversation count towards what the query means. With `coverage` the matches are not `limit` many but the fewest
+    that hold all needed tools with that probability, at most 50.
     """
 
     query: str
@@ -61,6 +62,7 @@ class RouteRequest:
     token_cap: int | None = None
     fusion: Fusion | None = None
     coverage: float | None = None
+    context: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
@@ -106,6 +108,11 @@ _FORMS: dict[str, Form] = {
         (Mapping,),
         "a mapping of texts, e.g. {'kind': 'agent'}",
         lambda filters: all(isinstance(value, str) for value in filters.values()),
+    ),
+    "context": Form(
+        (Mapping,),
+        "a mapping of texts, most important first, e.g. {'language': 'python'}",
+        lambda context: all(isinstance(value, str) for value in context.values()),
     ),
     "token_cap": Form((int, NoneType), "a number of tokens above 0, or none", lambda cap: cap >= 1),
     "coverage": Form((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none", lambda p: 0 < p < 1),

@@ -2,21 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 from orchestrator.errors import InvalidInput
 from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteHint
 from orchestrator.routing.decide import decide
-from orchestrator.routing.refiners.floors import floor_always, lift_named
-from orchestrator.routing.refiners.parts import take_turns
-from orchestrator.routing.refiners.related import related
-from orchestrator.routing.refiners.standing import append_flagged, note_deprecated, spread_duplicates
-from orchestrator.routing.stages.always import always
-from orchestrator.routing.stages.experience import calibrate, experience, learnt
-from orchestrator.routing.stages.explicit import explicit
-from orchestrator.routing.stages.fusion import fuse
-from orchestrator.routing.stages.keyword import gate, keyword
-from orchestrator.routing.stages.semantic import semantic
 from orchestrator.routing.task import Found, Ranking, Task
+
+PRESETS = ("default", "fabric", "koi", "prismgate", "toolpilot")
+"""Each a value in a file of `presets/`, which names its source."""
 
 Leg = Callable[[Task, Found], Found | Awaitable[Found]]
 """Returns what was found so far with its own part added. It may be a coroutine function."""
@@ -25,6 +20,11 @@ Gate = Callable[[Task, Found], bool]
 Fuse = Callable[[Task, Found], Ranking]
 Refiner = Callable[[Task, Found, Ranking], Ranking]
 Select = Callable[[Task, Found, Ranking], Decision]
+
+
+def never(task: Task, found: Found) -> bool:
+    """Keep the gate closed, but for a request that asks for the keyword leg alone."""
+    return task.request.route_hint is RouteHint.KEYWORD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,25 +57,5 @@ class Pipeline:
         """Return a preset; InvalidInput names those that there are."""
         if name not in PRESETS:
             raise InvalidInput(f"pipeline {name!r}: give one of {', '.join(PRESETS)}")
-        return PRESETS[name]
-
-
-DEFAULT = Pipeline(
-    name="default",
-    cheap=(always, explicit, keyword, experience),
-    gate=gate,
-    dear=(semantic, experience),
-    fusion=fuse,
-    refiners=(
-        learnt,
-        calibrate,
-        related,
-        lift_named,
-        floor_always,
-        take_turns,
-        spread_duplicates,
-        append_flagged,
-        note_deprecated,
-    ),
-)
-PRESETS = {DEFAULT.name: DEFAULT}
+        preset: Pipeline = import_module(f"orchestrator.routing.presets.{name}").PIPELINE
+        return preset

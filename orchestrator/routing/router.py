@@ -34,7 +34,7 @@ from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import study, uses
 from orchestrator.routing.memories import Memories
-from orchestrator.routing.pipeline import DEFAULT, Pipeline
+from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.task import Found, Task
 from orchestrator.routing.understand import understand
@@ -63,7 +63,7 @@ class Router:
         options: Options | None = None,
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
         calibration: Calibration | Fit | str | Path | None = None,
-        pipeline: Pipeline | str = DEFAULT,
+        pipeline: Pipeline | str = "",
     ) -> None:
         _check_types(catalogue, store, embedder, options, calibration)
         options = options or Options()
@@ -71,7 +71,7 @@ class Router:
             store = options.store or None
         if (catalogue is None) == (store is None):
             raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
-        self.pipeline = Pipeline.named(pipeline) if isinstance(pipeline, str) else pipeline
+        self.pipeline = Pipeline.named(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
         self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
         self._fit = _fit_from(calibration or options.calibration)

@@ -1,7 +1,7 @@
 """Records that a pipeline's stages pass on: the Task, what the legs Found, and the Ranking made of it. All frozen."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class Found:
     the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
     leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
     are the cosines of the flagged tools that are `near_flagged`. `recalled`: the past tasks that are like this one.
+    `lists`: scores of a preset's own legs by position, of any scale.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Found:
     near_flagged: Mapping[int, float] = field(default_factory=dict)
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
+    lists: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def allows(self, position: int) -> bool:
@@ -101,6 +103,12 @@ class Ranking:
     parts: tuple[str, ...] = ()
     for_parts: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     best_of_parts: tuple[str, ...] = ()
+
+    def reordered(self, order: Sequence[int]) -> "Ranking":
+        """Return the ranking in another order, no surer than its new first tool is likely; all others stay behind."""
+        every = tuple(dict.fromkeys((*order, *self.order)))
+        sure = self.confidence if every[:1] == self.order[:1] else min(self.confidence, self.scores[every[0]])
+        return replace(self, order=every, confidence=sure, by_rank=True)
 
     def noted(self, notes: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
         """Return all notes with these added."""

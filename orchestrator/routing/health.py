@@ -1,0 +1,35 @@
+"""Health: how well kept a tool seems, by its labels."""
+
+import math
+from datetime import UTC, datetime
+
+from orchestrator.records.tool import Tool
+
+MANY = {"stars": 10_000, "downloads": 1_000_000}
+"""So many count as 1; fewer by their logarithm."""
+FRESH_DAYS = 730
+"""A release of today counts 1, one of so many days ago 0."""
+
+
+def health(tool: Tool) -> float:
+    """Return the mean of what the labels `stars`, `downloads` and `last_release` (an ISO date) say, 0 to 1."""
+    said = [_counted(tool.labels[name], most) for name, most in MANY.items() if name in tool.labels]
+    if "last_release" in tool.labels:
+        said.append(_fresh(tool.labels["last_release"]))
+    return sum(said) / len(said) if said else 0.0
+
+
+def _counted(text: str, most: int) -> float:
+    try:
+        return min(1.0, math.log1p(max(float(text), 0.0)) / math.log1p(most))
+    except ValueError:
+        return 0.0
+
+
+def _fresh(text: str) -> float:
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    age = datetime.now(UTC) - (day if day.tzinfo else day.replace(tzinfo=UTC))
+    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))

@@ -1,0 +1,47 @@
+"""The leg that narrows: tools that fit the request's context, as much of it as leaves any."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.records.tool import Tool
+from orchestrator.routing.task import Found, Task
+
+_FROM, _TO, _UNDATED = "_from", "_to", "undated"
+
+
+def narrow(task: Task, found: Found) -> Found:
+    """Return the findings with only those tools allowed that fit the context.
+
+    Where none fits all of it, the last and so least important of its wishes goes first, and a warning says so.
+    """
+    context = task.request.context
+    wanted = [wish for wish in context.items() if wish[0] != _UNDATED]
+    if not wanted:
+        return found
+    relaxed, undated = list[str](), context.get(_UNDATED, "in") != "out"
+    while not (left := _fitting(task, found, wanted, undated=undated)).any() and wanted:
+        name, value = wanted.pop()
+        relaxed.append(f"no tool fits {name}={value} with all before it: it was left out of account")
+    return replace(found, allowed=left, warnings=(*found.warnings, *relaxed))
+
+
+def _fitting(task: Task, found: Found, wanted: Sequence[tuple[str, str]], *, undated: bool) -> NDArray[np.bool_]:
+    tools = task.index.catalogue.tools
+    fits = [all(_fits(tool, *wish, undated=undated) for wish in wanted) for tool in tools]
+    left = np.array(fits, np.bool_)
+    return left if found.allowed is None else left & found.allowed
+
+
+def _fits(tool: Tool, name: str, value: str, *, undated: bool) -> bool:
+    """Return whether a tool has this label; `NAME_from` and `NAME_to` bound one that holds an ISO date."""
+    known = tool.filtered_by
+    for suffix in (_FROM, _TO):
+        if name.endswith(suffix) and name not in known:
+            day = known.get(name.removesuffix(suffix))
+            if day is None:
+                return undated
+            return day >= value if suffix == _FROM else day[: len(value)] <= value
+    return known.get(name) == value

@@ -1,0 +1,1 @@
+"""Presets: pipelines by name, each one value in one file."""

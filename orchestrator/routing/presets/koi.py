@@ -1,0 +1,27 @@
+"""koi: words, vectors and the graph weighed .6, .2 and .2, .15 more for what the task names, no source over 60 %."""
+
+from orchestrator.index.text import spaced, terms
+from orchestrator.records.tool import Tool
+from orchestrator.routing.lists import by_graph, by_name, by_vectors, by_words, merged_by, weighted
+from orchestrator.routing.narrow import narrow
+from orchestrator.routing.pipeline import Pipeline, never
+from orchestrator.routing.refiners.diversify import diversify
+from orchestrator.routing.refiners.standing import append_flagged
+from orchestrator.routing.stages.explicit import explicit
+from orchestrator.routing.stages.keyword import keyword
+from orchestrator.routing.stages.semantic import semantic
+
+
+def whole(tool: Tool) -> list[list[str]]:
+    """Return the terms of server, name and description as one field."""
+    return [terms(f"{spaced(tool.server)} {spaced(tool.name)} {tool.description}")]
+
+
+PIPELINE = Pipeline(
+    name="koi",
+    cheap=(explicit, narrow, keyword, by_words(whole, k1=1.5, b=0.75)),
+    gate=never,
+    dear=(semantic, by_vectors(), by_graph, by_name),
+    fusion=merged_by(weighted(bm25=0.6, vectors=0.2, graph=0.2, named=0.15)),
+    refiners=(diversify, append_flagged),
+)

@@ -1,0 +1,111 @@
+"""Presets: published designs as pipelines, the context that narrows, and the refiners that they bring."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from orchestrator import Catalogue, Router, RouteRequest
+from orchestrator.errors import InvalidInput
+from orchestrator.records.tool import Tool
+from orchestrator.routing.health import health
+from orchestrator.routing.lists import rrf, weighted
+from orchestrator.routing.pipeline import PRESETS, Pipeline
+from orchestrator.routing.refiners.diversify import diversify
+from tests.catalogues import sample, tool
+
+TASK = "refund charge ch_3PqX, the customer paid twice"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+async def test_every_preset_finds_what_the_words_say_and_keeps_to_filters_and_limit(name: str) -> None:
+    async with Router(sample(), pipeline=name) as router:
+        decision = await router.route(TASK, limit=3)
+        assert decision.matches[0].tool.key == "stripe:refund_charge"
+        assert len(decision.matches) == 3
+        assert all(0 <= match.score <= 1 for match in decision.matches)
+        others = await router.route(RouteRequest(query=TASK, tenant="local", filters={"server": "jira"}))
+        assert {match.tool.server for match in others.matches} == {"jira"}
+        assert decision.confidence <= max(match.score for match in decision.matches) + 0.2
+
+
+async def test_below_the_gate_alone_fabric_reads_vectors_while_the_others_always_do() -> None:
+    for name, ran in (("fabric", False), ("prismgate", True), ("toolpilot", True), ("koi", True)):
+        assert (await Router(sample(), pipeline=name).route(TASK)).semantic_ran is ran
+    vague = await Router(sample(), pipeline="fabric").route("the boardroom is ice cold, warm it up")
+    assert vague.semantic_ran
+    assert vague.matches[0].evidence.keys() >= {"vectors"}
+
+
+def test_lists_are_merged_by_the_published_formulas() -> None:
+    lists = {"bm25": {1: 8.0, 2: 4.0}, "vectors": {2: 0.5, 3: 0.25}}
+    assert rrf(k=60)(lists) == pytest.approx({1: 1 / 61, 2: 1 / 62 + 1 / 61, 3: 1 / 62})
+    assert weighted(bm25=0.6, vectors=0.4)(lists) == pytest.approx({1: 0.6, 2: 0.3 + 0.4, 3: 0.2})
+    assert weighted(bm25=0.6, vectors=0.4)({"bm25": {1: 8.0}}) == {1: 0.6}
+
+
+LABELLED = [
+    tool("a:parse_json", "Parse JSON", labels={"language": "python", "licence": "mit", "published": "2026-03-01"}),
+    tool("b:parse_json", "Parse JSON", labels={"language": "python", "licence": "gpl", "published": "2024-03-01"}),
+    tool("c:parse_json", "Parse JSON", labels={"language": "go", "licence": "mit"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("context", "left", "relaxed"),
+    [
+        ({"language": "python", "licence": "mit"}, "a", ""),
+        ({"language": "go", "licence": "gpl"}, "c", "licence=gpl"),
+        ({"language": "rust", "licence": "gpl"}, "abc", "language=rust"),
+        ({"published_from": "2026-01-01"}, "ac", ""),
+        ({"published_from": "2026-01-01", "undated": "out"}, "a", ""),
+        ({"published_to": "2024"}, "bc", ""),
+    ],
+)
+async def test_the_context_narrows_and_its_least_important_wishes_go_first(
+    context: dict[str, str], left: str, relaxed: str
+) -> None:
+    decision = await Router(Catalogue(LABELLED)).route("parse json", context=context)
+    assert {match.tool.server for match in decision.matches} == set(left)
+    assert any(relaxed in warning for warning in decision.warnings) or not relaxed
+
+
+async def test_a_context_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="most important first"):
+        await Router(Catalogue(LABELLED)).route("parse json", context={"year": 2026})
+
+
+async def test_what_belongs_to_the_other_candidates_comes_forward_by_the_graph() -> None:
+    tools = [
+        {"server": "s", "name": "list_rooms", "description": "List meeting rooms"},
+        {"server": "t", "name": "meeting_notes", "description": "Meeting rooms of old"},
+        {"server": "s", "name": "book", "description": "Meeting rooms are booked", "relations": [{"to": "list_rooms"}]},
+    ]
+    plain = replace(Pipeline.named("toolpilot"), refiners=())
+    names = [
+        [match.tool.name for match in (await Router(Catalogue(tools), pipeline=one).route("meeting rooms")).matches]
+        for one in (plain, Pipeline.named("toolpilot"))
+    ]
+    assert names[0].index("book") > names[0].index("meeting_notes")
+    assert names[1].index("book") < names[1].index("meeting_notes")
+
+
+async def test_no_source_fills_the_answer_while_others_wait() -> None:
+    tools = [tool(f"one:send_mail_{number}", "Send mail") for number in range(8)]
+    tools += [tool("two:send_letter", "Send a letter")]
+    koi = Pipeline.named("koi")
+    assert diversify in koi.refiners
+    found = await Router(Catalogue(tools), pipeline=koi).route("send mail", limit=5)
+    assert [match.tool.server for match in found.matches].count("one") == 4
+    assert "two" in [match.tool.server for match in found.matches[:4]]
+    alone = await Router(Catalogue(tools[:8]), pipeline=koi).route("send mail", limit=5)
+    assert len(alone.matches) == 5
+
+
+def test_health_reads_labels_and_what_is_no_number_counts_nothing() -> None:
+    def of(**labels: str) -> float:
+        return health(Tool(server="s", name="n", labels=labels))
+
+    assert of() == of(stars="many") == of(last_release="soon") == 0
+    assert of(stars="10000") == of(downloads="5000000") == 1
+    assert of(last_release=datetime.now(UTC).date().isoformat()) > 0.99 > of(last_release="2025-11-24") > 0
