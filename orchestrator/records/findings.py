@@ -91,6 +91,7 @@ class Findings:
     idle: float = 0.0
     near_flagged: dict[str, float] = field(default_factory=dict)
     votes: dict[str, dict[str, float]] = field(default_factory=dict)
+    lists: dict[str, dict[str, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
     warnings: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)

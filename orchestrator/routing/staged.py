@@ -76,6 +76,7 @@ def _written(task: Task, found: Found, gate_open: bool, spent: Mapping[str, floa
         idle=candidates.idle if candidates else 0.0,
         near_flagged=_by_key(task, found.near_flagged),
         votes={leg: _by_key(task, votes) for leg, votes in found.votes.items()},
+        lists={leg: _by_key(task, scores) for leg, scores in found.lists.items()},
         timings_ms=dict(spent),
         **{name: getattr(found, name) for name in _AS_THEY_ARE},
     )
@@ -89,6 +90,7 @@ def _read(task: Task, found: Findings) -> Found:
         candidates=Candidates(whole=whole, clauses=tuple(clauses), idle=found.idle) if whole else None,
         near_flagged=_by_position(task, found.near_flagged),
         votes={leg: _by_position(task, votes) for leg, votes in found.votes.items()},
+        lists={leg: _by_position(task, scores) for leg, scores in found.lists.items()},
         **{name: getattr(found, name) for name in _AS_THEY_ARE},
     )
     return replace(read, search=search_of(task, read)) if whole else read
