@@ -73,8 +73,9 @@ class ServerIndex:
 
     def is_kin_in_words(self, said: str) -> bool:
         """Return whether two words begin as a server's name does, and no name begins with both: "Stripe Test"."""
-        known = any(alias.startswith(said) for alias in self.named)
-        return said.partition(" ")[0] in self._kin and not known
+        if said.partition(" ")[0] not in self._kin:
+            return False
+        return not any(alias.startswith(said) for alias in self.named)
 
 
 def name_parts(word: str) -> list[str]:
