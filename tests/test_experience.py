@@ -57,8 +57,9 @@ async def test_a_tool_that_no_word_finds_comes_first_once_tasks_have_used_it() -
 
 async def test_what_is_unlike_any_past_task_is_routed_the_same_to_the_last_bit() -> None:
     plain, router = Router(sample()), await taught(sample(), JARGON, MEANT)
-    known = router._memories._known["local"]
-    known.experience = replace(known.experience, claims=Claims())  # These hold for every task.
+    known = router.memories.at_hand("local")
+    assert known is not None
+    router.memories.give("local", replace(known, claims=Claims()))  # These hold for every task.
     for query in FAR_OFF:
         for hint in ("auto", "semantic", "keyword"):
             request = RouteRequest(query=query, tenant="local", route_hint=hint)
@@ -87,7 +88,7 @@ async def test_a_tool_that_changed_or_is_flagged_or_failed_gets_no_lift(why: str
         "failed": old,
     }[why]
     later = Router(Catalogue([new if tool is old else tool for tool in tools]))
-    later._memories = router._memories
+    later.memories = router.memories
     assert MEANT not in keys(await later.route("friday thing for the board, now"))[:3]
 
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "serve": "serve:serve",
     "eval": "eval:evaluate",
     "experience": "experience:experience",
+    "replay": "replay:replay_tasks",
     "doctor": "doctor:doctor",
 }
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -61,7 +62,7 @@ def main() -> None:
     """Run the `toolroute` command.
 
     Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough, 4 some servers failed, 5 a step of a
-    run is waiting for input or approval, 130 interrupted.
+    run is waiting for input or approval, 6 a replayed task lost a tool, 130 interrupted.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # Closed (`>&-`): other files would take its number.

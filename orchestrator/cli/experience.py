@@ -110,7 +110,7 @@ def forget(
     """Forget the tasks for which all given options hold."""
     tests: list[Callable[[Outcome], bool]] = []
     if before is not None:
-        limit = _date("--before", before)
+        limit = date("--before", before)
         tests.append(lambda task: task.at < limit)
     if tool is not None:
         tests.append(lambda task: any(use.tool == tool for use in task.used))
@@ -152,7 +152,8 @@ def _line(task: Outcome) -> dict[str, Any]:
     }
 
 
-def _date(option: str, given: str) -> float:
+def date(option: str, given: str) -> float:
+    """Return the seconds since 1970 of a date that an option gives."""
     try:
         return float(str(seconds(given)))
     except ValueError:

@@ -62,9 +62,10 @@ _PARTS = {"weights": FEATURES, "confidence": CONFIDENCE}
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """Candidates after the near tasks were heard: their chances, and the log-odds that the confidence gains."""
+    """Candidates after the near tasks were heard: their chances, how far their log-odds moved, and the confidence's."""
 
     chances: Values
+    shifts: Values
     confidence: float
 
 
@@ -78,7 +79,7 @@ def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftM
     after = before + features(before, keys, recalled) @ fitted.weights
     _hold(after, before, keys, recalled)
     now = np.where(after != before, 1 / (1 + np.exp(-after)), chances)
-    return Lifted(now, float(_of_best(before, after, recalled) @ fitted.confidence))
+    return Lifted(now, after - before, float(_of_best(before, after, recalled) @ fitted.confidence))
 
 
 def features(odds: Values, keys: Sequence[str], recalled: Recalled) -> NDArray[np.float64]:

@@ -52,6 +52,10 @@ class Memories:
         """Return the tenant's Experience as far as it was read; reads nothing."""
         return known.experience if (known := self._known.get(tenant)) else None
 
+    def give(self, tenant: str, experience: Experience) -> None:
+        """Have this be the tenant's Experience in process."""
+        self._kept(tenant).experience = experience
+
     async def get(self, tenant: str) -> str:
         """Have the tenant's Experience at hand, within a second; return a warning, "" for none.
 
@@ -75,7 +79,7 @@ class Memories:
         known = self._kept(tenant)
         if outcome.id in known.ids:
             return
-        before = known.experience or Experience(vectors=np.zeros((0, len(vector)), np.float32))
+        before = known.experience or Experience(vectors=np.zeros((len(vector), 0), np.float32))
         known.experience = before.plus(outcome, vector)
         known.ids.add(outcome.id)
         if self._store is not None:

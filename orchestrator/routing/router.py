@@ -89,7 +89,7 @@ class Router:
         self.store = store
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
         self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
-        self._memories = Memories(store, self.options.cached_tenants, self.options.experience_days)
+        self.memories = Memories(store, self.options.cached_tenants, self.options.experience_days)
 
     @property
     def embedder(self) -> Embedder:
@@ -112,7 +112,7 @@ class Router:
     async def aclose(self) -> None:
         """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
         self._indexes.clear()
-        self._memories.clear()
+        self.memories.clear()
         self._threads.close()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
@@ -148,7 +148,7 @@ class Router:
     async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
         """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
         index, stale = await self._indexes.get(request.tenant)
-        unheard = await self._memories.get(request.tenant) if self._learns else ""
+        unheard = await self.memories.get(request.tenant) if self._learns else ""
         clock.book("load")
         task = self._task(request, index)
         clock.book("understand")
@@ -191,7 +191,7 @@ class Router:
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
         if vector.any():
             kept = outcome if self.options.experience == "texts" else replace(outcome, query="")
-            await self._memories.keep(tenant, kept, vector)
+            await self.memories.keep(tenant, kept, vector)
         return outcome
 
     @property
@@ -199,7 +199,7 @@ class Router:
         return self.options.experience != "off"
 
     def _task(self, request: RouteRequest, index: Index) -> Task:
-        words, past = index.keyword, self._memories.at_hand(request.tenant)
+        words, past = index.keyword, self.memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         return Task(
             request=request,

@@ -1,12 +1,15 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from orchestrator.experience.lift import LEAST, lift, shipped
 from orchestrator.experience.memory import Name
 from orchestrator.index.calibration import log_odds
+from orchestrator.records.outcome import Recalled
 from orchestrator.routing.task import Found, Ranking, Task, best_first
 
 
@@ -47,28 +50,25 @@ def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
     places = [*ranking.order, *(p for key in brought if (p := catalogue.positions[key]) not in ranking.scores)]
     if not places:
         return ranking
-    before = {place: ranking.scores.get(place, LEAST) for place in places}
-    chances = np.array([*before.values()])
-    lifted = lift(chances, [catalogue.tools[place].key for place in places], recalled, shipped())
-    scores = dict(zip(places, lifted.chances.tolist(), strict=True))
-    moved = {place: score for place, score in scores.items() if score != before[place]}
+    chances = np.array([ranking.scores.get(place, LEAST) for place in places])
+    keys = [catalogue.tools[place].key for place in places]
+    lifted = lift(chances, keys, recalled, shipped())
+    moved = np.flatnonzero(lifted.shifts).tolist()
     if not moved:
         return ranking
-    shifts = {place: float(log_odds(score) - log_odds(before[place])) for place, score in moved.items()}
-    scores = {place: score for place, score in scores.items() if place in ranking.scores or place in moved}
-    odds = float(log_odds(ranking.confidence)) + lifted.confidence
+    now = {places[row]: float(lifted.chances[row]) for row in moved}
+    scores = {**ranking.scores, **now}
+    whole = np.array([ranking.whole.get(place, LEAST) for place in now])
+    held = {place: {**ranking.evidence.get(place, {}), "experience": score} for place, score in now.items()}
     return replace(
         ranking,
         order=best_first(scores),
         scores=scores,
         own=scores,
-        whole={**ranking.whole, **{p: _shifted(ranking.whole.get(p, LEAST), by) for p, by in shifts.items()}},
-        evidence={
-            place: {**ranking.evidence.get(place, {}), **({"experience": scores[place]} if place in moved else {})}
-            for place in scores
-        },
-        confidence=1 / (1 + float(np.exp(-odds))),
-        notes=ranking.noted(_notes(task, found, moved)),
+        whole={**ranking.whole, **dict(zip(now, _shifted(whole, lifted.shifts[moved]).tolist(), strict=True))},
+        evidence={**ranking.evidence, **held},
+        confidence=float(_shifted(ranking.confidence, lifted.confidence)),
+        notes=ranking.noted(_notes(recalled, {places[row]: keys[row] for row in moved})),
     )
 
 
@@ -79,16 +79,13 @@ def calibrate(task: Task, found: Found, ranking: Ranking) -> Ranking:
     return replace(ranking, confidence=task.experience.claims.confidence(ranking.confidence))
 
 
-def _shifted(chance: float, by: float) -> float:
-    return 1 / (1 + float(np.exp(-(log_odds(chance) + by))))
+def _shifted(chances: Any, by: Any) -> Any:
+    """Return chances, or one, with their log-odds moved."""
+    return 1 / (1 + np.exp(-(log_odds(chances) + by)))
 
 
-def _notes(task: Task, found: Found, moved: dict[int, float]) -> dict[int, str]:
-    """Return how many of the past tasks like this one used each tool that they moved."""
-    near = found.recalled.tasks if found.recalled else ()
-    notes = {}
-    for place in moved:
-        used = sum(task.index.catalogue.tools[place].key in past.used for past in near)
-        if used:
-            notes[place] = f"used in {used} of {len(near)} past tasks like this"
-    return notes
+def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
+    """Return how many of the past tasks like this one used each of these tools."""
+    used = Counter(key for past in recalled.tasks for key in past.used)
+    likes = f"of {len(recalled.tasks)} past tasks like this"
+    return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}

@@ -1,0 +1,83 @@
+"""`toolroute replay`: past tasks routed again, before something changes for good."""
+
+from contextlib import AsyncExitStack
+from dataclasses import replace as with_other
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.experience import date
+from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, taking, typed
+from orchestrator.cli.output import console, counted, dim, present, progress, table, warn
+from orchestrator.errors import InvalidInput
+from orchestrator.evaluate.replay import Replayed, read_tasks, replay, summary, tasks_of
+from orchestrator.options import Options
+from orchestrator.routing.router import Router
+
+_SHOWN = 20
+_MEANS = ("confidence", "tokens", "servers")
+
+
+@click.command("replay")
+@taking("tenant", "calibration")
+@click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
+@click.option("--pipeline", metavar="NAME", help="Route by this preset.")
+@click.option("--embedder", metavar="NAME", type=TEXT, help="Embed by this one.")
+@click.option("--since", metavar="DATE", help="Only tasks from this date on.")
+@click.option("--from", "source", metavar="FILE", type=FILE, help="Decisions, or a workflow's history, for past tasks.")
+@taking("output")
+async def replay_tasks(
+    place: Place,
+    options: Options,
+    pipeline: str | None,
+    embedder: str | None,
+    since: str | None,
+    source: Path | None,
+    output: str,
+) -> int:
+    """Route past tasks again under another catalogue, pipeline, embedder or calibration, and show what would change.
+
+    Past tasks are those that the store remembers; they are not heard while they are replayed. Exit code 6 when a task
+    lost a tool that it used.
+    """
+    if source is not None and since is not None:
+        raise InvalidInput("--since chooses among remembered tasks: leave it out with --from")
+    if source is None and not (place.catalogue or pipeline or embedder or typed("calibration")):
+        raise InvalidInput("say what is to change: give --catalogue, --pipeline, --embedder or --calibration")
+    still = with_other(options, experience="off")
+    changed = with_other(still, embedder=embedder) if embedder else still
+    async with AsyncExitStack() as stack:
+        store = None if source is not None and place.catalogue is not None else place.known_store()
+        if source is not None:
+            tasks = read_tasks(source)
+        elif store is not None:
+            tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, date("--since", since) if since else 0.0)
+        if not tasks:
+            warn([f"no task of {place.tenant} is remembered with its text: nothing to replay"])
+        where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"store": place.store_place}
+        by: dict[str, Any] = {"pipeline": pipeline} if pipeline else {}
+        after = await stack.enter_async_context(Router(**where, **by, options=changed))
+        plain = Options.from_env(experience="off")
+        before = None if store is None else Router(store=place.store_place, options=plain)
+        if before is not None:
+            await stack.enter_async_context(before)
+        with progress("replaying tasks") as done:
+            found = await replay(tasks, before, after, place.tenant, done)
+    result = summary(found)
+    present(output, result, lambda: _show(result, found))
+    return 6 if result["lost"] else 0
+
+
+def _show(result: dict[str, Any], found: list[Replayed]) -> None:
+    out = console()
+    rows = table("task", "lost", "gained", "moved", "sure")
+    for one in [one for one in found if one.lost or one.gained or one.moved][:_SHOWN]:
+        moved = ", ".join(f"{key} {then} to {now}" for key, (then, now) in one.moved.items())
+        sure = f"{one.before.confidence:.2f} to {one.after.confidence:.2f}"
+        rows.add_row(one.query[:60], ", ".join(one.lost), ", ".join(one.gained), moved, sure)
+    out.print(rows)
+    means = (f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS)
+    changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
+    counts = f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} by other legs"
+    out.print(dim(counts, f"mean {', '.join(means)}"))

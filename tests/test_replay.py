@@ -1,0 +1,72 @@
+"""`toolroute replay`: what a change would do to past tasks, from the store, from Decisions and from a history."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
+from tests.catalogues import EXAMPLES, sample
+from tests.command_line import Run
+from tests.decisions import ALL
+from tests.stores import by_server, shipped
+
+TASKS = {
+    "refund charge ch_3PqX, the customer paid twice": "stripe:refund_charge",
+    "create a bug in jira for the broken login": "jira:create_issue",
+}
+HISTORY = Path(__file__).parent / "histories" / "0.1.0-steps.json"
+
+
+async def remembered(tmp_path: Path) -> str:
+    place = str(tmp_path / "store")
+    store = Store(place, embedder=shipped())
+    store.replace_servers("local", by_server(list(sample().tools)))
+    async with Router(store=store) as router:
+        for task, tool in TASKS.items():
+            await router.record(task, used=[tool], at=1_790_000_000.0)
+    return place
+
+
+def written(path: Path, tools: list[Tool]) -> Path:
+    path.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools))
+    return path
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> str:
+    return await remembered(tmp_path)
+
+
+def test_a_catalogue_that_loses_a_used_tool_ends_with_6_and_comes_first(
+    place: str, tmp_path: Path, toolroute: Run
+) -> None:
+    rest = written(tmp_path / "new.jsonl", [tool for tool in sample().tools if tool.key != "jira:create_issue"])
+    ran = toolroute("replay", "--store", place, "--catalogue", rest, "-o", "json")
+    result = json.loads(ran.stdout)
+    assert (ran.exit_code, result["tasks"], result["lost"], result["gained"]) == (6, 2, 1, 0)
+    assert result["each"][0]["lost"] == ["jira:create_issue"]
+    assert "jira:create_issue" in toolroute("replay", "--store", place, "--catalogue", rest).stdout
+    same = toolroute("replay", "--store", place, "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json")
+    figures = json.loads(same.stdout)
+    assert (same.exit_code, figures["lost"], figures["moved"], figures["gate_flips"]) == (0, 0, 0, 0)
+    later = ("--since", "2027-01-01", "--pipeline", "default", "-o", "json")
+    assert json.loads(toolroute("replay", "--store", place, *later).stdout)["tasks"] == 0
+    assert toolroute("replay", "--store", place).exit_code == 2
+
+
+def test_decisions_and_histories_are_replayed_from_their_files(tmp_path: Path, toolroute: Run) -> None:
+    decision = toolroute("route", next(iter(TASKS)), "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json").stdout
+    (tmp_path / "decision.json").write_text(decision)
+    fewer = written(tmp_path / "fewer.jsonl", [tool for tool in sample().tools if tool.server != "stripe"])
+    ran = toolroute("replay", "--from", tmp_path / "decision.json", "--catalogue", fewer, "-o", "json")
+    assert (ran.exit_code, json.loads(ran.stdout)["each"][0]["lost"]) == (6, ["stripe:refund_charge"])
+    tools = written(tmp_path / "tools.jsonl", [tool for tool in ALL if tool.key != "files:delete_file"])
+    ran = toolroute("replay", "--from", HISTORY, "--catalogue", tools, "-o", "json")
+    [task] = json.loads(ran.stdout)["each"]
+    assert (task["used"], task["lost"]) == (["files:read_file", "files:delete_file"], ["files:delete_file"])
+    (tmp_path / "decision.json").write_text("{}")
+    assert "no Decision in it" in toolroute("replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
