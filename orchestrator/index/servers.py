@@ -41,6 +41,8 @@ class ServerIndex:
         self.used = used
         plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
         self.ordinary = frozenset(alias for alias in self.named if plain.issuperset(alias.split()))
+        self._single = [alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias]
+        self._listed = sorted(self.present)
         self._kin: dict[str, set[int]] = {}
         common = everyday() | STOP_WORDS | GENERIC | known_actions()
         for first, *others in (
@@ -53,13 +55,12 @@ class ServerIndex:
         """Return the servers with a name of one word that is one slip away, each with that name."""
         if len(word) < _SHORTEST:
             return {}
-        found = nearest(word, (alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias))
+        found = nearest(word, self._single)
         return {server: alias for alias in sorted(found) for server in self.named[alias]}
 
     def alike(self, said: str, least: int = _ALIKE) -> tuple[str, ...]:
         """Return the servers that a name may stand for which none has, the likest first."""
-        known = sorted(self.present)
-        found = process.extract(said.lower(), known, scorer=fuzz.ratio, score_cutoff=least, limit=_MOST_ALIKE)
+        found = process.extract(said.lower(), self._listed, scorer=fuzz.ratio, score_cutoff=least, limit=_MOST_ALIKE)
         return tuple(server for server, _, _ in found)
 
     def is_kin(self, said: str, *, led: bool) -> bool:

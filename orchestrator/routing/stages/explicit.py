@@ -82,7 +82,8 @@ class _Wording:
         self.left_out = [any(start <= word.start() < end for start, end in spans) for word in found]
         self.firsts = {part for word in self.words for part in (word.lstrip("@"), name_parts(word.lstrip("@"))[0])}
         self.strange = [_is_strange(word.lstrip("@")) for word in self.words]
-        self.has_cue = not _CUES.isdisjoint(self.words) or any(self.strange) or "@" in said
+        self.cued = not _CUES.isdisjoint(self.words) or "@" in said
+        self.has_cue = self.cued or any(strange and self.is_led(place) for place, strange in enumerate(self.strange))
 
     def word(self, place: int) -> str:
         return self.words[place] if 0 <= place < len(self.words) else ""
@@ -189,7 +190,9 @@ def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> int:
         return 0
     if wording.left_out[place]:
         return 0
-    if _is_like_a_name(wording, servers, place, word) or _is_unknown(wording, servers, place, word):
+    if _is_like_a_name(wording, servers, place, word):
+        return place + 1
+    if wording.cued and _is_unknown(wording, servers, place, word):
         return place + 1
     if not after or after in STOP_WORDS or after in servers.named or not servers.is_kin_in_words(f"{word} {after}"):
         return 0
@@ -199,11 +202,12 @@ def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> int:
 
 def _is_like_a_name(wording: _Wording, servers: ServerIndex, place: int, word: str) -> bool:
     """Return whether a word is built or spelt like the name of a known server, or named as a server with a place."""
-    before = wording.before(place)
-    led = before in _VERBS or before == "on" or wording.word(place).startswith("@")
-    if servers.is_kin(word, led=led):
-        return not wording.quoted[place]
-    if wording.word(place + 1) == "server" and before in _PLACES:
+    if "-" in word or "_" in word:
+        before = wording.before(place)
+        led = before in _VERBS or before == "on" or wording.word(place).startswith("@")
+        if servers.is_kin(word, led=led):
+            return not wording.quoted[place]
+    if wording.word(place + 1) == "server" and wording.before(place) in _PLACES:
         return wording.is_capital(place) or word not in vocabulary()
     return wording.is_strange_name(place) and bool(servers.alike(word, _LIKE))
 
