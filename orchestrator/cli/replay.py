@@ -22,7 +22,6 @@ _MEANS = ("confidence", "tokens", "servers")
 @click.command("replay")
 @taking("tenant", "calibration")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
-@click.option("--pipeline", metavar="NAME", help="Route by this preset.")
 @click.option("--embedder", metavar="NAME", type=TEXT, help="Embed by this one.")
 @click.option("--since", metavar="DATE", help="Only tasks from this date on.")
 @click.option("--from", "source", metavar="FILE", type=FILE, help="Decisions, or a workflow's history, for past tasks.")
@@ -30,7 +29,6 @@ _MEANS = ("confidence", "tokens", "servers")
 async def replay_tasks(
     place: Place,
     options: Options,
-    pipeline: str | None,
     embedder: str | None,
     since: str | None,
     source: Path | None,
@@ -43,7 +41,7 @@ async def replay_tasks(
     """
     if source is not None and since is not None:
         raise InvalidInput("--since chooses among remembered tasks: leave it out with --from")
-    if source is None and not (place.catalogue or pipeline or embedder or typed("calibration")):
+    if source is None and not (place.catalogue or embedder or typed("pipeline") or typed("calibration")):
         raise InvalidInput("say what is to change: give --catalogue, --pipeline, --embedder or --calibration")
     still = with_other(options, experience="off")
     changed = with_other(still, embedder=embedder) if embedder else still
@@ -56,8 +54,7 @@ async def replay_tasks(
         if not tasks:
             warn([f"no task of {place.tenant} is remembered with its text: nothing to replay"])
         where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"store": place.store_place}
-        by: dict[str, Any] = {"pipeline": pipeline} if pipeline else {}
-        after = await stack.enter_async_context(Router(**where, **by, options=changed))
+        after = await stack.enter_async_context(Router(**where, options=changed))
         plain = Options.from_env(experience="off")
         before = None if store is None else Router(store=place.store_place, options=plain)
         if before is not None:
