@@ -22,7 +22,7 @@ from orchestrator.llm.client import Models, Shape
 from orchestrator.llm.prompts import CHOOSE, PLAN
 from orchestrator.planning.arguments import coerce, given_for
 from orchestrator.planning.planner import finish, plan
-from orchestrator.records.completion import FILLING_TOKENS, Action, Choice, Usage
+from orchestrator.records.completion import Action, Choice, Usage
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.request import Turn
@@ -33,8 +33,6 @@ PROMPT_TOKENS = 900
 TURNS = 6
 TURNS_TOKENS = 1_500
 """For the latest turns together; the matches already hold what they are about."""
-LEAST_RESULT_TOKENS = 4_000
-"""Models guess results too short, and a step's result is cut to what it reserved."""
 _WHOLE = ("required", "anyOf", "oneOf", "allOf", "not", "dependentRequired", "minProperties")
 """What a schema demands of all arguments together, which the ones known so far need not fulfil."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
@@ -64,7 +62,6 @@ class StepShape(BaseModel):
     arguments: str = Field(default_factory=str)
     from_results: list[str] = Field(default_factory=list)
     depends_on: list[str] = Field(default_factory=list)
-    expected_tokens: int = Field(default_factory=int)
     why: str = Field(default_factory=str)
 
 
@@ -295,7 +292,6 @@ def _step(
         arguments=arguments,
         late=late,
         missing=tuple(name for name in schema.get("required", ()) if name not in arguments and name not in late),
-        expected_tokens=max(drafted.expected_tokens, LEAST_RESULT_TOKENS) + tokens + (FILLING_TOKENS if late else 0),
         argument_tokens=tokens,
     )
 
@@ -303,12 +299,7 @@ def _step(
 def _filled_later(made: Plan, first: Plan) -> Plan:
     """Return the plan where the run's model fills what is missing for the tools of a further route."""
     late = {step.id for step in first.unbound} & {step.id for step in made.steps if step.missing}
-    steps = (
-        replace(step, late=step.missing, missing=(), expected_tokens=step.expected_tokens + FILLING_TOKENS)
-        if step.id in late
-        else step
-        for step in made.steps
-    )
+    steps = (replace(step, late=step.missing, missing=()) if step.id in late else step for step in made.steps)
     return replace(made, steps=tuple(steps))
 
 

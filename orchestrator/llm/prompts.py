@@ -27,7 +27,7 @@ its heading, `server:name`. {_DATA}
 For each step give: id (s1, s2, ...); task, what it does, in a few words; tool, the key, or empty if a step needs a \
 tool that is not here; arguments; from_results, the names of parameters whose values only the results of the steps in \
 depends_on will give (leave these out of arguments, write no placeholders); depends_on, the ids of the steps that \
-must be done before; expected_tokens, how long the result will be; why this tool, in one sentence.
+must be done before; why this tool, in one sentence.
 
 {_ARGUMENTS} As few steps as the task needs, and none that it does not ask for. Steps that do not need one another do \
 not depend on one another."""

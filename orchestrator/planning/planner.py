@@ -14,8 +14,6 @@ from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
 from orchestrator.routing.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 
-RESULT_TOKENS = 8_000
-"""Tokens that a step reserves for its tool's result, besides its arguments."""
 OF_PART = 2 / 3
 """The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""
 SURE = 0.5
@@ -179,7 +177,6 @@ def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
         tool=match.tool.key,
         arguments=found.values,
         missing=found.missing,
-        expected_tokens=RESULT_TOKENS + tokens,
         argument_tokens=tokens,
         why="; ".join([step.why, *found.notes]),
     )

@@ -21,8 +21,7 @@ class Step:
     `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
     arguments that nobody gave, and optional ones without which the call would do something else than the task says:
     the step ends `needs_input`; `late` names those that a model fills from what the steps before it said.
-    `expected_tokens` is a guess at what it takes, its `argument_tokens` among them; the budget decides what it may;
-    `why` tells how the tool and the arguments were found.
+    `argument_tokens` are what its arguments take of the budget; `why` tells how the tool and the arguments were found.
     """
 
     id: str
@@ -31,7 +30,6 @@ class Step:
     arguments: dict[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    expected_tokens: int = 8_000
     argument_tokens: int = 0
     why: str = ""
     late: tuple[str, ...] = ()
