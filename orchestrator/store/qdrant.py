@@ -167,7 +167,9 @@ class Qdrant:
         cause = getattr(error, "source", None) or error
         why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
         what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
-        return StoreUnavailable(f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store")
+        return StoreUnavailable(
+            f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store or TOOLROUTE_STORE"
+        )
 
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
