@@ -314,6 +314,17 @@ def test_no_room_to_open_the_store_is_an_error_and_no_crash(store: Store, monkey
         store.load("org:a")
 
 
+def test_a_writer_takes_nothing_for_lost_that_only_could_not_be_opened(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.store.shard._places", lambda: [Path("/nowhere")])
+    for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL[:1])):
+        with pytest.raises(StoreUnavailable, match="nowhere"):
+            use()
+    monkeypatch.undo()
+    assert len(store.load("org:a").tools) == 6
+
+
 def test_killed_processes_leave_nothing_in_memory_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from orchestrator.store import shard
 

@@ -42,7 +42,7 @@ class _Archive(BaseModel):
 class _Head(BaseModel, extra="forbid"):
     """What counts of a part: collections without vectors as their records, the others by their archives."""
 
-    form: Literal[1] = 1
+    form: Literal[1] = 1  # Another one where archives change, with the engine's version, too.
     tenant: str
     records: dict[str, dict[str, dict[str, Any]]] = {}
     archives: dict[str, _Archive] = {}
@@ -263,6 +263,8 @@ class FolderPoints(Points):
         try:
             return self._opened(name, self._place / file)
         except FileNotFoundError:
+            if (self._place / file).exists():  # Something else is missing, such as a folder for temporary files.
+                raise
             if _read_head(self._place, self._head.tenant).model_dump_json() == self._before:
                 raise Damaged(f"{file} is missing") from None
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
