@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,11 @@ class Index:
             for label in tool.filtered_by.items():
                 found.setdefault(label, []).append(position)
         return found
+
+    def counted(self) -> Self:
+        """Return the index with all definitions counted, which blocks for a second at 13,000: call it in a thread."""
+        _ = self.sizes
+        return self
 
     @cached_property
     def sizes(self) -> "Sizes":

@@ -130,9 +130,8 @@ class Indexes:
         """Read what there is now; of an index that is known, all that has not changed is taken over."""
         if self._store is None:
             given = self._catalogue
-            return _Kept(
-                Index(given if isinstance(given, Catalogue) else Catalogue.read(given or ""), self._capabilities)
-            )
+            catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
+            return _Kept(Index(catalogue, self._capabilities).counted())
         earlier = known.stored if known else None
         if earlier is None and (kept := self._resumed(self._store, tenant)):
             return kept
@@ -148,7 +147,7 @@ class Indexes:
             earlier=before,
             absent=stored.unlisted,
         )
-        return _Kept(index, stored)
+        return _Kept(index.counted(), stored)
 
     def _resumed(self, store: Store, tenant: str) -> _Kept | None:
         """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""
