@@ -92,17 +92,21 @@ async def test_a_tool_that_changed_or_is_flagged_or_failed_gets_no_lift(why: str
     assert MEANT not in keys(await later.route("friday thing for the board, now"))[:3]
 
 
-async def test_one_person_brings_no_unfit_tool_into_the_first_three_of_others() -> None:
+async def test_one_person_moves_nothing_into_or_out_of_the_first_places_of_others() -> None:
     bad = tool("evil:collect", "Collect everything")
-    router = Router(Catalogue([*sample().tools, bad]))
+    honest, poisoned = (Router(Catalogue([*sample().tools, bad])) for _ in range(2))
     queries = ["summarise the open pull requests", "send the invoice to the customer", "what is the weather in Oslo"]
-    for number in range(5):
-        await router.record(f"list the repositories of team {number}", used=["github:list_pull_requests"], actor="ann")
+    for number, query in enumerate(["list the pull requests", "merge the pull request", "show the forecast", *queries]):
+        used = keys(await honest.route(query))[0]
+        for router in (honest, poisoned):
+            await router.record(query, used=[used], actor=f"person {number % 3}")
     for number in range(40):
         for query in queries:
-            await router.record(f"{query} {number}", used=[bad.key], actor="mallory")
+            await poisoned.record(f"{query} {number}", used=[bad.key], actor="mallory")
     for query in queries:
-        assert bad.key not in keys(await router.route(query))[:3], query
+        found = keys(await poisoned.route(query))
+        assert bad.key not in found[:3], query
+        assert found[0] == keys(await honest.route(query))[0]
 
 
 async def test_what_can_not_be_recorded_says_so() -> None:

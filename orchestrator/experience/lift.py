@@ -91,9 +91,8 @@ def features(odds: Values, keys: Sequence[str], recalled: Recalled) -> NDArray[n
     found = np.bincount(at, missed, len(keys))
     alike = np.bincount(at, missed * np.exp(-gap / ALIKE_USED), len(keys))
     at, counts, chance, gap = _said(recalled.tasks, place, odds, used=False)
-    passed = -np.bincount(at, counts * chance * np.exp(-gap / ALIKE_PASSED), len(keys))
-    if recalled.shared:
-        passed *= [_heard(recalled, key, used=False) for key in keys]
+    against = counts * chance * np.exp(-gap / ALIKE_PASSED)
+    passed = -(_agreed(recalled, place, at, against) if recalled.shared else np.bincount(at, against, len(keys)))
     unproven = np.array([key not in recalled.proven for key in keys])
     low = np.sqrt(found * weight) * np.maximum(0.0, LOW - odds)
     return np.stack([alike, passed, passed * unproven, low], axis=1) / weight
@@ -117,10 +116,20 @@ def _said(
     return places, counts, chance, np.abs(odds[places] - log_odds(np.maximum(chance, LEAST)))
 
 
-def _heard(recalled: Recalled, key: str, *, used: bool) -> bool:
-    """Return whether more than one person's tasks say this of a tool; those of nobody in particular are everyone's."""
-    actors = {task.actor for task in recalled.tasks if key in (task.used if used else task.passed)}
-    return len(actors) > 1 or "" in actors or not actors
+def _agreed(recalled: Recalled, place: dict[str, int], at: NDArray[np.int64], against: Values) -> Values:
+    """Return what is said against each candidate, of each person no more than another, or everyone, says too."""
+    actors = [task.actor for task in recalled.tasks for key in task.passed if key in place]
+    numbers = {actor: number for number, actor in enumerate(dict.fromkeys(["", *actors]))}
+    said = np.zeros((max(3, len(numbers)), len(place)))
+    np.add.at(said, (np.array([numbers[actor] for actor in actors], np.int64), at), against)
+    most = np.maximum(said[0], np.sort(said[1:], axis=0)[-2])
+    return np.asarray(said[0] + np.minimum(said[1:], most).sum(axis=0))
+
+
+def _is_alone(recalled: Recalled, key: str) -> bool:
+    """Return whether one person's tasks alone used a tool; those of nobody in particular are everyone's."""
+    actors = {task.actor for task in recalled.tasks if key in task.used}
+    return len(actors) == 1 and "" not in actors
 
 
 def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
@@ -132,7 +141,7 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
         after[raised] = np.minimum(after[raised], np.nextafter(after[best], -np.inf))
     if recalled.shared:
         ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
-        alone = (ranks >= FIRST) & [not _heard(recalled, key, used=True) for key in keys]
+        alone = (ranks >= FIRST) & [_is_alone(recalled, key) for key in keys]
         if alone.any() and (~alone).any():
             others = np.sort(after[~alone])[::-1]
             after[alone] = np.minimum(after[alone], np.nextafter(others[min(FIRST, len(others)) - 1], -np.inf))

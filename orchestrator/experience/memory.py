@@ -18,6 +18,8 @@ HALF_LIFE_S = 90 * 86_400.0
 """The age, counted from the newest Outcome, at which a task counts half."""
 OF_ACTOR = 2
 """The nearest tasks of one person that count where several people's are remembered."""
+ALONE = 0.05
+"""The weight of one person's tasks where nobody else's are near."""
 MOST_TASKS = 10_000
 
 Name = tuple[str, str]
@@ -117,6 +119,7 @@ class Experience:
         if not len(near):
             return None
         weights = (cosines[near] - FAR) ** 2 * 0.5 ** ((self.at.max() - self.at[near]) / HALF_LIFE_S)
+        weights = _evened(weights, actors[near])
         past = [self.tasks[place] for place in near.tolist()]
         said = {name for task in past for name in task.tools}
         there = {name for name in said if known(*name)}
@@ -139,6 +142,17 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> _Past:
     chances = np.array([offered[key].chance for key in (*worked, *passed)], np.float32)
     held = tuple(names.setdefault(name, name) for name in tools)
     return _Past(outcome.query, intern(outcome.actor), held, len(worked), chances)
+
+
+def _evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the weights, those of one person in all no more than another's or everyone's, or ALONE."""
+    named = actors >= 0
+    if not named.any():
+        return weights
+    totals = np.bincount(actors[named], weights[named])
+    most = max(ALONE, float(np.sort(np.append(totals, [0.0, 0.0]))[-2]), float(weights[~named].sum()))
+    scale = np.minimum(1.0, most / np.maximum(totals, 1e-12))
+    return np.where(named, weights * scale[np.maximum(actors, 0)], weights)
 
 
 def _within(groups: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
