@@ -155,7 +155,7 @@ async def test_what_a_function_raises_keeps_its_type_and_says_whether_it_is_trie
 ) -> None:
     failing = Failing(error)
     runner = await serve(plugin_over(executors={tool.key: failing}))
-    result, _ = await runner.run(f"{tool.description.split()[0]} the file a.txt")
+    result, _ = await runner.run(f"{tool.description.split()[0]} the file a.txt", heartbeat_s=10.0)
     assert (statuses(result), failing.calls) == ([ends], calls)
     assert result.steps[0].reason.startswith(reason)
 
