@@ -10,7 +10,7 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, UnknownTool
-from orchestrator.experience.recalibrate import Claims
+from orchestrator.experience.recalibrate import Claims, fitted
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
@@ -171,6 +171,16 @@ async def test_texts_stay_out_of_the_store_where_they_are_switched_off(tmp_path:
         assert keys(await deaf.route("friday thing for the board, now"))[0] != MEANT
 
 
+async def test_no_key_or_password_of_a_task_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hidden-12345678")
+    store = stored(tmp_path)
+    task = "query the records at https://ann:swordfish9@crm.example/x with sk-hidden-12345678"
+    await Router(store=store).record(task, used=[MEANT])
+    [outcome] = store.outcomes.read("local").outcomes
+    assert outcome.query.startswith("query the records at https://ann:")
+    assert [secret for secret in ("swordfish9", "sk-hidden-12345678") if secret in outcome.query] == []
+
+
 async def test_another_routers_record_is_heard_and_another_embedder_reads_the_texts_again(tmp_path: Path) -> None:
     store = stored(tmp_path)
     router = Router(store=str(tmp_path / "store"))
@@ -257,3 +267,12 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
 
 def keys_of(decision: str) -> list[str]:
     return [match["tool"] for match in json.loads(decision)["matches"]]
+
+
+@pytest.mark.parametrize(("right", "stated"), [(9, 0.9), (7, 0.9), (10, 0.6)])
+def test_a_confidence_is_drawn_to_what_came_true(right: int, stated: float) -> None:
+    correction = fitted([(stated, number % 10 < right) for number in range(100)])
+    few = fitted([(stated, number < right / 5) for number in range(2)])
+    assert abs(correction(stated) - right / 10) < (0.15 if right == 7 else 0.1)
+    assert abs(few(stated) - stated) < abs(correction(stated) - stated) + 0.05
+    assert correction(stated) < 0.7 or right >= 9  # What is stated as sure is right in most cases.

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from orchestrator.errors import EmbedderUnavailable, UnknownTool
 from orchestrator.index.index import Index
+from orchestrator.options import model_key, store_key
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
+from orchestrator.records.redact import Secrets, url_secrets
 from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.running import Clock, run_legs
 from orchestrator.routing.stages.experience import experience, learnt
@@ -26,6 +28,13 @@ def uses(index: Index, used: Sequence[str | Use]) -> tuple[Use, ...]:
     if unknown := [use.tool for use in found if use.tool not in places]:
         raise UnknownTool(f"{unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
     return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
+
+
+def masked(text: str) -> str:
+    """Return the text without the keys of the store and the model, and without passwords of addresses in it."""
+    keys = filter(None, (store_key(), model_key()))
+    addresses = (secret for word in text.split() if "://" in word for secret in url_secrets(word))
+    return Secrets([*keys, *addresses]).redact(text)
 
 
 async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:

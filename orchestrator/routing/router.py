@@ -32,7 +32,7 @@ from orchestrator.records.outcome import Outcome, Source, Use
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
-from orchestrator.routing.learning import study, uses
+from orchestrator.routing.learning import masked, study, uses
 from orchestrator.routing.memories import Memories
 from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.running import Clock, conclude, run_legs
@@ -190,8 +190,8 @@ class Router:
             return outcome
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
         if vector.any():
-            kept = outcome if self.options.experience == "texts" else replace(outcome, query="")
-            await self.memories.keep(tenant, kept, vector)
+            text = masked(query) if self.options.experience == "texts" else ""
+            await self.memories.keep(tenant, replace(outcome, query=text), vector)
         return outcome
 
     @property
