@@ -34,7 +34,9 @@ async def replay_tasks(
     source: Path | None,
     output: str,
 ) -> int:
-    """Route past tasks again under another catalogue, pipeline, embedder or calibration, and show what would change.
+    """Show what a change would do to past tasks.
+
+    They are routed again under another catalogue, pipeline, embedder or calibration.
 
     Past tasks are those that the store remembers; they are not heard while they are replayed. Exit code 6 when a task
     lost a tool that it used.
