@@ -17,8 +17,8 @@ NEAR_GATE = 0.6
 """The gate's claims below it are held down by bounds of their own, and say nothing of its map."""
 SURE, RIGHT, LEAST, DOUBT = 0.7, 0.85, 20, 10
 """Of claims of SURE or more, where there are LEAST in all, a share of RIGHT is to come true, with DOUBT further ones of
-which .9 do. It lowers the calibration error of maps that are too sure from .031 to .025 and costs others nothing; at .87
-it held back a third of a set's sure claims. Chosen on the development sets."""
+which .9 do. It lowers the calibration error of maps that are too sure from .031 to .025 and costs others nothing; at
+.87 it held back a third of a set's sure claims. Chosen on the development sets."""
 _STEP = 0.1
 
 Claimed = tuple[tuple[float, bool], ...]
