@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.experience.logs import read_past
 from orchestrator.experience.recalibrate import Claims, fitted
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest
+from orchestrator.routing.learning import masked
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
@@ -113,8 +116,48 @@ async def test_what_can_not_be_recorded_says_so() -> None:
     router = Router(sample())
     with pytest.raises(UnknownTool, match=r"'nobody:nothing' is not in the catalogue"):
         await router.record("any task", used=["nobody:nothing"])
-    with pytest.raises(InvalidInput, match="at=nan"):
-        await router.record("any task", used=[MEANT], at=float("nan"))
+    for at in (float("nan"), 1e30, time.time() * 1000, -1.0):
+        with pytest.raises(InvalidInput, match=r"at=.*milliseconds"):
+            await router.record("any task", used=[MEANT], at=at)
+    for used in (None, MEANT, [None]):
+        with pytest.raises(InvalidInput, match="used"):
+            await router.record("any task", used=used)
+
+
+async def test_tools_are_recorded_as_a_model_and_a_decision_name_them() -> None:
+    router = Router(sample())
+    decision = await router.route("refund charge ch_3PqX, the customer paid twice")
+    [match] = [match for match in decision.matches if match.tool.key == "stripe:refund_charge"]
+    call = decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge": "ch_3PqX"}})
+    for used in (match.tool.key, match.tool, match, call, "stripe__refund_charge"):
+        outcome = await router.record(decision, used=[used])
+        assert [use.tool for use in outcome.used] == ["stripe:refund_charge"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"query": "x", "used": [MEANT], "at": 1.79e12}, "log.jsonl:2: at: .*milliseconds"),
+        ({"query": "x", "used": [MEANT], "at": "2999-01-01"}, "log.jsonl:2: at: .*a day ahead"),
+        ({"messages": [{"role": "assistant", "tool_calls": ["x"]}]}, "log.jsonl:2: .*'x' in tool_calls"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"function": None}]}]}, "log.jsonl:2: .*in tool_calls"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(line: dict[str, object], said: str, tmp_path: Path) -> None:
+    _write(tmp_path / "log.jsonl", [{"query": "x", "used": []}, line])
+    with pytest.raises(InvalidInput, match=said):
+        read_past(tmp_path / "log.jsonl")
+
+
+def test_without_tools_or_tasks_commands_say_so(tmp_path: Path, toolroute: Run) -> None:
+    stored(tmp_path)
+    place = ("--store", tmp_path / "store")
+    assert toolroute("experience", "stats", *place).stdout.endswith("0 tasks; best tool used: -\n")
+    _write(tmp_path / "log.jsonl", [{"query": JARGON[0], "used": [MEANT], "at": "2001-01-01"}])
+    ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place)
+    assert "1 not kept: too old" in ran.stdout
+    ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place, "--organization", "new")
+    assert (ran.exit_code, "tenant 'org:new' has no tools" in ran.stderr) == (2, True), ran.stderr
 
 
 def test_eval_routes_and_records_the_past_first(tmp_path: Path, toolroute: Run) -> None:
@@ -181,6 +224,16 @@ async def test_no_key_or_password_of_a_task_is_kept(tmp_path: Path, monkeypatch:
     assert [secret for secret in ("swordfish9", "sk-hidden-12345678") if secret in outcome.query] == []
 
 
+@pytest.mark.parametrize(
+    "secret",
+    ["ghp_x7Hq0ZkPm2LrT9sVwYbD3nFg", "API_KEY=hunter-2!", "Authorization: Bearer abc.def", "password: 'tr0ub4'"],
+)
+def test_what_looks_like_a_key_is_masked(secret: str) -> None:
+    hidden = secret.replace("'", "").split()[-1].split("=")[-1]
+    assert hidden not in masked(f"call the api with {secret} and list charges")
+    assert masked("refund ch_3PqXyz12, see /srv/reports/2026-11-24-quarterly-figures.txt").count("***") == 0
+
+
 async def test_another_routers_record_is_heard_and_another_embedder_reads_the_texts_again(tmp_path: Path) -> None:
     store = stored(tmp_path)
     router = Router(store=str(tmp_path / "store"))
@@ -194,7 +247,7 @@ async def test_another_routers_record_is_heard_and_another_embedder_reads_the_te
     assert MEANT in keys(await other.route("friday thing for the board, now"))[:3]
 
 
-async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_path: Path) -> None:
+async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_path: Path, toolroute: Run) -> None:
     store = stored(tmp_path)
     await Router(store=store).record(JARGON[0], used=[MEANT])
     plain = await Router(store=store, options=Options(experience="off")).route("refund a charge")
@@ -204,6 +257,10 @@ async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_p
     decision = await Router(store=str(tmp_path / "store")).route("refund a charge")
     assert decision.matches == plain.matches
     assert any("past tasks are not heard" in warning for warning in decision.warnings)
+    ran = toolroute("experience", "list", "--store", tmp_path / "store")
+    assert "`toolroute experience forget --all`" in ran.stderr
+    toolroute("experience", "forget", "--all", "--store", tmp_path / "store")
+    assert toolroute("experience", "list", "--store", tmp_path / "store", "-o", "json").exit_code == 0
 
 
 def stored(tmp_path: Path) -> Store:
@@ -242,9 +299,11 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
     stored(tmp_path)
     place = ("--store", tmp_path / "store")
     _write(tmp_path / "log.jsonl", [OPENAI, ANTHROPIC, {"query": JARGON[2], "used": ["nobody:nothing", MEANT]}])
-    for _ in range(2):  # The second time nothing is new.
+    for again in range(2):
         ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place)
-        assert ran.stdout == "local: 3 tasks remembered\n", ran.stderr
+        assert ran.stdout == f"local: {('3 tasks remembered, 0', '0 tasks remembered, 3')[again]} known before\n", (
+            ran.stderr
+        )
         assert "'nobody:nothing'" in ran.stderr
     assert keys_of(toolroute("route", "friday thing for the board, now", *place, "-o", "json").stdout)[0] == MEANT
     listed = json.loads(toolroute("experience", "list", *place, "-o", "json").stdout)["tasks"]
@@ -261,8 +320,12 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
     assert toolroute("experience", "forget", "--actor", "ann", *place).stdout == "local: 1 task forgotten\n"
     assert toolroute("experience", "forget", "--all", *place).stdout == "local: 2 tasks forgotten\n"
     (tmp_path / "log.jsonl").write_text(exported)
-    assert toolroute("experience", "import", tmp_path / "log.jsonl", *place).stdout == "local: 3 tasks remembered\n"
-    assert len(toolroute("experience", "list", *place).stdout.splitlines()) == 4
+    for said in ("3 tasks remembered, 0 known before", "0 tasks remembered, 3 known before"):
+        ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place)
+        assert ran.stdout == f"local: {said}\n", ran.stderr
+    assert toolroute("experience", "export", *place).stdout.replace('"import"', '"api"') == exported.replace(
+        '"import"', '"api"'
+    )
 
 
 def keys_of(decision: str) -> list[str]:

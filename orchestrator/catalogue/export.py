@@ -59,6 +59,16 @@ def exported_name(tool: Tool, provider: Provider = "openai") -> str:
     return f"{safe[: length - 9]}_{digest(tool.key, 8)}"
 
 
+def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
+    """Return the key that each name means: a key, a name by which a provider has it, and one that a single tool has."""
+    bare: dict[str, list[str]] = {}
+    for tool in tools:
+        bare.setdefault(tool.name, []).append(tool.key)
+    keys = {name: own[0] for name, own in bare.items() if len(own) == 1}
+    keys |= {exported_name(tool, provider): tool.key for tool in tools for provider in ("openai", "mcp")}
+    return keys | {tool.key: tool.key for tool in tools}
+
+
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
         return {"name": name, "description": tool.description, "inputSchema": parameters(tool)}

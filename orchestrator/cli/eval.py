@@ -98,7 +98,7 @@ async def _live(router: Router, past: Sequence[Past]) -> None:
     with progress("recording past tasks") as done:
         for number, task in enumerate(tasks, start=1):
             await router.route(task.query)
-            await router.record(task.query, used=task.used, ok=task.ok, actor=task.actor, at=task.at, source="import")
+            await router.record(task.query, used=task.uses, ok=task.ok, actor=task.actor, at=task.at, source="import")
             done(number, len(tasks))
 
 

@@ -29,6 +29,7 @@ from orchestrator.records.lines import inline
 from orchestrator.records.outcome import Outcome
 from orchestrator.routing.router import Router
 from orchestrator.store.outcomes import Kept
+from orchestrator.store.store import Store
 
 _TOGETHER = 256
 """Tasks that are recorded at a time, so that the store writes them together."""
@@ -51,24 +52,43 @@ async def import_log(log: Path, place: Place, output: str) -> None:
     """
     store = place.known_store()
     async with Router(store=store, options=Options.from_env()) as router:
-        tasks, unknown = with_keys(read_past(log), (await router.index(place.tenant)).catalogue.tools)
+        tools = (await router.index(place.tenant)).catalogue.tools
+        if not tools:
+            raise InvalidInput(f"tenant {place.tenant!r} has no tools: import them first with `toolroute tools import`")
+        tasks, unknown = with_keys(read_past(log), tools)
         if unknown:
             warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
-        tasks = [task for task in tasks if task.used]
+        tasks = [task for task in tasks if task.uses]
+        if router.options.experience == "off":
+            raise InvalidInput("nothing is remembered with TOOLROUTE_EXPERIENCE=off: unset it for the import")
+        before = _ids(store, place.tenant)
         with progress("recording tasks") as done:
             for start in range(0, len(tasks), _TOGETHER):
                 own = tasks[start : start + _TOGETHER]
                 await asyncio.gather(*(_remember(router, task, place.tenant) for task in own))
                 done(start + len(own), len(tasks))
+        own, after = {_name(task) for task in tasks}, _ids(store, place.tenant)
     store.close()
-    shown = {"tenant": place.tenant, "tasks": len(tasks), "unknown": unknown}
-    present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {counted(len(tasks), 'task')} remembered")))
+    known, new = own & before, (own & after) - before
+    counts = {"new": len(new), "known": len(known), "not_kept": len(own - after - before)}
+    shown = {"tenant": place.tenant, "tasks": len(tasks), **counts, "unknown": unknown}
+    text = f"{counted(len(new), 'task')} remembered, {len(known)} known before"
+    if counts["not_kept"]:
+        text += f", {counts['not_kept']} not kept: too old (experience_days), too many, or without a known word"
+    present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {text}")))
+
+
+def _ids(store: Store, tenant: str) -> set[str]:
+    return {outcome.id for outcome in store.outcomes.read(tenant).outcomes}
+
+
+def _name(task: Past) -> str:
+    return task.id or digest_of(task.query, task.used, task.failed, task.actor, task.at)
 
 
 async def _remember(router: Router, task: Past, tenant: str) -> None:
-    name = digest_of(task.query, task.used, task.actor, task.at)
-    given: dict[str, Any] = {"ok": task.ok, "actor": task.actor, "at": task.at, "source": "import"}
-    await router.record(task.query, used=task.used, tenant=tenant, name=name, **given)
+    given: dict[str, Any] = {"ok": task.ok, "actor": task.actor, "at": task.at, "chosen": task.chosen}
+    await router.record(task.query, used=task.uses, tenant=tenant, name=_name(task), source="import", **given)
 
 
 @experience.command("list")
@@ -83,7 +103,8 @@ def list_tasks(place: Place, output: str, last: int) -> None:
         made = table("when", "who", "used", "task")
         for row in rows:
             failed = "" if row["ok"] else "failed: "
-            made.add_row(row["at"][:16], row["actor"], failed + ", ".join(row["used"]), row["query"][:60])
+            used = ", ".join([*row["used"], *(f"{key} (failed)" for key in row["failed"])])
+            made.add_row(row["at"][:16], row["actor"], failed + used, row["query"][:60])
         console().print(made)
 
     present(output, {"tenant": place.tenant, "tasks": rows}, show)
@@ -143,12 +164,15 @@ def _kept(place: Place) -> Kept:
 
 def _line(task: Outcome) -> dict[str, Any]:
     return {
+        "id": task.id,
         "query": task.query,
-        "used": [use.tool for use in task.used],
+        "used": [use.tool for use in task.used if use.ok],
+        "failed": [use.tool for use in task.used if not use.ok],
         "ok": task.ok,
         "actor": task.actor,
         "at": datetime.fromtimestamp(task.at, UTC).isoformat(),
         "source": task.source,
+        "chosen": task.chosen,
     }
 
 

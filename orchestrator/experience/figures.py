@@ -21,7 +21,7 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         year, week, _ = datetime.fromtimestamp(outcome.at, UTC).isocalendar()
         weeks.setdefault(f"{year}-W{week:02}", []).append(outcome)
     starts = [start for start in (0, *CURVE) if start < len(outcomes)]
-    ends = [*starts[1:], len(outcomes)]
+    ends = [*starts[1:], len(outcomes)] if starts else []
     return {
         "tasks": len(outcomes),
         "right": _right(outcomes),

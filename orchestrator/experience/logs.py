@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
-from orchestrator.catalogue.export import exported_name
+from orchestrator.catalogue.export import keys_by_name
 from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
+from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool
 
@@ -27,11 +28,20 @@ def seconds(value: object) -> object:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-When = Annotated[FiniteFloat | None, BeforeValidator(seconds)]
+def _checked(at: float | None) -> float | None:
+    if at is not None and not is_past(at):
+        raise ValueError(f"{at!r}: give {WHEN}")
+    return at
+
+
+When = Annotated[FiniteFloat | None, BeforeValidator(seconds), AfterValidator(_checked)]
 
 
 class Past(BaseModel):
-    """A task, the tools that it used by key or by the name that a model called, if it went well, by whom, and when."""
+    """A task, the tools that it used by key or by the name that a model called, if it went well, by whom, and when.
+
+    `failed`: calls that did not work; `id`: what names the task; `chosen` as of an Outcome.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
@@ -39,6 +49,13 @@ class Past(BaseModel):
     ok: bool = True
     actor: str = ""
     at: When = None
+    failed: tuple[str, ...] = ()
+    id: str = ""
+    chosen: bool = True
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        return (*(Use(tool=key) for key in self.used), *(Use(tool=key, ok=False) for key in self.failed))
 
 
 class _Chat(BaseModel):
@@ -62,21 +79,19 @@ def read_past(path: Path) -> list[Past]:
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {FORM}") from None
         except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path}:{number}: not a JSON object ({error}); {FORM}") from None
+            raise InvalidInput(f"{path}:{number}: cannot be read ({error}); {FORM}") from None
     return tasks
 
 
 def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
     """Return the tasks with the keys of the tools that they used, and the names that no tool, or several, have."""
-    bare: dict[str, list[str]] = {}
-    for tool in tools:
-        bare.setdefault(tool.name, []).append(tool.key)
-    keys = {name: own[0] for name, own in bare.items() if len(own) == 1}
-    keys |= {exported_name(tool, provider): tool.key for tool in tools for provider in ("openai", "mcp")}
-    keys |= {tool.key: tool.key for tool in tools}
-    unknown = dict.fromkeys(name for task in tasks for name in task.used if name not in keys)
-    used = [tuple(dict.fromkeys(keys[name] for name in task.used if name in keys)) for task in tasks]
-    found = [task.model_copy(update={"used": own}) for task, own in zip(tasks, used, strict=True)]
+    keys = keys_by_name(tools)
+    unknown = dict.fromkeys(name for task in tasks for name in (*task.used, *task.failed) if name not in keys)
+
+    def known(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(keys[name] for name in names if name in keys))
+
+    found = [task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}) for task in tasks]
     return found, list(unknown)
 
 
@@ -104,7 +119,10 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the id and the tool's name of each call of a message, in either API's shape."""
     for call in message.get("tool_calls") or ():
-        yield str(call.get("id")), str(call.get("function", {}).get("name"))
+        called = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
+        if not isinstance(called, Mapping) or not isinstance(called.get("name"), str):
+            raise ValueError(f"{call!r:.80} in tool_calls: give calls with their function and its name")
+        yield str(call.get("id")), called["name"]
     for block in _blocks(message):
         if block.get("type") == "tool_use":
             yield str(block.get("id")), str(block.get("name"))

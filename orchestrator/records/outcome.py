@@ -1,6 +1,6 @@
 """The Outcome: what became of a task, and what routing recalls of such tasks."""
 
-import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +11,13 @@ from orchestrator.records.forms import Form, check_forms
 Source = Literal["run", "serve", "api", "import"]
 MOST_USED = 8
 """Tools of one task that are remembered."""
+WHEN = "seconds since 1970, at most a day ahead of now (milliseconds: divide by 1,000)"
+_AHEAD_S = 86_400.0
+
+
+def is_past(at: float) -> bool:
+    """Return whether a task may be that old: clocks may differ by a day."""
+    return 0 <= at <= time.time() + _AHEAD_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +84,7 @@ _FORMS: dict[str, Form] = {
     "used": Form((tuple, list), "a tuple of Use records", lambda used: all(isinstance(use, Use) for use in used)),
     "ok": Form((bool,), "True or False"),
     "actor": Form((str,), "who asked, as a text"),
-    "at": Form((int, float), "seconds since 1970", math.isfinite),
+    "at": Form((int, float), WHEN, is_past),
 }
 
 

@@ -15,6 +15,11 @@ _SHORTEST = 4
 _LONGEST_WORD, _LONGEST_NUMBER = 11, 5
 _LONG_SEGMENT, _LONG_PARAMETER = 16, 8
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session", re.IGNORECASE)
+_TYPED = re.compile(
+    r"(?:key|token|secret|passw(?:or)?d|pwd|auth\w*|cred\w*)\w*[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?([^\s\"',;]{4,})"
+    r"|(?<![\w/-])((?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,})",
+    re.IGNORECASE,
+)
 _SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
 _SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "negotiate", "token"})
 _HEADER_OPTIONS = frozenset({"-H", "--header"})
@@ -70,6 +75,12 @@ def url_secrets(url: str) -> list[str]:
     given = parse_qsl(parts.query)
     parameters = [value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)]
     return [*_passwords(url), *segments, *parameters]
+
+
+def typed_secrets(text: str) -> list[str]:
+    """Return what looks like a key in a text that a person typed: what follows a secret's name and = or :, and long
+    runs of letters and digits together."""
+    return [value or run for value, run in _TYPED.findall(text)]
 
 
 def argument_secrets(args: Sequence[str]) -> list[str]:

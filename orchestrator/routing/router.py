@@ -10,6 +10,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import ResolvedCall
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
@@ -30,6 +31,7 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome, Source, Use
 from orchestrator.records.request import RouteRequest, Turn, turns_of
+from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import masked, study, uses
@@ -158,7 +160,7 @@ class Router:
         self,
         decision: Decision | str,
         *,
-        used: Sequence[str | Use],
+        used: Sequence[str | Use | Tool | Match | ResolvedCall],
         ok: bool = True,
         actor: str = "",
         at: float | None = None,
@@ -169,7 +171,8 @@ class Router:
     ) -> Outcome:
         """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
 
-        A Decision, or the task's text and its tenant. `used` are keys, or Use records with what each call took; `ok`:
+        A Decision, or the task's text and its tenant. `used` are keys, Tools, Matches, calls that `Decision.resolve`
+        returned, or Use records with what each call took; `ok`:
         the task got what it wanted; `actor`: who asked; `at`: when, in seconds since 1970; `name`: what is recorded
         again under one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
         conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.

@@ -24,7 +24,10 @@ from orchestrator.store.shard import Damaged, Shard
 _HEAD = "head.json"
 _POLL_S = 0.005
 _SPARE, _BATCH = 1_000, 4_096
-_MEND = "`toolroute tools import` of the tenant's tools writes it anew"
+_MEND = {
+    "tools": "`toolroute tools import` of the tenant's tools writes it anew",
+    "experience": "`toolroute experience forget --all` for that tenant begins without any",
+}
 
 
 class Moved(StoreUnavailable):
@@ -74,7 +77,7 @@ class Folder:
         """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
         self._check()
         place = self.part(tenant, part)
-        with ExitStack() as open_shards, self._named(tenant):
+        with ExitStack() as open_shards, self._named(tenant, part):
             yield FolderPoints(place, _read_head(place, tenant), open_shards)
 
     @contextmanager
@@ -82,7 +85,7 @@ class Folder:
         """Give the tenant's points to read and write; all that was written counts from the end of this on."""
         self._check()
         place = self._made(tenant, part)
-        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant):
+        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant, part):
             shard.sweep()
             try:
                 head = _read_head(place, tenant)
@@ -120,12 +123,12 @@ class Folder:
                 )
 
     @contextmanager
-    def _named(self, tenant: str) -> Iterator[None]:
+    def _named(self, tenant: str, part: str) -> Iterator[None]:
         try:
             yield
         except Damaged as error:
             raise InvalidConfig(
-                f"what the store {self.path} keeps of {tenant!r} cannot be read ({error}): {_MEND}"
+                f"what the store {self.path} keeps of {tenant!r} cannot be read ({error}): {_MEND[part]}"
             ) from error
 
     def _made(self, tenant: str, part: str) -> Path:
