@@ -36,7 +36,7 @@ CLAIMED, SAME = 0.2, 0.98
 no task ever used that tool. Of tasks for such tools the first one was else lost in 1 to 10 of 100."""
 SHOWN = 5
 """The first places, where tools that no task ever used stay as far as others make room. Kept at all costs, tasks for
-such tools would lose nothing and all others gain an eighth less; not kept, the former lose .02 of recall@5 on one set."""
+such tools would lose nothing and all others gain an eighth less; not kept, the former lose .02 recall@5 on one set."""
 FIRST = 3
 """The first places, into which no single person's tasks bring a tool."""
 
