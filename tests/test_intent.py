@@ -37,6 +37,32 @@ def test_a_name_that_begins_with_a_reading_verb_reads_unless_hint_or_label_say_o
         assert not reads_only(replace(own, **stricter))
 
 
+@pytest.mark.parametrize(
+    ("name", "description", "reads"),
+    [
+        ("get_user", "Gets the user.", True),
+        ("get_user", "Returns a user", True),
+        ("list_items", "**Lists** all items", True),
+        ("fetch_page", "Retrieve and read a page", True),
+        ("get_rid_of_user", "Delete a user for good.", False),
+        ("get_user", "Permanently deletes the user.", False),
+        ("retrieve_funds", "Withdraw funds from the account.", False),
+        ("fetch_payment", "Charge the card on file.", False),
+        ("get_new_api_key", "Rotate the API key", False),
+        ("list_item_on_marketplace", "Sell an item", False),
+        ("read_all", "Marks all messages as read.", False),
+        ("show_shutdown", "Shut down the host.", False),
+        ("fetch_message", "Fetch and delete a message", False),
+        ("get_user", "Löscht den Nutzer.", False),
+        ("get_user", "🗑️", False),
+    ],
+)
+def test_a_description_that_begins_with_anything_but_reading_makes_a_tool_wait(
+    name: str, description: str, reads: bool
+) -> None:
+    assert reads_only(tool(f"notes:{name}", description)) is reads
+
+
 def test_a_word_is_an_action_where_a_tool_is_named_for_it_and_described_by_it() -> None:
     assert action_of(tool("a:snooze_alarm", "Snooze the alarm")) == "snooze"
     assert action_of(tool("a:alarm_off", "The alarm's switch")) == ""

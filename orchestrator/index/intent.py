@@ -8,7 +8,7 @@ catalogue, or in public ones and labelled tasks (`orchestrator/data/actions.txt`
 from functools import cache
 from importlib.resources import files
 
-from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem
+from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem, stemmed
 from orchestrator.records.tool import Tool
 
 READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
@@ -16,6 +16,8 @@ READING_VERBS = frozenset("get list search find read show view display describe 
 QUESTIONS = frozenset("what who whose when where which why how".split())
 _SECOND_ACTIONS = frozenset({"and", "or", "then"})
 """A name that holds one of these says more than its first verb: `get_or_create_user`."""
+_GIVEN_BACK = ("return",)
+"""What descriptions of reading tools begin with, and names of others do: "Returns the user", `return_order`."""
 
 
 def reads_only(tool: Tool) -> bool:
@@ -31,16 +33,33 @@ def reads_only(tool: Tool) -> bool:
 
 
 def _named_for_reading(tool: Tool) -> bool:
-    """Return whether the name begins with a reading verb, and neither it nor the description says another action.
+    """Return whether the name begins with a reading verb and holds no other action, and the description begins so, too.
 
-    "list_delete" (Delete a list), "search_replace" and, of a server `set`, "set_display" read nothing.
+    "list_delete" (Delete a list), "get_user" (Wipes the user) and, of a server `set`, "set_display" read nothing.
+    Without a description the name alone decides.
     """
     words, whole = name_words(tool), spaced(tool.name).lower().split()
     if words[0] not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(words):
         return False
     others = {whole[0], *words[1:]}
-    said = stem(_first_word(tool.description))
-    return others.isdisjoint(known_actions() - READING_VERBS) and said not in set(map(stem, words[1:]))
+    return others.isdisjoint(known_actions() - READING_VERBS) and _says_reading(
+        tool.description, set(map(stem, words[1:]))
+    )
+
+
+def _says_reading(description: str, named: set[str]) -> bool:
+    """Return whether a description is empty, or begins with reading alone and not with another word of the name."""
+    said = [stemmed(word) for word in split_words(description[:60])][:3]
+    if not said:
+        return not description.strip()
+    if said[0] in named or said[0] not in _reading_stems():
+        return False
+    return len(said) < 3 or said[1] not in _SECOND_ACTIONS or said[2] in _reading_stems()
+
+
+@cache
+def _reading_stems() -> frozenset[str]:
+    return frozenset(map(stem, (*READING_VERBS, *_GIVEN_BACK)))
 
 
 def name_words(tool: Tool) -> list[str]:
