@@ -13,9 +13,10 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.logs import read_past
 from orchestrator.experience.recalibrate import Claims, fitted
+from orchestrator.experience.shares import newest
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Use
+from orchestrator.records.outcome import Claim, Outcome, Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.learning import masked
 from orchestrator.routing.router import Router
@@ -110,6 +111,37 @@ async def test_one_person_moves_nothing_into_or_out_of_the_first_places_of_other
         found = keys(await poisoned.route(query))
         assert bad.key not in found[:3], query
         assert found[0] == keys(await honest.route(query))[0]
+
+
+@pytest.mark.parametrize("first", ["ann", ""])
+async def test_what_one_person_taught_stays_once_another_is_there(first: str) -> None:
+    router, alone = await taught(sample(), JARGON, MEANT, first), await taught(sample(), JARGON, MEANT, first)
+    await router.record(FAR_OFF[0], used=["stripe:refund_charge"], actor="bob")
+    now, before = [await one.route("friday thing for the board, now") for one in (router, alone)]
+    assert keys(now)[0] == MEANT
+    assert keys(now) == keys(before)
+    assert abs(now.confidence - before.confidence) < 0.02
+
+
+async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:
+    router = await taught(sample(), JARGON, MEANT)
+    before = await router.route("friday thing for the board, now")
+    for number in range(12):
+        await router.record("friday thing for the board, now", used=[MEANT] * (number % 2), ok=False)
+        await router.record("friday thing for the board, now", used=[])
+    assert same(before, await router.route("friday thing for the board, now"))
+
+
+def test_no_one_persons_tasks_drive_out_what_others_did_or_claimed() -> None:
+    assert newest(["ann", "bob", *["mallory"] * 9], 5) == [0, 1, 8, 9, 10]
+    ten = [f"person {number}" for number in range(10)]
+    right, wrong = Claim(chance=0.97, right=True), Claim(chance=0.97, right=False)
+    use = (Use(tool=MEANT),)
+    honest = [Outcome(id="", query="x", used=use, actor=ten[n % 10], words=right, both=right) for n in range(100)]
+    false = [Outcome(id="", query="x", used=use, actor="mallory", words=wrong, both=wrong)] * 1_000
+    claims = Claims().plus([*honest, *false])
+    one = Claims().plus(false[:50])  # A tenant of one person learns from these.
+    assert min(claims.gate(0.97), claims.confidence(0.97)) > 0.9 > max(one.gate(0.97), one.confidence(0.97))
 
 
 async def test_what_can_not_be_recorded_says_so() -> None:

@@ -67,10 +67,10 @@ async def import_log(log: Path, place: Place, output: str) -> None:
                 own = tasks[start : start + _TOGETHER]
                 await asyncio.gather(*(_remember(router, task, place.tenant) for task in own))
                 done(start + len(own), len(tasks))
-        own, after = {_name(task) for task in tasks}, _ids(store, place.tenant)
+        names, after = {_name(task) for task in tasks}, _ids(store, place.tenant)
     store.close()
-    known, new = own & before, (own & after) - before
-    counts = {"new": len(new), "known": len(known), "not_kept": len(own - after - before)}
+    known, new = names & before, (names & after) - before
+    counts = {"new": len(new), "known": len(known), "not_kept": len(names - after - before)}
     shown = {"tenant": place.tenant, "tasks": len(tasks), **counts, "unknown": unknown}
     text = f"{counted(len(new), 'task')} remembered, {len(known)} known before"
     if counts["not_kept"]:

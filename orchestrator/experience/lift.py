@@ -76,7 +76,7 @@ def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftM
     """Return what becomes of the candidates with these chances by routing alone, best first, and keys.
 
     Where no task ever used the best of them, only one that is nearly the same sets another before it. Where several
-    people's tasks are remembered, what one of them alone says brings no tool into the first three, nor takes any away.
+    people's tasks are near, what one of them alone says brings no tool into the first three, nor takes any away.
     """
     before = np.asarray(log_odds(np.maximum(chances, LEAST)))
     after = before + features(before, keys, recalled) @ fitted.weights
@@ -122,19 +122,17 @@ def _said(
 
 
 def _agreed(recalled: Recalled, place: dict[str, int], at: NDArray[np.int64], against: Values) -> Values:
-    """Return what is said against each candidate, of each person no more than another, or everyone, says too."""
+    """Return what is said against each candidate, of each person no more than another says too."""
     actors = [task.actor for task in recalled.tasks for key in task.passed if key in place]
-    numbers = {actor: number for number, actor in enumerate(dict.fromkeys(["", *actors]))}
-    said = np.zeros((max(3, len(numbers)), len(place)))
+    numbers = {actor: number for number, actor in enumerate(dict.fromkeys(actors))}
+    said = np.zeros((max(2, len(numbers)), len(place)))
     np.add.at(said, (np.array([numbers[actor] for actor in actors], np.int64), at), against)
-    most = np.maximum(said[0], np.sort(said[1:], axis=0)[-2])
-    return np.asarray(said[0] + np.minimum(said[1:], most).sum(axis=0))
+    return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2]).sum(axis=0))
 
 
 def _is_alone(recalled: Recalled, key: str) -> bool:
-    """Return whether one person's tasks alone used a tool; those of nobody in particular are everyone's."""
-    actors = {task.actor for task in recalled.tasks if key in task.used}
-    return len(actors) == 1 and "" not in actors
+    """Return whether one person's tasks alone used a tool."""
+    return len({task.actor for task in recalled.tasks if key in task.used}) == 1
 
 
 def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:

@@ -1,5 +1,6 @@
 """Experience: one tenant's past tasks in process, and those of them that are like a new one."""
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.experience.recalibrate import Claims
+from orchestrator.experience.shares import newest
 from orchestrator.records.outcome import Near, Outcome, Recalled
 
 NEAREST, FAR = 10, 0.2
@@ -17,7 +19,7 @@ by `python -m research.experience`."""
 HALF_LIFE_S = 90 * 86_400.0
 """The age, counted from the newest Outcome, at which a task counts half."""
 OF_ACTOR = 2
-"""The nearest tasks of one person that count where several people's are remembered."""
+"""The nearest tasks of one person that come before further ones of theirs, where several people's are near."""
 ALONE = 0.05
 """The weight of one person's tasks where nobody else's are near."""
 MOST_TASKS = 10_000
@@ -66,8 +68,9 @@ class Experience:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
-        """Return what these Outcomes teach, with a vector each; the newest MOST_TASKS count."""
-        order = sorted(range(len(outcomes)), key=lambda place: outcomes[place].at)[-MOST_TASKS:]
+        """Return what these Outcomes teach, with a vector each: those that worked, at most MOST_TASKS."""
+        order = sorted((n for n, task in enumerate(outcomes) if task.worked), key=lambda n: outcomes[n].at)
+        order = [order[place] for place in newest([outcomes[n].actor for n in order], MOST_TASKS)]
         names: dict[Name, Name] = {}
         kept = [outcomes[place] for place in order]
         return cls(
@@ -79,12 +82,15 @@ class Experience:
         )
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
-        """Return this with one more Outcome; the oldest goes where there are MOST_TASKS."""
+        """Return this with one more Outcome that worked; beyond MOST_TASKS the oldest of who has most goes."""
+        if not outcome.worked:
+            return self
         names = dict(self.names)
-        own = slice(-MOST_TASKS, None)
+        tasks = (*self.tasks, _past(outcome, names))
+        own = newest([task.actor for task in tasks], MOST_TASKS)
         return Experience(
             vectors=np.ascontiguousarray(np.hstack([self.vectors, vector[:, None]])[:, own]),
-            tasks=(*self.tasks, _past(outcome, names))[own],
+            tasks=tuple(tasks[place] for place in own),
             at=np.append(self.at, outcome.at)[own],
             claims=self.claims.plus([outcome]),
             names=names,
@@ -97,10 +103,9 @@ class Experience:
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
-        """The number of each task's person; tasks of nobody in particular count as everyone's."""
+        """The number of each task's person; tasks without a name are one person's."""
         numbers: dict[str, int] = {}
-        alone = len({task.actor for task in self.tasks}) < 2
-        return np.array([-1 if alone or not t.actor else numbers.setdefault(t.actor, len(numbers)) for t in self.tasks])
+        return np.array([numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64)
 
     def recall(self, vector: NDArray[np.float32], candidates: Collection[Name], known: Known) -> Recalled | None:
         """Return the past tasks that are like the one with this vector; None where none is.
@@ -112,14 +117,18 @@ class Experience:
         cosines = vector @ self.vectors
         near = np.flatnonzero(cosines > FAR)
         near = near[np.argsort(-cosines[near], kind="stable")]
-        actors = self._actors
-        if actors.max(initial=-1) >= 0:
-            near = near[_within(actors[near], OF_ACTOR)]
-        near = near[:NEAREST]
         if not len(near):
             return None
-        weights = (cosines[near] - FAR) ** 2 * 0.5 ** ((self.at.max() - self.at[near]) / HALF_LIFE_S)
-        weights = _evened(weights, actors[near])
+        actors = self._actors[near]
+        shared = bool((actors != actors[0]).any())
+        if shared:
+            own = _within(actors, OF_ACTOR)
+            near = np.concatenate([near[own], near[~own]])
+        near = near[:NEAREST]
+        ages = np.maximum(0.0, min(self.at.max(), time.time()) - self.at[near])
+        weights = (cosines[near] - FAR) ** 2 * 0.5 ** (ages / HALF_LIFE_S)
+        if shared:
+            weights = _evened(weights, self._actors[near])
         past = [self.tasks[place] for place in near.tolist()]
         said = {name for task in past for name in task.tools}
         there = {name for name in said if known(*name)}
@@ -128,7 +137,7 @@ class Experience:
             tasks=tuple(task.near(weight, cosine, there) for task, weight, cosine in found),
             proven=frozenset(key for key, _ in there & self.proven)
             | {key for key, digest in self.proven & {*candidates} - said if known(key, digest)},
-            shared=bool(actors.max(initial=-1) >= 0),
+            shared=shared,
         )
 
 
@@ -145,22 +154,17 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> _Past:
 
 
 def _evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the weights, those of one person in all no more than another's or everyone's, or ALONE."""
-    named = actors >= 0
-    if not named.any():
-        return weights
-    totals = np.bincount(actors[named], weights[named])
-    most = max(ALONE, float(np.sort(np.append(totals, [0.0, 0.0]))[-2]), float(weights[~named].sum()))
-    scale = np.minimum(1.0, most / np.maximum(totals, 1e-12))
-    return np.where(named, weights * scale[np.maximum(actors, 0)], weights)
+    """Return the weights, those of one person in all no more than another's, or ALONE."""
+    totals = np.bincount(actors, weights)
+    most = max(ALONE, float(np.sort(np.append(totals, 0.0))[-2]))
+    return np.asarray(weights * np.minimum(1.0, most / np.maximum(totals, 1e-12))[actors])
 
 
 def _within(groups: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
-    """Return which places are among the first `most` of their group; all of the group -1 are."""
+    """Return which places are among the first `most` of their group."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-2))
-    ranks = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups))))
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     within = np.empty(len(groups), np.bool_)
-    within[order] = (ranks < most) | (ordered < 0)
+    within[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups)))) < most
     return within

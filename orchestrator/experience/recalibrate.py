@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from orchestrator.experience.shares import newest, usual
 from orchestrator.index.calibration import Calibration, Correction
 from orchestrator.records.outcome import Outcome
 
@@ -21,7 +22,8 @@ which .9 do. It lowers the calibration error of maps that are too sure from .031
 .87 it held back a third of a set's sure claims. Chosen on the development sets."""
 _STEP = 0.1
 
-Claimed = tuple[tuple[float, bool], ...]
+Claimed = tuple[tuple[float, bool, str], ...]
+"""Each a chance, whether it came true, and who asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,20 +38,30 @@ class Claims:
         words, both = list(self.words), list(self.both)
         for outcome in (outcome for outcome in outcomes if outcome.worked and outcome.chosen):
             for claim, claims in ((outcome.words, words), (outcome.both, both)):
-                claims += [(claim.chance, claim.right)] if claim else []
-        return Claims(words=tuple(words[-LATEST:]), both=tuple(both[-LATEST:]))
+                claims += [(claim.chance, claim.right, outcome.actor)] if claim else []
+        return Claims(words=_latest(words), both=_latest(both))
 
     @cached_property
     def gate(self) -> Correction:
-        return fitted([claim for claim in self.words if claim[0] >= NEAR_GATE])
+        return fitted(_usual([claim for claim in self.words if claim[0] >= NEAR_GATE]))
 
     @cached_property
     def confidence(self) -> Correction:
-        return fitted(self.both)
+        return fitted(_usual(self.both))
 
     def on(self, base: Calibration) -> Calibration:
         """Return the maps with the gate corrected; the confidence is, once past tasks have moved it."""
         return replace(base, gate=self.gate.on(base.gate)) if self.words else base
+
+
+def _latest(claims: Sequence[tuple[float, bool, str]]) -> Claimed:
+    return tuple(claims[place] for place in newest([actor for *_, actor in claims], LATEST))
+
+
+def _usual(claims: Sequence[tuple[float, bool, str]]) -> list[tuple[float, bool]]:
+    """Return the claims, of one person as many as the median person has."""
+    actors = [actor for *_, actor in claims]
+    return [claims[place][:2] for place in newest(actors, LATEST, usual(actors))]
 
 
 def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:

@@ -123,7 +123,7 @@ class Near:
 class Recalled:
     """The nearest past tasks, nearest first; `proven` are the candidates that any past task used.
 
-    `shared`: several people's tasks are remembered, so what one alone says counts less.
+    `shared`: several people's tasks are near, so what one alone says counts less.
     """
 
     tasks: tuple[Near, ...]

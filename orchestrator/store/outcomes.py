@@ -11,6 +11,7 @@ import numpy as np
 
 from orchestrator.errors import FAULTS, InvalidInput
 from orchestrator.experience.memory import MOST_TASKS
+from orchestrator.experience.shares import newest
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.store.points import Points, Record, Vectors
@@ -60,14 +61,15 @@ class Outcomes:
         return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
-        """Keep these, and of all the newest MOST_TASKS that are no older than so many days."""
+        """Keep these, and of all that are no older than so many days at most MOST_TASKS, each person's newest."""
         collection = collection_of(_KIND, self._embedder())
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             self._put(points, tenant, collection, outcomes, vectors)
-            ages = sorted((r.payload.get("at", 0.0), r.id) for r in points.find(collection, payload=["at"]))
-            oldest = time.time() - days * 86_400
-            gone = [point for place, (at, point) in enumerate(ages) if at < oldest or place < len(ages) - MOST_TASKS]
-            if gone:
+            found = points.find(collection, payload=["at", "actor"])
+            ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
+            young = [row for row in ages if row[0] >= time.time() - days * 86_400]
+            kept = {young[place][1] for place in newest([actor for *_, actor in young], MOST_TASKS)}
+            if gone := [point for _, point, _ in ages if point not in kept]:
                 points.delete(collection, gone)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
@@ -111,7 +113,7 @@ def _head(points: Points, tenant: str) -> str:
 
 
 def _payload(outcome: Outcome) -> dict[str, Any]:
-    return {"at": outcome.at, "outcome": json.dumps(asdict(outcome), ensure_ascii=False)}
+    return {"at": outcome.at, "actor": outcome.actor, "outcome": json.dumps(asdict(outcome), ensure_ascii=False)}
 
 
 def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
