@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,15 @@ def _with(**arrays: Any) -> bytes:
     return out.getvalue()
 
 
+def _endless() -> bytes:
+    """A file whose head says that it has 4 TiB."""
+    array, out = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)})
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("head.npy", array.getvalue())
+    return out.getvalue()
+
+
 def test_a_file_that_is_damaged_or_of_something_else_is_none(
     store: Store, read: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +110,10 @@ def test_a_file_that_is_damaged_or_of_something_else_is_none(
     built, file = decisions(store), file_of(store)
     good = file.read_bytes()
     hostile = _with(head=np.array([Bomb()], dtype=object))
-    for bad in (b"", good[:5_000], good[:3_000] + b"\xff" + good[3_001:], b"{}", hostile, _with(head=np.zeros(3))):
+    encrypted = bytearray(good)
+    encrypted[good.index(b"PK\x01\x02") + 8] |= 1
+    cut = (b"", good[:5_000], good[:3_000] + b"\xff" + good[3_001:], b"{}")
+    for bad in (*cut, bytes(encrypted), hostile, _with(head=np.zeros(3)), _endless()):
         file.write_bytes(bad)
         read.clear()
         assert decisions(store) == built

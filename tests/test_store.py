@@ -103,6 +103,7 @@ def test_a_renewed_catalogue_is_what_a_fresh_reader_loads_and_only_what_changed_
     store.replace_server(SHARED, "web", [tool("web:search", "Search the web")])
     store.replace_server("org:1", "mail", MAIL[:1])
     store.replace_server("org:1", "files", [FILES[1], tool("files:read_file", "Read a file aloud")])
+    read.clear()
     renewed = store.renewed("org:1", earlier)
     assert len(read) == 2
     fresh = store.load("org:1")

@@ -3,19 +3,26 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
+from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
+from orchestrator.records.digests import digest
+from orchestrator.records.outcome import Outcome, Use
+from orchestrator.store import manifest
 from orchestrator.store.folder import Folder
 from orchestrator.store.qdrant import EXPERIENCE, TOOLS
 from orchestrator.store.store import SHARED, Store
@@ -49,8 +56,9 @@ class Bomb:
         return os.mkdir, ("boom",)
 
 
+@pytest.mark.parametrize("lost", [False, True])
 def test_a_folder_of_the_earlier_form_is_refused_by_name_and_nothing_in_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from qdrant_client import QdrantClient, models
 
@@ -61,6 +69,8 @@ def test_a_folder_of_the_earlier_form_is_refused_by_name_and_nothing_in_it_runs(
     client.close()
     with sqlite3.connect("old/collection/tool_catalogues/storage.sqlite") as database:
         database.execute("UPDATE points SET point = ?", (pickle.dumps(Bomb()),))
+    if lost:
+        Path("old/meta.json").unlink()
     store = Store("old", embedder=shipped())
     for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL)):
         with pytest.raises(InvalidConfig, match=r"'old' is of an earlier form .*`toolroute tools import`"):
@@ -79,77 +89,191 @@ def test_a_folder_that_others_can_write_is_refused(store: Store) -> None:
             store.load("org:a")
 
 
-def _rewritten(**changes: object) -> Callable[[Store], None]:
-    def change(store: Store) -> None:
-        head = place(store, "org:a") / "head.json"
+Damage = Callable[[Store, str], object]
+
+
+def _rewritten(**changes: object) -> Damage:
+    def change(store: Store, tenant: str) -> None:
+        head = place(store, tenant) / "head.json"
         head.write_text(json.dumps({**json.loads(head.read_text()), **changes}))
 
     return change
 
 
-def _over(offset: int, data: bytes) -> Callable[[Store], None]:
-    def write(store: Store) -> None:
-        with archive(store, "org:a").open("r+b") as file:
+def _recorded(content: Callable[[str], str], *, state: bool = True) -> Damage:
+    """Change the manifest, with the digest of its content where `state` says so."""
+
+    def change(store: Store, tenant: str) -> None:
+        file = place(store, tenant) / "head.json"
+        head = json.loads(file.read_text())
+        (manifest,) = [own for own in head["records"]["tool_catalogues"].values() if own.get("version")]
+        manifest["content"] = content(manifest["content"])
+        if state:
+            manifest["state"] = digest(manifest["content"], 16)
+        file.write_text(json.dumps(head))
+
+    return change
+
+
+def _over(offset: int, data: bytes) -> Damage:
+    def write(store: Store, tenant: str) -> None:
+        with archive(store, tenant).open("r+b") as file:
             file.seek(offset)
             file.write(data)
 
     return write
 
 
-def _within(name: str, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
-    """Change a file of the engine, with its checksum."""
+def _directory(offset: int, value: int) -> Damage:
+    """Change a byte of the first entry in the archive's directory."""
 
-    def repack(store: Store) -> None:
-        file = archive(store, "org:a")
+    def write(store: Store, tenant: str) -> None:
+        _over(archive(store, tenant).read_bytes().index(b"PK\x01\x02") + offset, bytes([value]))(store, tenant)
+
+    return write
+
+
+def _named(name: str) -> Damage:
+    def add(store: Store, tenant: str) -> None:
+        with zipfile.ZipFile(archive(store, tenant), "a") as file:
+            file.writestr(name, b"hello")
+
+    return add
+
+
+def _within(name: str, change: Callable[[bytes], bytes] | None) -> Damage:
+    """Change a file of the engine (None: it goes), with its checksum."""
+
+    def repack(store: Store, tenant: str) -> None:
+        file = archive(store, tenant)
         with zipfile.ZipFile(file) as before:
             parts = [(part.filename, before.read(part)) for part in before.infolist()]
         with zipfile.ZipFile(file, "w") as after:
             for part, content in parts:
-                if content or not part.endswith(name):
-                    after.writestr(part, change(content) if part.endswith(name) else content)
+                if not part.endswith(name) or (content and change is not None):
+                    after.writestr(part, change(content) if change and part.endswith(name) else content)
 
     return repack
 
 
-DAMAGE: dict[str, Callable[[Store], object]] = {
-    "archive gone": lambda store: archive(store, "org:a").unlink(),
-    "archive empty": lambda store: archive(store, "org:a").write_bytes(b""),
-    "archive cut": lambda store: os.truncate(archive(store, "org:a"), 20_000),
+DAMAGE: dict[str, Damage] = {
+    "archive gone": lambda store, tenant: archive(store, tenant).unlink(),
+    "archive empty": lambda store, tenant: archive(store, tenant).write_bytes(b""),
+    "archive cut": lambda store, tenant: os.truncate(archive(store, tenant), 20_000),
     "one byte": _over(5_000, b"\xff"),
     "zeroed": _over(0, bytes(30_000)),
+    "encrypted": _directory(8, 1),
+    "deflated": _directory(10, 8),
+    "bz2": _directory(10, 12),
+    "place too large": _named("99999999999999999999/x"),
+    "place negative": _named("-5/x"),
+    "no name": _named("5/"),
+    "no place": _named("x"),
+    "long name": _named(f"0/{'n' * 300}"),
+    "in a file": _named("0/edge_config.json/x"),
+    "a folder": _named("0/segments"),
     "panic": _within("vectors/status.dat", lambda content: content[:4]),
     "engine's file cut": _within("segment.json", lambda content: content[:20]),
-    "head cut": lambda store: os.truncate(place(store, "org:a") / "head.json", 40),
-    "head no object": lambda store: (place(store, "org:a") / "head.json").write_text("[]"),
+    "engine's file gone": _within("segment.json", None),
+    "garbage": _within("deleted/status.dat", lambda content: b"\xa7" * len(content)),
+    "flags": _within("flags_a.dat", lambda content: b"\xa7" * len(content)),
+    "no length": _within("vectors/status.dat", None),
+    "vectors empty": _within("chunk_0.mmap", lambda _: b""),
+    "vectors gone": _within("chunk_0.mmap", None),
+    "vectors cut": _within("chunk_0.mmap", lambda content: content[:100]),
+    "vectors no numbers": _within("chunk_0.mmap", lambda content: b"\xff" * len(content)),
+    "head cut": lambda store, tenant: os.truncate(place(store, tenant) / "head.json", 40),
+    "head no object": lambda store, tenant: (place(store, tenant) / "head.json").write_text("[]"),
     "newer form": _rewritten(form=2),
     "unknown field": _rewritten(colour="blue"),
-    "anothers": _rewritten(tenant="org:b"),
+    "another's": _rewritten(tenant="org:b"),
     "elsewhere": _rewritten(archives={"tool_capabilities__static": ["../../x.zip", 256, 0]}),
+    "a letter": _recorded(lambda content: content.replace("e", "o", 1), state=False),
+    "numbers": _recorded(lambda _: "[5, 5, 5]"),
+    "a list": _recorded(lambda _: '[[1], {}, ""]'),
+    "text": _recorded(lambda _: '[{"s": "x"}, {}, ""]'),
+    "hash no text": _recorded(lambda _: '[{"s": {"x": 5}}, {}, "x"]'),
+    "entries no object": _recorded(lambda content: json.dumps([json.loads(content)[0], [1], ""])),
+    "collection a number": _recorded(lambda content: json.dumps([*json.loads(content)[:2], 7])),
+    "collection unknown": _recorded(lambda content: json.dumps([*json.loads(content)[:2], "nope"])),
 }
+
+
+def _damage(store: Store, tenant: str) -> str:
+    try:
+        return store.load(tenant).damaged
+    except InvalidConfig as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damage_is_its_tenants_alone_is_named_and_an_import_mends_it(name: str, store: Store) -> None:
     known = store.load("org:a")
-    DAMAGE[name](store)
-    for read in (lambda: Store(store.location, embedder=shipped()).load("org:a"), lambda: store.load("org:a")):
-        with pytest.raises(InvalidConfig, match=r"keeps of 'org:a' cannot be read \(.*`toolroute tools import`"):
-            read()
+    DAMAGE[name](store, "org:a")
+    for reader in (Store(store.location, embedder=shipped()), store):
+        assert re.search(r"'(org:a|mail:\w+|files:\w+)'.*`toolroute tools import`", _damage(reader, "org:a"))
     assert len(store.load("org:b").tools) == 3
     store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
-    assert store.load("org:a").tools == known.tools
+    assert (store.load("org:a").tools, store.load("org:a").damaged) == (known.tools, "")
 
 
-def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(store: Store) -> None:
-    archive(store, SHARED).write_bytes(b"")
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, store: Store) -> None:
+    DAMAGE[name](store, SHARED)
     found = store.load("org:a")
     assert found.tools == Catalogue([*MAIL, *FILES]).tools
-    assert "keeps of 'shared' cannot be read" in found.damaged
-    (place(store, SHARED) / "head.json").write_text("{")
-    assert store.load("org:a").tools == found.tools
-    assert store.servers("org:a") == {"files": 3, "mail": 2}
+    assert re.search(r"'(shared|web:search)'.*`toolroute tools import`", found.damaged)
+    assert set(store.servers("org:a")) >= {"files", "mail"}
     store.replace_server(SHARED, "web", [tool("web:search", "Search the web")])
     assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
+
+
+def test_a_manifest_that_is_written_otherwise_is_replaced(store: Store) -> None:
+    _recorded(lambda content: json.dumps(json.loads(content), indent=1))(store, "org:a")
+    store.remove_server("org:a", "mail")
+    assert store.servers("org:a", own=True) == {"files": 3}
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '{"dead": 5}', None])
+def test_damaged_notes_of_failures_are_named_take_no_tools_and_go(content: str | None, store: Store) -> None:
+    for mend in (
+        lambda: store.replace_server("org:a", "mail", MAIL),
+        lambda: store.note_failures("org:a", {"dead": "it failed"}),
+    ):
+        with store.qdrant.writing("org:a") as points:
+            manifest.note_failures(points, "org:a", {})
+            (notes,) = [r.id for r in points.find(manifest.CATALOGUES) if r.payload.get("content") == "{}"]
+            points.put(manifest.CATALOGUES, {notes: {"content": content}})
+        found = Store(store.location, embedder=shipped()).load("org:a")
+        assert len(found.tools) == 6
+        assert "'org:a'" in found.damaged
+        assert "`toolroute tools sync`" in found.damaged
+        assert store.failures("org:a") == {}
+        mend()
+        assert store.load("org:a").damaged == ""
+    assert store.failures("org:a") == {"dead": "it failed"}
+
+
+@pytest.mark.parametrize("name", ["archive cut", "encrypted", "head cut", "no length"])
+def test_damaged_experience_is_named_and_forgetting_all_of_it_mends_it(
+    name: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
+    vectors = shipped().embed(["send it"])
+    store.outcomes.add("org:a", [done], vectors, 90)
+    monkeypatch.setattr(sys.modules[__name__], "TOOLS", EXPERIENCE)
+    DAMAGE[name](store, "org:a")
+    if name == "no length":
+        assert store.outcomes.read("org:a").damaged == 1
+    else:
+        with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
+            store.outcomes.read("org:a")
+    assert len(store.load("org:a").tools) == 6
+    command = ["experience", "forget", "--all", "--store", store.location, "--organization", "a"]
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    assert store.outcomes.read("org:a").outcomes == ()
+    store.outcomes.add("org:a", [done], vectors, 90)
+    assert store.outcomes.read("org:a").outcomes == (done,)
 
 
 def test_what_an_import_of_one_server_cannot_mend_stays_named(store: Store) -> None:

@@ -25,7 +25,7 @@ _HEAD = "head.json"
 _POLL_S = 0.005
 _SPARE, _BATCH = 1_000, 4_096
 _MEND = {
-    "tools": "`toolroute tools import` of the tenant's tools writes it anew",
+    "tools": "`toolroute tools import` of the tenant's tools writes it again",
     "experience": "`toolroute experience forget --all` for that tenant begins without any",
 }
 
@@ -108,7 +108,7 @@ class Folder:
 
     def _check(self) -> None:
         """Raise InvalidConfig for what is no store, and for what other users can write."""
-        if (self.path / "meta.json").exists():
+        if (self.path / "meta.json").exists() or any(self.path.glob("collection/*/storage.sqlite")):
             raise InvalidConfig(
                 f"store {str(self.path)!r} is of an earlier form (Qdrant's local mode, whose files can run code): name "
                 "another folder, and import the tools again with `toolroute tools import`"

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.digests import digest
 from orchestrator.records.relation import Relation
@@ -24,6 +26,8 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
+_CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
+_FAILURES = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +52,17 @@ class Changes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The servers that one tenant owns, the identities of the configuration's entries that listed them, and the
-    collection, of one embedder, that holds the tools; `problem` says why it cannot be read."""
+    collection, of one embedder, that holds the tools.
+
+    `problem` says why it cannot be read; `state` names the record as it was read.
+    """
 
     tenant: str
     tools: Mapping[str, Definitions] = field(default_factory=dict)
     entries: Mapping[str, str] = field(default_factory=dict)
     collection: str = ""
     problem: str = ""
+    state: str = field(default="", compare=False)
 
     def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str], collection: str) -> "Manifest":
         """Return the same with these as the servers' tools (None: the server goes); other entries stay."""
@@ -77,20 +85,26 @@ class Manifest:
 
 def owned(points: Points, tenant: str) -> Manifest:
     """Return the tenant's own servers. Raises InvalidConfig where the record is damaged."""
-    record = points.get(CATALOGUES, [_id("manifest", tenant)])
+    record = points.get(CATALOGUES, [point := _id("manifest", tenant)])
+    if not record:
+        return Manifest(tenant=tenant)
     try:
-        content = [json.loads(own.payload["content"]) for own in record.values()]
-        tools, entries, collection = content[0] if content else ({}, {}, "")
+        content, state = record[point].payload["content"], record[point].payload["state"]
+        tools, entries, collection = _CONTENT.validate_json(content)
+        if digest(content, 16) != state:
+            raise ValueError("the content is not what was written")
     except FAULTS:
         raise InvalidConfig(
             f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools again with "
             "`toolroute tools import`, or name another place with --store"
         ) from None
-    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection)
+    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, state=state)
 
 
 def to_replace(points: Points, tenant: str) -> Manifest:
     """Return the same to a writer, who replaces what is damaged."""
+    if failures(points, tenant) is None:
+        points.delete(CATALOGUES, [_id("failures", tenant)])
     try:
         return owned(points, tenant)
     except InvalidConfig:
@@ -123,8 +137,7 @@ def version(qdrant: Qdrant, tenant: str) -> str:
 def swap(points: Points, before: Manifest, after: Manifest) -> bool:
     """Put one manifest in another's place; False where another writer has changed it."""
     points.create(CATALOGUES)
-    point, state = _id("manifest", before.tenant), before.payload()["state"]
-    return points.swap(CATALOGUES, point, after.payload(), "state", state)
+    return points.swap(CATALOGUES, _id("manifest", before.tenant), after.payload(), "state", before.state)
 
 
 def has_draft(points: Points, tenant: str) -> bool:
@@ -141,10 +154,13 @@ def clear_draft(points: Points, tenant: str) -> None:
     points.delete(CATALOGUES, [_id("draft", tenant)])
 
 
-def failures(points: Points, tenant: str) -> dict[str, str]:
-    """Return why the last listing of each of the tenant's servers failed, where one did."""
-    found = points.get(CATALOGUES, [_id("failures", tenant)])
-    return {server: why for record in found.values() for server, why in json.loads(record.payload["content"]).items()}
+def failures(points: Points, tenant: str) -> dict[str, str] | None:
+    """Return why the last listing of each of the tenant's servers failed; None where the record of it is damaged."""
+    found = points.get(CATALOGUES, [point := _id("failures", tenant)])
+    try:
+        return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
+    except ValidationError:
+        return None
 
 
 def note_failures(points: Points, tenant: str, errors: Mapping[str, str]) -> None:
@@ -180,6 +196,11 @@ def damaged(keys: Collection[str]) -> str:
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
     return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
+
+
+def damaged_failures(tenant: str) -> str:
+    """Say that the record of failed listings cannot be read, with the remedy."""
+    return f"the store's notes on the servers of {tenant!r} are damaged: `toolroute tools sync` writes them again"
 
 
 def _id(*parts: str) -> str:

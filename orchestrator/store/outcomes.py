@@ -14,7 +14,7 @@ from orchestrator.experience.memory import MOST_TASKS
 from orchestrator.experience.shares import newest
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
-from orchestrator.store.points import Points, Record, Vectors
+from orchestrator.store.points import Points, Record, Vectors, is_whole
 from orchestrator.store.qdrant import EXPERIENCE, Qdrant
 from orchestrator.store.vectors import collection_of
 
@@ -51,7 +51,8 @@ class Outcomes:
             return named, list(points.find(named, vectors=True))
 
         named, records = self._qdrant.read(tenant, ask, EXPERIENCE)
-        found = {record.id: outcome for record in records if (outcome := _outcome(record.payload)) is not None}
+        whole = [record for record in records if is_whole(record)]
+        found = {record.id: outcome for record in whole if (outcome := _outcome(record.payload)) is not None}
         order = sorted(found, key=lambda point: (found[point].at, point))
         vectors = {record.id: record.vector for record in records}
         kept = tuple(found[point] for point in order)

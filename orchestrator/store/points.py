@@ -3,6 +3,7 @@
 A collection belongs to one tenant as far as a caller can see: nothing here reads or changes another tenant's points.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,11 @@ class Record(NamedTuple):
     id: str
     payload: dict[str, Any]
     vector: Sequence[float] | None = None
+
+
+def is_whole(record: Record) -> bool:
+    """Tell whether the point has a vector, of finite numbers: a sum with another in it is none."""
+    return bool(record.vector) and math.isfinite(sum(record.vector or ()))
 
 
 class Points(ABC):

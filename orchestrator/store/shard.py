@@ -24,6 +24,8 @@ _BLOCK = 1 << 16
 _MARGIN = 16 << 20
 _PREFIX = "toolroute-open-"
 _LEFT_S = 3600
+_OUTAGES = (errno.ENOMEM, errno.ENFILE, errno.EMFILE, errno.ENOSPC, errno.EDQUOT)
+"""What the system refuses for a time. All else that fails in an archive comes from what stands there."""
 
 
 class Damaged(Exception):
@@ -41,7 +43,7 @@ def engine_errors() -> Iterator[None]:
     except BaseException as error:
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
-        if re.search(r"os error \d|No space left", str(error)):
+        if re.search(rf"os error ({'|'.join(map(str, _OUTAGES))})\b|No space left", str(error)):
             raise StoreUnavailable(f"the store's engine failed: {error}") from error
         raise Damaged(str(error)) from error
 
@@ -63,6 +65,7 @@ class Shard:
         wanted = ScrollRequest(limit=max(1, self.count()), with_payload=payload, with_vector=vectors)
         return [_record(found) for found in self._engine.scroll(wanted)[0]]
 
+    @engine_errors()
     def count(self) -> int:
         from qdrant_edge import CountRequest
 
@@ -187,16 +190,25 @@ def _extents(file: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def _unpack(file: Path, folder: Path) -> None:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            for part in archive.infolist():
-                place, _, name = part.filename.partition("/")
-                if ".." in name or name.startswith("/"):
-                    raise ValueError(f"{name!r} leads out of the archive")
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("ab") as out:
-                    out.truncate(int(place))
-                    out.write(archive.read(part))
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-        raise Damaged(str(error)) from error
+    with file.open("rb") as source:
+        try:
+            with zipfile.ZipFile(source) as archive:
+                for part in archive.infolist():
+                    _unpack_part(archive, part, folder)
+        except Exception as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", 0) in _OUTAGES:
+                raise
+            raise Damaged(str(error)) from error
+
+
+def _unpack_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo, folder: Path) -> None:
+    place, _, name = part.filename.partition("/")
+    if ".." in name or name.startswith("/"):
+        raise ValueError(f"{name!r} leads out of the archive")
+    if part.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name!r} is compressed")
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("ab") as out:
+        out.truncate(int(place))
+        out.write(archive.read(part))

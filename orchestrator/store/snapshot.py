@@ -10,7 +10,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.points import Record, Vectors
+from orchestrator.store.points import Record, Vectors, is_whole
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.vectors import ToolPoints
 
@@ -63,6 +63,9 @@ def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: S
     problems.append(manifest.damaged([key for hash_, key in wanted.items() if hash_ not in known]))
     vectors = _vectors(catalogue, earlier, rows, read) if own and len(catalogue) else None
     note = tool_points.mismatch(vectors) if len(catalogue) else ""
+    unlisted = qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
+    if unlisted is None:
+        problems.append(manifest.damaged_failures(tenant))
     damaged = "; ".join(filter(None, problems))
     return Stored(
         catalogue=catalogue,
@@ -70,7 +73,7 @@ def read_stored(qdrant: Qdrant, tool_points: ToolPoints, tenant: str, earlier: S
         version=version,
         note=note,
         damaged=damaged,
-        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failures(points, tenant))),
+        unlisted=frozenset(unlisted or ()),
     )
 
 
@@ -83,7 +86,7 @@ def _absent(
         return {}
     wanted = list(points.values())
     found = qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, wanted, vectors=vectors))
-    whole = {point for point, record in found.items() if record.vector or not vectors}
+    whole = {point for point, record in found.items() if not vectors or is_whole(record)}
     return {hash_: found[point] for hash_, point in points.items() if point in whole}
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.index.embed import Embedder
 from orchestrator.records.digests import same_server
 from orchestrator.records.tenant import SHARED, check_tenant
@@ -31,6 +31,7 @@ Progress = Callable[[int, int], None]
 
 T = TypeVar("T")
 _ATTEMPTS = 5
+_SWAPS = 100
 _REMEMBERED = 10_000
 _BATCH = 256
 _DRAFT_S = 3600
@@ -123,7 +124,10 @@ class Store:
         return dict(self._visible(tenant)[0].entries)
 
     def failures(self, tenant: str) -> dict[str, str]:
-        """Return why the last listing of each of the tenant's servers failed, where one did."""
+        """Return why the last listing of each of the tenant's servers failed, as far as that can be read."""
+        return self._failures(tenant) or {}
+
+    def _failures(self, tenant: str) -> dict[str, str] | None:
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
@@ -214,8 +218,8 @@ class Store:
 
     def note_failures(self, tenant: str, errors: Mapping[str, str]) -> None:
         """Keep why these servers could not be listed, "" for those that could; what is known of others stays."""
-        before = self.failures(tenant)
-        after = {server: error for server, error in {**before, **errors}.items() if error}
+        before = self._failures(tenant)
+        after = {server: error for server, error in {**(before or {}), **errors}.items() if error}
         if after != before:
             with self.qdrant.writing(tenant) as points:
                 manifest.note_failures(points, tenant, after)
@@ -261,7 +265,7 @@ class Store:
     ) -> dict[str, Changes]:
         """Add the few points that do not exist, replace the manifest, and sweep."""
         died = manifest.has_draft(points, tenant)
-        while True:  # Until no other writer, on a Qdrant server, comes between.
+        for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
             before = manifest.to_replace(points, tenant)
             if missing := self._missing(points, tenant, wanted):
                 manifest.mark_draft(points, tenant)
@@ -269,6 +273,10 @@ class Store:
             after = before.changed(now, entries, self._tool_points.collection)
             if after == before or manifest.swap(points, before, after):
                 break
+        else:
+            raise StoreBusy(
+                f"other writers to {tenant!r} were first {_SWAPS} times in the store {self.qdrant}: try again"
+            )
         self._sweep(points, before, after, scan=died)
         return {server: Changes.between(before.tools.get(server, {}), after.tools.get(server, {})) for server in now}
 

@@ -12,7 +12,7 @@ from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
 from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
-from orchestrator.store.points import Points
+from orchestrator.store.points import Points, is_whole
 from orchestrator.store.qdrant import Qdrant
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
@@ -53,10 +53,19 @@ class ToolPoints:
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
     def missing(self, points: Points, wanted: Mapping[str, Tool]) -> list[str]:
-        """Return those of these points that do not exist, or whose records are damaged."""
-        found = points.get(self.collection, list(wanted), payload=["tool"])
-        stored = {point: stored_tool(record.payload) for point, record in found.items()}
-        return [point for point, tool in wanted.items() if getattr(stored.get(point), "hash", "") != tool.hash]
+        """Return those of these points that do not exist, or whose records or vectors are damaged.
+
+        A server's vectors are left unread: keeping them whole is the server's.
+        """
+        ids, here = list(wanted), not self._qdrant.remote
+        found: set[str] = set()
+        for start in range(0, len(ids), _CHUNK):
+            page = points.get(self.collection, ids[start : start + _CHUNK], payload=["tool"], vectors=here)
+            for point, record in page.items():
+                tool = stored_tool(record.payload)
+                if tool is not None and tool.hash == wanted[point].hash and (is_whole(record) or not here):
+                    found.add(point)
+        return [point for point in ids if point not in found]
 
     def add(self, points: Points, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool, by id; the first ones make the collection."""
