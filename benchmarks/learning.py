@@ -36,7 +36,7 @@ REMEMBERED, TOOLS = 10_000, 500
 
 @dataclass(frozen=True)
 class Step:
-    """The present, routed after so many tasks of the past: recalls, hits, and chances with what came true."""
+    """The present, routed after a number of tasks of the past: recalls, hits, and chances with what came true."""
 
     recall: float
     hit: float
@@ -125,7 +125,7 @@ def tables(figures: dict[str, dict[str, dict[int, Step]]]) -> str:
 
 
 def remembered(catalogue: Catalogue, dimension: int) -> Experience:
-    """So many tasks at random places, each with ten tools."""
+    """Make a number of tasks at random places, each with ten tools."""
     chance = np.random.default_rng(7)
     vectors = chance.normal(size=(REMEMBERED, dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -62,7 +62,7 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
             "| ---: | ---: | ---: | ---: | ---: | ---: |",
             *loads,
             "",
-            f"{pairs} interleaved rounds a size: a route beside an empty activity, and stage by stage beside a route, "
+            f"{pairs} interleaved rounds a size: a route and an empty activity, and stage by stage and a route, "
             f"with the same Decisions. The server: {server}, on loopback, with "
             + ", ".join(f"`{setting}`" for setting in SETTINGS)
             + ".",

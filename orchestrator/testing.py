@@ -37,7 +37,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request. `kind` is `chat/completions`, `responses` or `embeddings`; headers are in lower case."""
+    """Record one request. `kind` is `chat/completions`, `responses` or `embeddings`; headers are in lower case."""
 
     kind: str
     body: dict[str, Any]
@@ -80,28 +80,28 @@ def _content(message: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """Calls of tools by the names that were offered, with their arguments: `ToolCalls([("time__now", {})])`."""
+    """Call tools by the names that were offered, with their arguments: `ToolCalls([("time__now", {})])`."""
 
     calls: Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The model declines."""
+    """Decline to answer."""
 
     text: str = "I can't help with that."
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """An answer that stops at the limit of output tokens."""
+    """Answer with a text that stops at the limit of output tokens."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An HTTP error in OpenAI's form; `retry_after` in seconds becomes the header."""
+    """Answer with an HTTP error in OpenAI's form; `retry_after` in seconds becomes the header."""
 
     status: int
     message: str = "scripted fault"
@@ -117,14 +117,14 @@ NO_CREDIT = Fault(429, "You exceeded your current quota, please check your plan.
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Good vectors, but of this size."""
+    """Answer with good vectors, but of this size."""
 
     dimension: int
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A body as it is, with HTTP 200: for answers of a wrong shape."""
+    """Answer with a body as it is, with HTTP 200: for answers of a wrong shape."""
 
     body: str
     content_type: str = "application/json"
@@ -132,12 +132,12 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """A good answer of which only the first half arrives."""
+    """Send only the first half of a good answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A reply that comes after some seconds."""
+    """Send a reply after some seconds."""
 
     seconds: float
     reply: "Reply" = "late"
@@ -145,7 +145,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A reply that the provider bills like this; without it the tokens are estimated from the texts."""
+    """Send a reply that the provider bills like this; without it the tokens are estimated from the texts."""
 
     reply: "Reply"
     input: int
@@ -160,7 +160,7 @@ Script = Sequence[Reply] | Callable[[Asked], Reply | Awaitable[Reply]]
 
 
 class ScriptedModel:
-    """The server, in a thread of its own; a context manager, sync or async. `url` is the base URL.
+    """Serve in a thread of its own; a context manager, sync or async. `url` is the base URL.
 
     `replies` is the script of the language model, `embeddings` that of the embedding model: faults, or None for good
     vectors, which also follow when it has ended. A language model whose script has ended answers 400 and says so. With

@@ -21,11 +21,11 @@ from research.examples import Collected, Example, Part, Rows, collect, collect_s
 from research.sources import SETS
 
 REMOVED = 0.02
-"""How much a query without its relevant tools weighs beside the real one; one that no tool answers weighs in full
+"""How much a query without its relevant tools weighs against the real one; one that no tool answers weighs in full
 (docs/decisions.md)."""
 RIDGE = 1.0
 CARE = 0.15
-"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg is not heard (docs/decisions.md)."""
+"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg does not count (docs/decisions.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:

@@ -23,9 +23,9 @@ from research.tasks import tasks
 
 WIDTH = 30
 SMALL = 0.3
-"""How much a set's small catalogues weigh beside the set."""
+"""How much a set's small catalogues weigh against the set."""
 TASKS, TASKS_CLAIMS = 0.3, 0.11
-"""How much each file of tasks of our own weighs beside a set, where the tools' chances are fitted, and where the gate
+"""How much each file of tasks of our own weighs against a set, where the tools' chances are fitted, and where the gate
 and the confidence are (docs/decisions.md)."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800

@@ -21,7 +21,7 @@ from orchestrator.cli.show import show_decision
 from orchestrator.records.relation import Relation
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import COMMAND, Run, program
-from tests.servers.start import config
+from tests.servers.start import config, entry
 
 CATALOGUE = str(EXAMPLES / "tools.jsonl")
 REFUND = "refund charge ch_3PqX, the customer paid twice"
@@ -223,6 +223,36 @@ def test_servers_that_are_not_known_yet_are_listed_before_a_route(toolroute: Run
     assert "listing quick (once) ..." in done.stderr
     assert "quick:pid" in {match["tool"] for match in json.loads(done.stdout)["matches"]}
     assert "listing" not in toolroute("route", "the process id", "--config", mcp_file).stderr
+
+
+def test_a_server_that_failed_is_not_listed_by_the_next_route_until_its_entry_changes(
+    toolroute: Run, mcp_file: Path
+) -> None:
+    mcp_file.write_text(json.dumps(config(quick=entry("quick.py"), broken={"command": "no-such-program"})))
+    ask = ("route", "the process id", "--config", mcp_file)
+    assert "listing quick, broken (once) ..." in toolroute(*ask).stderr
+    again = toolroute(*ask).stderr
+    assert "listing" not in again
+    assert "no tools of broken: " in again
+    mcp_file.write_text(json.dumps(config(quick=entry("quick.py"), broken={"command": "another-program"})))
+    assert "listing broken (once) ..." in toolroute(*ask).stderr
+
+
+def test_tools_of_servers_that_the_file_does_not_name_are_no_matches(toolroute: Run, mcp_file: Path) -> None:
+    both = mcp_file.with_name("both.json")
+    both.write_text(json.dumps(config(quick=entry("quick.py"), other=entry("quick.py"))))
+    found = toolroute("route", "the process id of other", "--config", both, "-o", "json")
+    assert {match["server"] for match in json.loads(found.stdout)["matches"]} == {"quick", "other"}
+    for command in ("route", "plan"):
+        done = toolroute(command, "the process id of other", "--config", mcp_file, "-o", "json")
+        decision = json.loads(done.stdout)
+        decision = decision.get("decision", decision)
+        servers = {match["server"] for match in decision["matches"]}
+        assert ("other" in servers, "quick" in servers) == (False, True)
+        assert any("no tool of other is among these" in warning for warning in decision["warnings"])
+    toolroute("tools", "import", EXAMPLES / "tools.jsonl")
+    refund = toolroute("route", "refund the customer who paid twice", "--config", mcp_file, "-o", "json")
+    assert "stripe:refund_charge" in json.loads(refund.stdout)["recommended"]
 
 
 def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_ends_with_1(

@@ -288,7 +288,7 @@ async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_p
             part.write_bytes(b"garbage")
     decision = await Router(store=str(tmp_path / "store")).route("refund a charge")
     assert decision.matches == plain.matches
-    assert any("past tasks are not heard" in warning for warning in decision.warnings)
+    assert any("past tasks do not count" in warning for warning in decision.warnings)
     ran = toolroute("experience", "list", "--store", tmp_path / "store")
     assert "`toolroute experience forget --all`" in ran.stderr
     toolroute("experience", "forget", "--all", "--store", tmp_path / "store")

@@ -232,7 +232,7 @@ async def test_one_slip_of_one_servers_name_is_followed_by_reading_tools_alone()
         changing = planned(await router.route("use gihtub to drop the table"))
     assert changing.steps == ()
     assert changing.needs_input == (
-        "'gihtub' is read as 'github' for reading tools alone, and github:drop_table is none",
+        "'gihtub' is read as 'github' for reading tools alone, and github:drop_table is not known to only read",
     )
 
 

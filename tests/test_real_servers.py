@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from orchestrator import Connections, Router
+from orchestrator import Catalogue, Connections, Router
 from orchestrator.mcp.config import McpConfig
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteHint
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
@@ -37,6 +39,19 @@ async def test_a_server_installed_beside_toolroute_is_found_without_the_path(mon
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     async with Connections(config(time={"command": "mcp-server-time"})) as connections:
         assert len(await connections.tools("time")) == 2
+
+
+@needs_node
+@pytest.mark.slow
+async def test_a_plan_of_two_parts_is_bound_whatever_folders_its_paths_lead_through(tmp_path: Path) -> None:
+    servers = config(git=python_entry("mcp_server_git"), filesystem=node_entry("filesystem", str(tmp_path)))
+    async with Connections(servers) as connections:
+        tools = [tool for server in servers["mcpServers"] for tool in await connections.tools(server)]
+    async with Router(Catalogue(tools)) as router:
+        for folder in ("/tmp/x", "/home/ana/images", "/srv/show/log"):
+            task = f"read the file {folder}/fox.txt and then show the git status of repo_path {folder}/repo"
+            steps = plan(PlanRequest(decision=await router.route(task))).steps
+            assert [step.tool for step in steps] == ["filesystem:read_text_file", "git:git_status"], folder
 
 
 @needs_node

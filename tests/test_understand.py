@@ -69,3 +69,9 @@ def test_an_acronym_is_spelt_out_for_the_embedder_alone() -> None:
     found = understand(task)
     assert found.text == task
     assert found.texts[0] == "merge the PRs pull request of acme/sms and mail ui@acme.io"
+
+
+def test_an_embedder_reads_no_folders_of_a_path() -> None:
+    found = understand("read /tmp/x/fox.txt, ~/a.b/log and list /tmp/photos/ of https://acme.io/a/b and src/a.py")
+    assert found.texts[0] == "read fox.txt, log and list photos/ of https://acme.io/a/b and src/a.py"
+    assert {"fox", "temporari"} <= found.terms.keys()

@@ -58,7 +58,7 @@ def evaluate(
     if fit and (level != "tool" or stages != "auto" or categories or per_query or experience or calibrated):
         raise InvalidInput("--fit fits what the gate decides among tools: give with it only --distractors and --write")
     if experience is not None and stages in ("keyword", "semantic"):
-        raise InvalidInput(f"--experience is heard with both legs: leave out --stages {stages}")
+        raise InvalidInput(f"--experience is measured with both legs: leave out --stages {stages}")
     if calibrated and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
     found = read_set(folder, distractors)

@@ -34,7 +34,8 @@ def graph(of: str | None, place: Place, hops: int, output: str) -> None:
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
     else:
         echo_text("\n".join((_mermaid if output == "mermaid" else _dot)(nodes, edges)))
-    note(f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}")
+    many = f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}"
+    note(many if edges else f"no relation {f'of {of} ' if of else ''}is known")
 
 
 def _edges(catalogue: Catalogue, of: str | None, hops: int) -> list[Edge]:

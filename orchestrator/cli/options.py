@@ -105,7 +105,8 @@ class Place:
     async def open_router(self, options: Options) -> Router:
         """Open a Router on the catalogue, or on the store; given both, the catalogue is stored first.
 
-        The servers of `--config` that the store does not know are listed first.
+        The servers of `--config` that the store does not know are listed first; of MCP servers that it does not name no
+        tool is a match.
         """
         if self.catalogue is not None and self.store is None:
             if self.config is not None:
@@ -113,14 +114,15 @@ class Place:
             return Router(self.catalogue, options=options)
         if self.catalogue is None and self.config is None:
             self.known_store()
-        else:
-            await self.fill(McpConfig.read(self.config) if self.config else None, options)
-        return Router(store=self.store_place, options=options)
+        config = McpConfig.read(self.config) if self.config else None
+        if config is not None or self.catalogue is not None:
+            await self.fill(config, options)
+        return Router(store=self.store_place, options=options, servers=config.servers if config else None)
 
     async def fill(self, servers: McpConfig | None, options: Options) -> None:
         """Store what the catalogue holds, and list the servers that the store does not know for this tenant."""
         from orchestrator.mcp.connections import Connections
-        from orchestrator.mcp.sync import not_listed, sync
+        from orchestrator.mcp.sync import sync
 
         writes = self.catalogue is not None or servers is not None
         with closing(self.open_store(options) if writes else self.known_store()) as store:
@@ -128,10 +130,21 @@ class Place:
                 store_tools(store, self.tenant, Catalogue.read(self.catalogue, None))
             if servers is None:
                 await asyncio.to_thread(store.servers, self.tenant)  # One that does not answer is reported here.
-            elif unknown := list(await asyncio.to_thread(not_listed, servers, store, self.tenant)):
+            elif unknown := await asyncio.to_thread(self._to_list, servers, store):
                 note(f"listing {', '.join(unknown)} (once) ...")
                 async with Connections(servers) as connections:
                     await sync(connections, store, self.tenant, lambda report: note(report.line), unknown)
+
+    def _to_list(self, servers: McpConfig, store: Store) -> list[str]:
+        """Return the servers that the store does not know, without those that have just failed, which are noted."""
+        from orchestrator.mcp.faults import without_name
+        from orchestrator.mcp.sync import not_listed
+
+        unknown = {name: servers.servers[name].identity for name in not_listed(servers, store, self.tenant)}
+        failed = store.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
+        for name, why in failed.items():
+            note(f"no tools of {name}: {without_name(name, why)} (`toolroute tools sync` tries it again)")
+        return [name for name in unknown if name not in failed]
 
 
 def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
@@ -150,6 +163,8 @@ def _choice(*words: str) -> click.Choice[str]:
     return click.Choice([str(word) for word in words])
 
 
+_FAILED_S = 600.0
+"""For so long a route does not list a server again that could not be listed."""
 _STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
 _CATALOGUE = "Use this file or folder of tools (- is standard input), not a store; with --store they are stored first."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"

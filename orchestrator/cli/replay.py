@@ -38,7 +38,7 @@ async def replay_tasks(
 
     They are routed again under another catalogue, pipeline, embedder or calibration.
 
-    Past tasks are those that the store remembers; they are not heard while they are replayed. Exit code 6 when a task
+    Past tasks are those that the store remembers; they do not count while they are replayed. Exit code 6 when a task
     lost a tool that it used.
     """
     if source is not None and since is not None:

@@ -12,7 +12,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.lines import inline, one_line
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
-from orchestrator.records.tool import Match, Stage
+from orchestrator.records.tool import Kind, Match, Stage
 
 _FOUND = {
     Stage.ALWAYS: ("always available for such a task", "cyan"),
@@ -26,8 +26,10 @@ _OTHERS = 30
 """Columns that the figures, the kind and the reason need next to the longest name."""
 
 
-def show_decision(decision: Decision, *, matches: int | None = None, to: Console | None = None) -> None:
-    """Show a Decision on one screen; `matches` is how many of them at most."""
+def show_decision(
+    decision: Decision, *, matches: int | None = None, to: Console | None = None, servers: Sequence[str] = ()
+) -> None:
+    """Show a Decision on one screen; `matches` is how many of them at most, `servers` those to connect for a plan."""
     out, shown = to or console(), decision.matches[:matches]
     out.print(_headline(decision))
     if shown:
@@ -43,7 +45,7 @@ def show_decision(decision: Decision, *, matches: int | None = None, to: Console
             )
         out.print(rows)
     if decision.catalogue.tools:  # Else a warning says what to do.
-        out.print(_footer(decision))
+        out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
 
 
@@ -67,9 +69,9 @@ def _headline(decision: Decision) -> Text:
     return line
 
 
-def _footer(decision: Decision) -> Text:
+def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     tokens, tools = decision.tokens, decision.catalogue.tools
-    connect = f"connect {', '.join(decision.servers)}" if decision.servers else "no server needed"
+    connect = f"connect {', '.join(servers)}" if servers else "no server needed"
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
     held = f", holding all needed with {decision.coverage:.0%}" if decision.coverage else ""
     parts = [
@@ -118,7 +120,7 @@ def show_choice(choice: Choice) -> None:
 def show_plan(decision: Decision, plan: Plan) -> None:
     """Show a Decision's first matches and the steps planned from them."""
     out = console()
-    show_decision(decision, matches=3, to=out)
+    show_decision(decision, matches=3, to=out, servers=_needed(plan, decision))
     out.print()
     _print_steps(out, plan, decision.matches, {})
     _print_model(out, plan, plan.warnings)
@@ -131,7 +133,9 @@ def show_plan(decision: Decision, plan: Plan) -> None:
 def show_run(result: RunResult) -> None:
     """Show a whole run on one screen, the answer last."""
     out, budget = console(), result.budget
-    show_decision(result.decision, matches=3, to=out)
+    show_decision(
+        result.decision, matches=3, to=out, servers=_needed(result.plan, result.decision, *result.extra_routes)
+    )
     out.print()
     _print_steps(out, result.plan, result.decision.matches, {outcome.step: outcome for outcome in result.steps})
     used = f"{budget.settled:,} of {budget.max_total_tokens:,} tokens used"
@@ -145,12 +149,15 @@ def show_run(result: RunResult) -> None:
 def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: Mapping[str, StepOutcome]) -> None:
     if not plan.steps:
         return
-    rows = table("step", "task", "tool", "with", "after", "ended" if outcomes else "missing")
+    rows = table("", "")
+    rows.show_header = False
     for step in plan.steps:
         outcome = outcomes.get(step.id)
-        ended = _ended(outcome) if outcome else lines(", ".join(step.missing), style="yellow")
-        tool = step.tool or "no tool fits"
-        rows.add_row(step.id, step.task, tool, _with(step), ", ".join(step.depends_on), ended)
+        after = f" (after {', '.join(step.depends_on)})" if step.depends_on else ""
+        rows.add_row(step.id, lines(f"{step.task}{after}", style="bold"))
+        rows.add_row("", f"{step.tool or 'no tool fits'}{_with(step)}")
+        if outcome:
+            rows.add_row("", _ended(outcome))
     out.print(rows)
     sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
     missing = {f"{step.id}.{name}": sources.get((step.tool, name)) for step in plan.steps for name in step.missing}
@@ -160,9 +167,16 @@ def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: M
         out.print(lines(f"  missing: {wanted}", *found, style="yellow"))
 
 
+def _needed(plan: Plan, *decisions: Decision) -> list[str]:
+    """Return the MCP servers of the plan's steps."""
+    tools = [tool for step in plan.steps for decision in decisions if (tool := decision.tool(step.tool))]
+    return list(dict.fromkeys(tool.server for tool in tools if tool.kind is Kind.MCP))
+
+
 def _with(step: Step) -> str:
     known = [f"{name}={value!r}" for name, value in step.arguments.items()]
-    return ", ".join([*known, *(f"{name} from {', '.join(step.depends_on)}" for name in step.late)])
+    known += [f"{name} from {', '.join(step.depends_on)}" for name in step.late]
+    return f" with {', '.join(known)}" if known else ""
 
 
 def _ended(outcome: StepOutcome) -> Text:

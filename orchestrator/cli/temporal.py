@@ -157,7 +157,8 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
         if not every_tenant:
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
-    return OrchestratorPlugin(store=place.store_place, options=options, mcp_servers=servers)
+    callable_here = None if every_tenant or servers is None else servers.servers
+    return OrchestratorPlugin(store=place.store_place, options=options, mcp_servers=servers, only_servers=callable_here)
 
 
 def quiet() -> None:

@@ -14,7 +14,7 @@ CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return what `toolroute experience stats -o json` prints of these Outcomes, oldest first.
 
-    `right`: the share of tasks whose best tool by routing was used; `curve`: the same after so many tasks.
+    `right`: the share of tasks whose best tool by routing was used; `curve`: the same by the number of tasks before.
     """
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:

@@ -50,7 +50,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How often each document holds each term, for all pairs that occur [pairs], ordered by term and document.
+    """Hold the count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
 
     `ids` numbers the terms in their order, whose pairs begin at `starts` [terms + 1]; `fields` has a bit for each field
     of the document that holds the term.
@@ -184,7 +184,7 @@ class Postings:
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
-        """What saying something once counts in each document, by its length [documents]."""
+        """The weight of one mention in each document, by its length [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()

@@ -54,7 +54,7 @@ class Graph:
         return self._edges[position]
 
     def reach(self, *positions: int, hops: int = HOPS, most: int = MOST) -> tuple[Step, ...]:
-        """Return the tools within so many hops of these, nearest first."""
+        """Return the tools within this number of hops of these, nearest first."""
         return self._walk(positions, self.edges, hops, most)
 
     def needed(self, position: int, hops: int = NEEDED_HOPS, most: int = MOST) -> tuple[Step, ...]:

@@ -18,7 +18,7 @@ from orchestrator.index.text import spaced, terms
 from orchestrator.records.tool import Tool
 
 REQUIRING = 5
-"""Of so many of the best tools the needs are met: a further one is hardly called."""
+"""The number of best tools whose needs are met: a further one is hardly called."""
 CALLED = 0.5
 """The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
 sets (docs/decisions.md)."""

@@ -64,7 +64,7 @@ class ServerIndex:
         return tuple(server for server, _, _ in found)
 
     def is_kin(self, said: str, *, led: bool) -> bool:
-        """Return whether a word is built like the name of a known server and is none, as "stripe-test" is to
+        """Return whether a word is built like the name of a known server but names no known one, as "stripe-test" is to
         "stripe-live"; led: "on" or the like stands before it, so that it need not have the same number of parts."""
         first, *others = name_parts(said)
         sizes = self._kin.get(first)

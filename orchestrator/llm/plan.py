@@ -43,7 +43,7 @@ GiveUp = Callable[[ToolrouteError], bool]
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
 class ChosenShape(BaseModel):
-    """A model's answer to CHOOSE."""
+    """Read a model's answer to CHOOSE."""
 
     action: Literal["answer", "tool", "plan", "none"]
     reasons: list[str] = Field(default_factory=list)
@@ -54,7 +54,7 @@ class ChosenShape(BaseModel):
 
 
 class StepShape(BaseModel):
-    """A step as the model writes it; `arguments` is JSON as text, since strict schemas have no open objects."""
+    """Read a step as the model writes it; `arguments` is JSON as text, since strict schemas have no open objects."""
 
     id: str
     task: str
@@ -66,7 +66,7 @@ class StepShape(BaseModel):
 
 
 class PlanShape(BaseModel):
-    """A model's answer to PLAN."""
+    """Read a model's answer to PLAN."""
 
     reasons: list[str] = Field(default_factory=list)
     steps: list[StepShape]

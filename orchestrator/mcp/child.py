@@ -61,14 +61,14 @@ _ID = re.compile(rb'^\s*\{"jsonrpc":\s*"2\.0",\s*"id":\s*(\d+),|"id":\s*(\d+)\s*
 
 
 class Watcher:
-    """The process that ends a pool's servers should toolroute be killed. There is none where a system has no shell."""
+    """End a pool's servers should toolroute be killed. A system without a shell has no process to do it."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
         self._process: Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Have it run; one that somebody ended is started anew."""
+        """Start it; one that somebody ended is started again."""
         if _SHELL and (self._process is None or self._process.poll() is not None):
             self.close()
             command = [_SHELL, "-c", _WATCH]
@@ -264,7 +264,7 @@ async def _lines(pipe: StreamReader) -> AsyncIterator[tuple[bytes, int]]:
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
-    """Return a line's message, or the error that it is none: that spoils the line, not the connection."""
+    """Return a line's message, or the error that it holds no message: that spoils the line, not the connection."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
 

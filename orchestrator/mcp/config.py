@@ -240,5 +240,5 @@ def _spec(name: str, entry: Any, source: str) -> ServerSpec:
             spec = ServerSpec.model_validate(entry)
         except ValidationError as error:
             problem = first_problem(error).replace("Value error, ", "", 1)
-    told = problem and f"{source}: server {name!r}: {problem}"
-    return spec.model_copy(update={"name": name, "source": source, "problem": told})
+    said = problem and f"{source}: server {name!r}: {problem}"
+    return spec.model_copy(update={"name": name, "source": source, "problem": said})

@@ -106,7 +106,7 @@ class Connection:
         return self._client
 
     def begin(self) -> None:
-        """Let it connect; until then it waits."""
+        """Start the connecting, which waits until this is called."""
         self._begun.set()
 
     async def until_quiet(self, most_s: float) -> None:

@@ -108,7 +108,8 @@ async def sync(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
-    await asyncio.to_thread(store.note_failures, tenant, {report.server: report.error for report in reports})
+    entries = {name: connections.config.servers[name].identity for name in names}
+    await asyncio.to_thread(store.note_failures, tenant, {one.server: one.error for one in reports}, entries)
     return SyncReport(tenant=tenant, servers=reports)
 
 

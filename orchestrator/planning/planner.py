@@ -111,9 +111,9 @@ def _only_negates(text: str, actions: frozenset[str]) -> bool:
     return said != text and not any(begins_action(part, actions) for part in split_clauses(said, actions) or [said])
 
 
-def _told(decision: Decision, text: str) -> str:
-    """Return what of a step's text its arguments are taken from: the sentence that begins its action, ahead of a
-    negation. What begins no action gives some only where it is all of the task."""
+def _acting_text(decision: Decision, text: str) -> str:
+    """Return the part of a step's text from which its arguments are taken: the sentence that begins its action, ahead
+    of a negation. What begins no action gives some only where it is all of the task."""
     actions = _actions(decision)
     parts = split_clauses(text, actions) or [text]
     acting = [part for part in parts if begins_action(affirmed(part), actions)]
@@ -169,7 +169,7 @@ def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, st
 
 
 def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
-    text = _told(request.decision, split_left_out(step.task)[0])
+    text = _acting_text(request.decision, split_left_out(step.task)[0])
     found = extract(match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments))
     tokens = count_tokens(compact(found.values))
     return replace(
@@ -225,7 +225,8 @@ def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
             continue
         guessed = next((server for server in named if server.misspelt and server.server == tool.server), None)
         if guessed and not reads_only(tool):
-            found.append(f"{guessed.said!r} is read as {tool.server!r} for reading tools alone, and {tool.key} is none")
+            slip = f"{guessed.said!r} is read as {tool.server!r} for reading tools alone"
+            found.append(f"{slip}, and {tool.key} is not known to only read")
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
             found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")

@@ -24,7 +24,7 @@ class ToolLimits:
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolLimits":
-        """Return the limits in the tool's labels. Raises InvalidConfig for a value that is none."""
+        """Return the limits in the tool's labels. Raises InvalidConfig for a value that is no limit."""
         return cls(
             timeout_s=_number(tool, TIMEOUT, float, SHORTEST_S, MOST_S, f"seconds, from {SHORTEST_S} to {MOST_S:,}"),
             retries=_number(tool, RETRIES, int, 0, MOST_RETRIES, f"a whole number from 0 to {MOST_RETRIES:,}"),

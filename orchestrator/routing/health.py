@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from orchestrator.records.tool import Tool
 
 MANY = {"stars": 10_000, "downloads": 1_000_000}
-"""So many count as 1; fewer by their logarithm."""
+"""Such numbers count as 1; smaller ones by their logarithm."""
 FRESH_DAYS = 730
-"""A release of today counts 1, one of so many days ago 0."""
+"""The days after which a release counts 0; one of today counts 1."""
 
 
 def health(tool: Tool) -> float:

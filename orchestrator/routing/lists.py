@@ -23,7 +23,7 @@ Fields = Callable[[Tool], Sequence[Sequence[str]]]
 """Returns the terms of each field that a tool is searched by."""
 POOL = 50
 SEEDS = 5
-"""Of each list so many lead on to what is related."""
+"""The number of tools of each list that lead on to what is related."""
 
 
 def by_words(fields: Fields, *, weights: Sequence[float] = (1.0,), k1: float, b: float, pool: int = POOL) -> Any:

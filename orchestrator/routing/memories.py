@@ -68,7 +68,7 @@ class Memories:
             try:
                 await asyncio.wait_for(asyncio.shield(self._read(self._store, tenant)), PATIENCE_S)
             except TimeoutError:
-                return "past tasks are not heard: they are still being read"
+                return "past tasks do not count: they are still being read"
         elif not self._is_current(tenant, known):
             self._read(self._store, tenant)
         return self._known[tenant].warning if tenant in self._known else ""
@@ -104,9 +104,9 @@ class Memories:
             kept = await asyncio.to_thread(store.outcomes.read, tenant)
             known.experience, known.ids = _experience(kept), {outcome.id for outcome in kept.outcomes}
             known.stamp = stamp
-            known.warning = f"{kept.damaged} past tasks cannot be read and are not heard" if kept.damaged else ""
+            known.warning = f"{kept.damaged} past tasks cannot be read and do not count" if kept.damaged else ""
         except (ToolrouteError, OSError, *FAULTS) as error:
-            known.warning = f"past tasks are not heard: {error}"
+            known.warning = f"past tasks do not count: {error}"
         known.read_at = time.monotonic()
 
     async def _write(self, store: Store, tenant: str, row: Row) -> None:

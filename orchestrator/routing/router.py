@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -52,8 +52,8 @@ class Router:
 
     Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
     or a Store; by default that of the options), which knows each tenant's own. `calibration` is a fit, or a file of one
-    (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Everything opens on first use and closes with the
-    context. One Router serves many concurrent calls of one event loop.
+    (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Of MCP servers not among `servers` no tool is a
+    match. Everything opens on first use and closes with the context. One Router serves many calls of one event loop.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Router:
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
         calibration: Calibration | Fit | str | Path | None = None,
         pipeline: Pipeline | str = "",
+        servers: Collection[str] | None = None,
     ) -> None:
         _check_types(catalogue, store, embedder, options, calibration)
         options = options or Options()
@@ -76,6 +77,7 @@ class Router:
         self.pipeline = Pipeline.named(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
         self._owns_embedder = embedder is None and not isinstance(store, Store)
         self._given_embedder = embedder
+        self._servers = None if servers is None else frozenset(servers)
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
@@ -215,6 +217,7 @@ class Router:
             leans=bool(earlier),
             remote=past is not None and self.embedder.remote,
             experience=past,
+            servers=self._servers,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:

@@ -26,7 +26,8 @@ Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 class Task:
     """A request, understood, and all that the stages read.
 
-    `leans`: earlier turns tell what it means; `remote`: each embedding is a call; `experience`: the tenant's, if any.
+    `leans`: earlier turns tell what it means; `remote`: each embedding is a call; `experience`: the tenant's, if any;
+    `servers`: the MCP servers whose tools can be called, None for all.
     """
 
     request: RouteRequest
@@ -39,6 +40,7 @@ class Task:
     leans: bool = False
     remote: bool = False
     experience: Experience | None = None
+    servers: frozenset[str] | None = None
 
     @property
     def most(self) -> int:

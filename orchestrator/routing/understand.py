@@ -14,6 +14,9 @@ from orchestrator.routing.clauses import MAX_CUT, clean, masked, split_clauses, 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
 """Weight of a term that stands only within quotation marks: what is quoted is data more often than the task."""
+_FOLDERS = re.compile(r"(?<![^\s\"'`(])[~.]{0,2}/(?:[\w.-]+/)*(?=[\w.-])")
+"""The folders that lead to a file say nothing of the tool, and drew the vector of a short part to whatever they are
+like: a part "... the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
 
 _NO_WORDS: frozenset[str] = frozenset()
 
@@ -71,10 +74,10 @@ class Understood:
 
     @property
     def texts(self) -> list[str]:
-        """The texts that an embedder reads: the whole, its parts, the earlier texts."""
+        """The texts that an embedder reads: the whole, its parts, the earlier texts; of a path only its last name."""
         whole = _respelt(self.asked, self.corrected)
         said = [whole, *(part.meant for part in self.parts), *(text for text, _ in self.earlier)]
-        return [spelt_out(text) for text in said]
+        return [_FOLDERS.sub("", spelt_out(text)) for text in said]
 
 
 def understand(

@@ -243,7 +243,7 @@ class FolderPoints(Points):
                 new.put({r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
 
     def _read(self, name: str, ask: Callable[[Shard], list[Record]]) -> list[Record]:
-        """Ask the shard; for a writer, what is damaged is empty, and what it writes begins it anew."""
+        """Ask the shard; for a writer, what is damaged is empty, and what it writes makes a new one."""
         try:
             opened = self._shard(name)
             return [] if opened is None else ask(opened)

@@ -27,7 +27,7 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
 _CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
-_FAILURES = TypeAdapter(dict[str, str])
+_FAILURES, _FAILED_AT = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, tuple[str, float]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +163,20 @@ def failures(points: Points, tenant: str) -> dict[str, str] | None:
         return None
 
 
-def note_failures(points: Points, tenant: str, errors: Mapping[str, str]) -> None:
+def failed_at(points: Points, tenant: str) -> dict[str, tuple[str, float]]:
+    """Return by which entry, and when, the last listing of each of the tenant's servers failed, as far as is known."""
+    found = points.get(CATALOGUES, [point := _id("failures", tenant)])
+    try:
+        return _FAILED_AT.validate_json(found[point].payload.get("at", "")) if found else {}
+    except ValidationError:
+        return {}
+
+
+def note_failures(points: Points, tenant: str, errors: Mapping[str, str], at: Mapping[str, tuple[str, float]]) -> None:
     points.create(CATALOGUES)
-    points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(errors, ensure_ascii=False)}})
+    tried = {server: at[server] for server in errors if server in at}
+    payload = {"content": json.dumps(errors, ensure_ascii=False), "at": json.dumps(tried, ensure_ascii=False)}
+    points.put(CATALOGUES, {_id("failures", tenant): payload})
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:

@@ -62,7 +62,7 @@ class Outcomes:
         return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
-        """Keep these, and of all that are no older than so many days at most MOST_TASKS, each person's newest."""
+        """Keep these, and of all that are no older than these days at most MOST_TASKS, each person's newest."""
         collection = collection_of(_KIND, self._embedder())
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             self._put(points, tenant, collection, outcomes, vectors)

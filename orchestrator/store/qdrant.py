@@ -121,7 +121,7 @@ class Qdrant:
         return "" if self.remote else f"memory {self._written.get(tenant, 0)}"
 
     def place(self, tenant: str, part: str = TOOLS) -> Path | None:
-        """Return the folder that is the tenant's alone; None where there is none."""
+        """Return the folder that is the tenant's alone; None for a store that is no folder."""
         return None if self.folder is None else Folder(self.folder).part(tenant, part)
 
     def close(self) -> None:

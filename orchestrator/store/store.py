@@ -216,13 +216,24 @@ class Store:
         with self.qdrant.writing(tenant) as points:
             return self._finish(points, tenant, now, wanted, entries or {})
 
-    def note_failures(self, tenant: str, errors: Mapping[str, str]) -> None:
-        """Keep why these servers could not be listed, "" for those that could; what is known of others stays."""
+    def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Mapping[str, str] | None = None) -> None:
+        """Keep why these servers could not be listed, "" for those that could, and by which entries they were tried.
+
+        What is known of others stays.
+        """
         before = self._failures(tenant)
         after = {server: error for server, error in {**(before or {}), **errors}.items() if error}
-        if after != before:
+        if after != before or any(errors.values()):
+            now = {server: ((entries or {}).get(server, ""), time.time()) for server in errors}
             with self.qdrant.writing(tenant) as points:
-                manifest.note_failures(points, tenant, after)
+                manifest.note_failures(points, tenant, after, {**manifest.failed_at(points, tenant), **now})
+
+    def failed_lately(self, tenant: str, entries: Mapping[str, str], within_s: float) -> dict[str, str]:
+        """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
+        at = self.qdrant.read(tenant, lambda points: manifest.failed_at(points, tenant))
+        since, errors = time.time() - within_s, self.failures(tenant)
+        lately = [name for name, (entry, when) in at.items() if entries.get(name) == entry and when > since]
+        return {name: errors[name] for name in lately if name in errors}
 
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant: its tools and its experience."""

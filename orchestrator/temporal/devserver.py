@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -168,11 +169,16 @@ async def _build(folder: str, say: Say) -> None:
     go = shutil.which("go") or shutil.which("go", path=os.pathsep.join(inside))
     if go is None:
         raise RuntimeError("no go on the PATH")
-    say("Building the Temporal dev server with Go: once, a few minutes ...")
-    settings = {**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"}
-    command = [go, "install", CLI]
-    done = await asyncio.to_thread(
-        subprocess.run, command, env=settings, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
-    )
+    say(f"building the Temporal dev server with Go, which takes some minutes, once: it is kept in {_cache()} ...")
+    began = time.monotonic()
+    # Its sources and objects are 2.3 GB, and nothing asks for them again.
+    with tempfile.TemporaryDirectory(dir=_cache()) as work:
+        own = {"GOBIN": folder, "GOPATH": work, "GOMODCACHE": f"{work}/mod", "GOCACHE": f"{work}/objects"}
+        settings = {**os.environ, **own, "GOTMPDIR": work, "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+        command = [go, "install", CLI]
+        done = await asyncio.to_thread(
+            subprocess.run, command, env=settings, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+        )
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-500:] or f"exit code {done.returncode}")
+    say(f"built in {time.monotonic() - began:.0f} s")

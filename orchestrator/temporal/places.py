@@ -24,7 +24,7 @@ class Places:
         return self._taken[tenant]
 
     def take(self, tenant: str) -> Callable[[], None]:
-        """Return what gives the place back. Raises Busy where there is none for this tenant now."""
+        """Return what gives the place back. Raises Busy where no place is left for this tenant now."""
         with self._lock:
             if self._taken[tenant] and self._taken[tenant] >= self.most - self._taken.total():
                 raise Busy(f"not begun: no place for a further call of {tenant!r} now; {self._remedy}")

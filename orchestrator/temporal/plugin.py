@@ -4,7 +4,7 @@ client = await Client.connect("localhost:7233", plugins=[OrchestratorPlugin(cata
 worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ NAME = "toolroute.OrchestratorPlugin"
 GRACE = timedelta(seconds=30)
 """What calls under way get to end in when a worker stops; Temporal's own default stops them at once."""
 THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
-"""The most between two heartbeats that are sent, ours and Temporal's default: a cancellation is heard of by them."""
+"""The most between two heartbeats that are sent, ours and Temporal's default: a cancellation arrives with them."""
 _PASSED = ("orchestrator", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 """What the sandbox lets through: this package, and what checks arguments against a schema (`Decision.resolve`)."""
 
@@ -44,9 +44,9 @@ class OrchestratorPlugin(SimplePlugin):
     URL with each tenant's own; by default the user's), `embedder` and `options` are those of `Router`; `mcp_servers`
     is an `mcpServers` configuration, its path, or a function from the tenant to one; `executors` are functions and
     Executors by `server:name`, `server:*` or kind; `models` makes the language models, by default those that `options`
-    name. Give the plugin to the client (its workers inherit it) or to a worker; given to both it registers once. It
-    sets no data converter. Everything opens when an activity first asks and closes when the last worker ends. With
-    `register=False` nothing is registered: for workers that only run workflows.
+    name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to the client (its workers
+    inherit it) or to a worker; given to both it registers once. It sets no data converter. Everything opens when an
+    activity first asks and closes when the last worker ends. `register=False` is for workers that only run workflows.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class OrchestratorPlugin(SimplePlugin):
         mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
+        only_servers: Collection[str] | None = None,
         register: bool = True,
     ) -> None:
         if catalogue is not None and store is not None:
@@ -70,7 +71,7 @@ class OrchestratorPlugin(SimplePlugin):
 
             settings = options or Options.from_env()
             place = store or (None if catalogue is not None else settings.store or default_store())
-            return Router(catalogue, place, embedder=embedder, options=settings)
+            return Router(catalogue, place, embedder=embedder, options=settings, servers=only_servers)
 
         def make_models() -> "Models | None":
             from orchestrator.llm.client import models_for

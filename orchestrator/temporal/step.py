@@ -142,8 +142,8 @@ class Steps:
             if step.id not in self.words:  # as a run has it that continued as new
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
         except TimeoutError:
-            why = f"what was approved ({shown}) is another call" if shown else "nobody approved"
-            ended = _end(step, StepStatus.NEEDS_APPROVAL, f"{tool.key} waits for approval; {why}")
+            why = f"what was approved ({shown}) is another call" if shown else "nobody approved it in time"
+            ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
             return replace(ended, arguments=arguments, digest=digest)
         if self.words.get(step.id) is False:
             return _end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")

@@ -5,7 +5,7 @@ an ordinary word counts only in a strong form ("X mcp", "use X to"). A name with
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from orchestrator.index.servers import GENERIC, ServerIndex, everyday, name_parts
 from orchestrator.index.text import STOP_WORDS, vocabulary
 from orchestrator.records.findings import Explicit, Mention
+from orchestrator.records.tool import Kind
 from orchestrator.routing.clauses import MAX_CUT, QUOTE, left_out_spans, masked
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _known_at(wording: _Wording, servers: ServerIndex, place: int) -> _Name | No
 
 
 def _misspelt_at(wording: _Wording, servers: ServerIndex, place: int) -> _Name | None:
-    """Return a word in a strong form, or one that is none, which is one slip away from just one name."""
+    """Return a word in a strong form, or one that is no word, which is one slip away from just one name."""
     word = wording.word(place)
     if not word or word in everyday() or word in STOP_WORDS or not wording.has_cue:
         return None
@@ -229,16 +230,31 @@ def explicit(task: "Task", found: "Found") -> "Found":
     """Return the servers that the task names, and which tools filters and the task leave allowed."""
     said = find_servers(task.understood.text, task.index.servers)
     unwanted = set(said.unwanted) - set(said.wanted)
-    if not said.wanted and not unwanted and not task.request.filters:
+    absent = _absent(task)
+    if not said.wanted and not unwanted and not task.request.filters and not absent:
         return replace(found, explicit=said)
-    allowed = _allowed(task, unwanted) if unwanted or task.request.filters else None
+    allowed = _allowed(task, unwanted, absent) if unwanted or task.request.filters or absent else None
     always = found.always if allowed is None else {tool: own for tool, own in found.always.items() if allowed[tool]}
-    return replace(found, explicit=said, allowed=allowed, always=always, settled=False)
+    found = replace(found, explicit=said, allowed=allowed, always=always, settled=False)
+    others = f"no tool of {', '.join(absent)} is among these: the mcpServers file does not name it"
+    return replace(found, warnings=(*found.warnings, others)) if absent else found
 
 
-def _allowed(task: "Task", unwanted: set[str]) -> NDArray[np.bool_]:
+def _absent(task: "Task") -> dict[str, list[int]]:
+    """Return the MCP tools of servers that cannot be called here, as positions by server."""
+    absent: dict[str, list[int]] = {}
+    if task.servers is not None:
+        for position, tool in enumerate(task.index.catalogue):
+            if tool.kind is Kind.MCP and tool.server not in task.servers:
+                absent.setdefault(tool.server, []).append(position)
+    return absent
+
+
+def _allowed(task: "Task", unwanted: set[str], absent: Mapping[str, list[int]]) -> NDArray[np.bool_]:
     keyword = task.index.keyword
     allowed = ~np.isin(keyword.server_of, [keyword.servers.index(server) for server in unwanted])
+    for positions in absent.values():
+        allowed[positions] = False
     for label in task.request.filters.items():
         having = np.zeros_like(allowed)
         having[task.index.labelled.get(label, [])] = True
