@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.types import ElicitRequestFormParams, ElicitResult
+from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 
 from orchestrator import Router
 from orchestrator.catalogue.tokens import count_tokens
@@ -302,3 +302,17 @@ async def test_calls_that_follow_a_search_are_remembered_as_its_outcome(tmp_path
     assert (outcome.query, outcome.source, outcome.ok) == ("how much is one and two", "serve", True)
     assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
     assert store.outcomes.read("user:1").outcomes == ()
+
+
+DESK = Implementation(name="desk", version="1")
+
+
+async def test_outcomes_name_the_client_and_a_call_follows_its_own_search_alone(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        async with Client(make_server(served, "org:1", Approve.NEVER), client_info=DESK) as client:
+            await client.call_tool("search", {"query": "how much is one and two"})
+            await served.call("org:1", "quick:add", SUM, actor="other")
+            await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
+        store = served._store
+    [outcome] = store.outcomes.read("org:1").outcomes
+    assert (outcome.actor, len(outcome.used)) == ("desk", 1)

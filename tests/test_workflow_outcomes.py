@@ -4,6 +4,7 @@ from pathlib import Path
 
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from orchestrator.activities.activities import Activities
@@ -33,13 +34,27 @@ async def test_a_run_is_remembered_with_the_tools_that_it_called(serve: Serve, t
     desk = Desk()
     plugin, store = over_store(tmp_path, desk)
     runner: Runner = await serve(plugin)
-    result, handle = await runner.run("Read the file a.txt and then add a note titled A")
+    result, handle = await runner.run("Read the file a.txt and then add a note titled A", actor="ann")
     [outcome] = kept(store)
     assert statuses(result)[0] == "done"
     assert outcome.used[0].tool == "files:read_file" == outcome.offered[0].tool
-    assert (outcome.source, outcome.chosen) == ("run", False)
+    assert (outcome.source, outcome.chosen, outcome.actor, outcome.ok) == ("run", False, "ann", True)
     assert outcome.id.startswith(f"{handle.id}:")
     assert not [warning for warning in result.warnings if "remembered" in warning]
+
+
+async def test_a_run_that_failed_does_not_speak_for_its_tools(serve: Serve, tmp_path: Path) -> None:
+    desk = Desk()
+
+    async def fails(path: str) -> str:
+        raise ApplicationError(f"{path} is gone", non_retryable=True)
+
+    desk.read_file = fails  # type: ignore[method-assign]
+    plugin, store = over_store(tmp_path, desk)
+    result, _ = await (await serve(plugin)).run("Read the file a.txt and then add a note titled A", approve="never")
+    [outcome] = kept(store)
+    assert "failed" in statuses(result)
+    assert (outcome.ok, outcome.worked) == (False, ())
 
 
 async def test_an_outcome_that_is_recorded_again_counts_once(tmp_path: Path) -> None:

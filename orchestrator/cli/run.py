@@ -1,6 +1,7 @@
 """`toolroute run`: a task carried out on Temporal, behind a budget and the user's approval."""
 
 import asyncio
+import getpass
 import logging
 import os
 import shlex
@@ -120,6 +121,7 @@ async def run(
         approve=Approve(approve),
         approval_timeout_s=24 * 3600.0 if asks or detach else SHORTEST_S,
         approved=pairs("--yes", yes, "as an earlier run printed it"),
+        actor=_user(),
     )
     asked.validate()
     theirs = [f"--{name}" for name in ("catalogue", "store", "config", "calibration", "model") if typed(name)]
@@ -351,3 +353,10 @@ async def _typed_line() -> str:
         return (await line).decode(errors="replace")
     finally:
         loop.remove_reader(0)
+
+
+def _user() -> str:
+    """Return the name of the user whose process this is, "" where the system has none."""
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return ""

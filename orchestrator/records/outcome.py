@@ -1,9 +1,9 @@
 """The Outcome: what became of a task, and what routing recalls of such tasks."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from orchestrator.errors import InvalidInput
 from orchestrator.records.forms import Form, check_forms
@@ -28,6 +28,18 @@ class Use:
     hash: str = ""
     ok: bool = True
     ms: float | None = None
+
+
+def uses_of(used: Any) -> tuple[Use, ...]:
+    """Return a Use of each tool: a key, a Tool, what has one (a Match, a resolved call), or a Use."""
+    if not isinstance(used, Sequence) or isinstance(used, str):
+        raise InvalidInput(f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none")
+    keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
+    if wrong := [key for key in keys if not isinstance(key, str | Use)]:
+        raise InvalidInput(
+            f"{wrong[0]!r:.80} in used: give a tool's key, a Tool, a Match, or what Decision.resolve returns"
+        )
+    return tuple(key if isinstance(key, Use) else Use(tool=key) for key in keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,8 @@ class RunRequest:
     `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve` names wait for
     the workflow's update `toolroute.approve`, at most `approval_timeout_s`; `approved` holds the digests of calls, by
     step, that were approved before. `steps_per_run` makes `toolroute.run` continue as new after that many steps (else
-    when the server suggests); within your own workflow (`ToolRouter.run`) nothing does. Fields that RouteRequest has
-    too mean the same.
+    when the server suggests); within your own workflow (`ToolRouter.run`) nothing does. `actor`: who asks, as the run's
+    Outcome names them. Fields that RouteRequest has too mean the same.
     """
 
     task: str
@@ -102,6 +102,7 @@ class RunRequest:
     checkpoint: Checkpoint | None = None
     coverage: float | None = None
     approved: dict[str, str] = field(default_factory=dict)
+    actor: str = ""
 
     def __post_init__(self) -> None:
         if type(self.approve) is not Approve:
@@ -135,6 +136,7 @@ _SECONDS = Form(
 _FORMS: dict[str, Form] = {
     "task": Form((str,), "the task as a text"),
     "tenant": Form((str,), "org:ID or user:ID"),
+    "actor": Form((str,), "who asks, as a text"),
     "limit": Form((int,), f"1 to {MAX_LIMIT}"),
     "limits": Form((Limits,), "Limits(max_total_tokens=...)"),
     "min_confidence": PROBABILITY,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.export import keys_by_name
-from orchestrator.errors import EmbedderUnavailable, InvalidInput, UnknownTool
+from orchestrator.errors import EmbedderUnavailable, UnknownTool
 from orchestrator.index.index import Index
 from orchestrator.options import model_key, store_key
-from orchestrator.records.outcome import Claim, Offer, Outcome, Use
+from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
 from orchestrator.records.redact import Secrets, typed_secrets, url_secrets
 from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.running import Clock, run_legs
@@ -25,25 +25,13 @@ LOST = 0.0
 
 def uses(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
     """Return the tools used, each with the hash of its definition; UnknownTool for one that is not in the catalogue."""
-    if not isinstance(used, Sequence) or isinstance(used, str):
-        raise InvalidInput(f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none")
-    found, places = [use if isinstance(use, Use) else Use(tool=key_of(use)) for use in used], index.catalogue.positions
+    found, places = uses_of(used), index.catalogue.positions
     if any(use.tool not in places for use in found):
         names = keys_by_name(index.catalogue.tools)
-        found = [replace(use, tool=names.get(use.tool, use.tool)) for use in found]
+        found = tuple(replace(use, tool=names.get(use.tool, use.tool)) for use in found)
     if unknown := [use.tool for use in found if use.tool not in places]:
         raise UnknownTool(f"{unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
     return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
-
-
-def key_of(used: Any) -> str:
-    """Return the key of a Tool, or of what has one, as a Match or a resolved call; a text is one."""
-    key = getattr(getattr(used, "tool", used), "key", used)
-    if not isinstance(key, str):
-        raise InvalidInput(
-            f"{used!r:.80} in used: give a tool's key, a Tool, a Match, or what Decision.resolve returns"
-        )
-    return key
 
 
 def masked(text: str) -> str:

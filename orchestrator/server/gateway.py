@@ -121,8 +121,11 @@ class Gateway:
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._learner.close()
 
-    async def search(self, tenant: str, query: str, limit: int, hint: RouteHint) -> dict[str, Any]:
-        """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is."""
+    async def search(self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "") -> dict[str, Any]:
+        """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is.
+
+        `actor`: the client that asks.
+        """
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
@@ -133,7 +136,7 @@ class Gateway:
         cap = _MOST_TOKENS * width // limit
         asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
         decision = await self._router.route(asked)
-        self._learner.searched(decision)
+        self._learner.searched(decision, actor)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
@@ -163,6 +166,7 @@ class Gateway:
         key: str,
         arguments: Mapping[str, Any],
         *,
+        actor: str = "",
         allow: Allow | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
@@ -181,7 +185,7 @@ class Gateway:
         began = time.perf_counter()
         result = as_mcp_result(await self._pool(tenant).exchange(call))
         took = (time.perf_counter() - began) * 1000
-        self._learner.called(tenant, tool.key, ok=not result.is_error, ms=took)
+        self._learner.called(tenant, actor, tool.key, ok=not result.is_error, ms=took)
         return result
 
     async def _tool(self, tenant: str, key: str) -> Tool:

@@ -22,6 +22,7 @@ class _Search:
     """A search's Decision, and the calls that followed it."""
 
     decision: Decision
+    actor: str
     name: str = field(default_factory=lambda: uuid4().hex)
     used: list[Use] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
@@ -35,18 +36,18 @@ class Learner:
         self._searches: dict[str, OrderedDict[str, _Search]] = {}
         self._recording: set[asyncio.Task[None]] = set()
 
-    def searched(self, decision: Decision) -> None:
+    def searched(self, decision: Decision, actor: str) -> None:
         """Keep a search that a call may follow."""
         own = self._searches.setdefault(decision.tenant, OrderedDict())
-        made = _Search(decision)
+        made = _Search(decision, actor)
         own[made.name] = made
         while len(own) > _SEARCHES:
             self._record(own.popitem(last=False)[1])
 
-    def called(self, tenant: str, key: str, *, ok: bool, ms: float) -> None:
-        """Keep a call with the latest search that offered its tool."""
+    def called(self, tenant: str, actor: str, key: str, *, ok: bool, ms: float) -> None:
+        """Keep a call with its client's latest search that offered the tool."""
         latest = reversed(self._searches.get(tenant, {}).values())
-        found = next((search for search in latest if search.decision.tool(key)), None)
+        found = next((search for search in latest if search.actor == actor and search.decision.tool(key)), None)
         if found is None:
             return
         found.used.append(Use(tool=key, ok=ok, ms=ms))
@@ -76,6 +77,8 @@ class Learner:
 
     async def _keep(self, search: _Search) -> None:
         try:
-            await self._router.record(search.decision, used=search.used, source="serve", name=search.name)
+            await self._router.record(
+                search.decision, used=search.used, actor=search.actor, source="serve", name=search.name
+            )
         except ToolrouteError as error:
             self._note(f"an outcome is not remembered: {error}")

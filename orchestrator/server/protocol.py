@@ -53,6 +53,7 @@ M = TypeVar("M", bound=BaseModel)
 
 SERVERS = "toolroute://servers"
 """The resource that says how the caller's servers stand, as JSON."""
+_LONGEST_CLIENT = 200
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
     "First call `search` with the task in words; then call `call_tool` with a match's `tool` and arguments that fit "
@@ -211,7 +212,7 @@ async def _answer(
     tool, arguments = params.name, params.arguments or {}
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint)
+        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, _client_of(context))
         return _text(json.dumps(found, ensure_ascii=False), found)
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
@@ -221,6 +222,7 @@ async def _answer(
         tenant,
         tool,
         arguments,
+        actor=_client_of(context),
         allow=partial(_allow, context, params, approve),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
@@ -275,6 +277,13 @@ def _tenant_of(context: Context) -> str:
         raise UnknownTenant("this request has no token: it names no tenant")
     tenant: str = user.access_token.client_id
     return tenant
+
+
+def _client_of(context: Context) -> str:
+    """Return who asks: the token's subject, else the client by its name; further sessions make nobody else of it."""
+    user = context.request.scope.get("user") if context.request is not None else None
+    params = context.session.client_params
+    return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
 
 
 def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:

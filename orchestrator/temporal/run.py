@@ -37,6 +37,10 @@ def call_config(request: RunRequest, given: Config | None = None) -> Config:
     }
 
 
+_WENT_WRONG = {StepStatus.FAILED, StepStatus.REFUSED, StepStatus.CANCELLED, StepStatus.OUTCOME_UNKNOWN}
+"""The ends of a step after which a run does not speak for its tools."""
+
+
 class Run:
     """One run of one task, its request valid. `stopping` says, after some steps, whether to give a Checkpoint."""
 
@@ -139,8 +143,11 @@ class Run:
             return []
         chosen = plan.model != NO_MODEL or any(steps.words.values())
         name = f"{workflow.info().workflow_id}:{plan.id}"
+        ok, actor = not any(end.status in _WENT_WRONG for end in outcomes), self._request.actor
         try:
-            await self._router.record(self._decisions[0], used, name=name, source="run", chosen=chosen)
+            await self._router.record(
+                self._decisions[0], used, ok=ok, actor=actor, name=name, source="run", chosen=chosen
+            )
         except FailureError as error:
             return [f"the outcome is not remembered: {described(error)[:MAX_REASON]}"]
         return []

@@ -22,7 +22,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import RecordRequest, Source, Use
+from orchestrator.records.outcome import RecordRequest, Source, uses_of
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
@@ -165,7 +165,7 @@ class ToolRouter:
     async def record(
         self,
         decision: Decision,
-        used: Sequence[str | Use],
+        used: Sequence[Any],
         *,
         ok: bool = True,
         actor: str = "",
@@ -176,15 +176,15 @@ class ToolRouter:
     ) -> None:
         """Remember which of its tools a task used, so that later tasks like it find them; `run` does so by itself.
 
-        `used` are keys, or Use records. What is recorded again under a `name` counts once, over attempts and resets by
-        default, too. `chosen`: by a person or a model, not by routing alone.
+        `used` as `Router.record` takes them. What is recorded again under a `name` counts once, by default over
+        attempts and resets, too. `chosen`: by a person or a model, not by routing alone.
         """
         if decision.leans:
             return
         request = RecordRequest(
             tenant=decision.tenant or self.tenant,
             query=decision.query,
-            used=tuple(use if isinstance(use, Use) else Use(tool=use) for use in used),
+            used=uses_of(used),
             ok=ok,
             actor=actor,
             at=workflow.now().timestamp(),
