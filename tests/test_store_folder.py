@@ -241,7 +241,7 @@ def test_damaged_notes_of_failures_are_named_take_no_tools_and_go(content: str |
         lambda: store.note_failures("org:a", {"dead": "it failed"}),
     ):
         with store.qdrant.writing("org:a") as points:
-            manifest.note_failures(points, "org:a", {})
+            manifest.note_failures(points, "org:a", {}, {})
             (notes,) = [r.id for r in points.find(manifest.CATALOGUES) if r.payload.get("content") == "{}"]
             points.put(manifest.CATALOGUES, {notes: {"content": content}})
         found = Store(store.location, embedder=shipped()).load("org:a")

@@ -9,8 +9,8 @@ FEW = 10
 
 
 def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:
-    """Return the places kept of tasks by these people, oldest first: each person's newest in turn, at most so many in
-    all, and `own` of each."""
+    """Return the places kept of tasks by these people, oldest first: each person's newest in turn, `most` in all,
+    and at most `own` of each."""
     if len(actors) <= most and own is None:
         return [*range(len(actors))]
     seen, turns = Counter[str](), list[tuple[int, int]]()

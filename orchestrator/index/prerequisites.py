@@ -26,7 +26,7 @@ BEHIND = 0.95
 """The most that a source scores for what it gives, as a share of the tool that requires it, which stays ahead."""
 
 _CREDENTIALS = frozenset("token session cookie".split())
-"""These are what is sought themselves, and also given by what changes something; `max_tokens` is none."""
+"""These are what is sought themselves, and also given by what changes something; `max_tokens` is not one of them."""
 _IDENTIFIERS = frozenset("id ids uid gid uuid guid key slug handle".split())
 _CONFIGURED = frozenset("api access secret private public".split())
 """A key that is one of these is no tool's to give."""

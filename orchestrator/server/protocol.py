@@ -265,7 +265,7 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
     try:
         return model.model_validate(dict(arguments))
     except ValidationError as error:
-        problem = first_problem(error)
+        problem = f"{first_problem(error)}; it takes: {', '.join(model.model_fields)}"
         if model is CallArguments and error.errors()[0]["type"] == "extra_forbidden":
             problem = f"{error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
         raise InvalidArguments(problem) from None

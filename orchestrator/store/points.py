@@ -26,7 +26,7 @@ class Record(NamedTuple):
 
 
 def is_whole(record: Record) -> bool:
-    """Tell whether the point has a vector, of finite numbers: a sum with another in it is none."""
+    """Tell whether the point has a vector, of finite numbers: a sum with another in it is not finite."""
     return bool(record.vector) and math.isfinite(sum(record.vector or ()))
 
 

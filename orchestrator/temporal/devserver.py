@@ -171,7 +171,7 @@ async def _build(folder: str, say: Say) -> None:
         raise RuntimeError("no go on the PATH")
     say(f"building the Temporal dev server with Go, which takes some minutes, once: it is kept in {_cache()} ...")
     began = time.monotonic()
-    # Its sources and objects are 2.3 GB, and nothing asks for them again.
+    # Its sources and objects are some 3 GB, and nothing asks for them again.
     with tempfile.TemporaryDirectory(dir=_cache()) as work:
         own = {"GOBIN": folder, "GOPATH": work, "GOMODCACHE": f"{work}/mod", "GOCACHE": f"{work}/objects"}
         settings = {**os.environ, **own, "GOTMPDIR": work, "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
