@@ -228,6 +228,14 @@ def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, st
     assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
 
 
+def test_an_import_in_chunks_mends_what_it_finds_damaged_late(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    DAMAGE["vectors cut"](store, "org:a")
+    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 2)
+    monkeypatch.setattr("orchestrator.store.store._BATCH", 1)
+    store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
+    assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
+
+
 def test_a_manifest_that_is_written_otherwise_is_replaced(store: Store) -> None:
     _recorded(lambda content: json.dumps(json.loads(content), indent=1))(store, "org:a")
     store.remove_server("org:a", "mail")
@@ -255,7 +263,7 @@ def test_damaged_notes_of_failures_are_named_take_no_tools_and_go(content: str |
 
 
 @pytest.mark.parametrize("name", ["archive cut", "encrypted", "head cut", "no length"])
-def test_damaged_experience_is_named_and_forgetting_all_of_it_mends_it(
+def test_damaged_experience_is_named_and_forgetting_it_mends_it(
     name: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
@@ -269,7 +277,8 @@ def test_damaged_experience_is_named_and_forgetting_all_of_it_mends_it(
         with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
             store.outcomes.read("org:a")
     assert len(store.load("org:a").tools) == 6
-    command = ["experience", "forget", "--all", "--store", store.location, "--organization", "a"]
+    which = ["--before", "2000-01-01"] if name == "no length" else ["--all"]
+    command = ["experience", "forget", *which, "--store", store.location, "--organization", "a"]
     assert CliRunner().invoke(cli, command).exit_code == 0
     assert store.outcomes.read("org:a").outcomes == ()
     store.outcomes.add("org:a", [done], vectors, 90)

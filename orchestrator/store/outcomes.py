@@ -77,8 +77,9 @@ class Outcomes:
         """Remove the Outcomes that this holds for, and those that cannot be read; return how many."""
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             named = _head(points, tenant)
-            records = list(points.find(named)) if named else []
-            gone = [r.id for r in records if (outcome := _outcome(r.payload)) is None or which(outcome)]
+            records = list(points.find(named, vectors=True)) if named else []
+            whole = {r.id: outcome for r in records if is_whole(r) and (outcome := _outcome(r.payload)) is not None}
+            gone = [r.id for r in records if r.id not in whole or which(whole[r.id])]
             if gone:
                 points.delete(named, gone)
             return len(gone)
