@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -194,8 +195,7 @@ def _children() -> list[str]:
     """The command lines of this process's children that are MCP servers."""
     found = []
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            command = Path(f"/proc/{child}/cmdline")
-            if command.exists() and "mcp_server_time" in command.read_text():
-                found.append(child)
+        with suppress(OSError):  # A thread or a child that has just ended.
+            children = (task / "children").read_text().split()
+            found += [child for child in children if "mcp_server_time" in Path(f"/proc/{child}/cmdline").read_text()]
     return found

@@ -82,6 +82,12 @@ def _wrong(kind: Any, what: str) -> InvalidInput:
     return InvalidInput(f"{kind.__name__}: {what}. Its fields are {', '.join(field.name for field in fields(kind))}")
 
 
+def prepare(*kinds: Any) -> None:
+    """Make what reads these records, for a workflow has two seconds for its first step on a busy machine."""
+    for kind in kinds:
+        _adapter(kind)
+
+
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)

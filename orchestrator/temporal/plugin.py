@@ -16,7 +16,9 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.records.run import Approval, RunRequest
 from orchestrator.temporal.executors import Registered
+from orchestrator.temporal.payload import prepare
 from orchestrator.temporal.resources import SLOTS, Resources, ServerConfig
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
@@ -100,6 +102,7 @@ class OrchestratorPlugin(SimplePlugin):
         """Give calls 30 seconds to end when the worker stops, and a second to hear that they are cancelled, unless it
         sets times of its own."""
         if self._registers:
+            prepare(RunRequest, Approval)
             if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:
                 config["max_heartbeat_throttle_interval"] = THROTTLE
             if config.get("tuner") is None:
