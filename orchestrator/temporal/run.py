@@ -138,7 +138,7 @@ class Run:
     async def _record(self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]) -> list[str]:
         """Have the tools that were called remembered, once a run; return why that failed."""
         ends = {StepStatus.DONE: True, StepStatus.FAILED: False}
-        used = tuple(Use(tool=end.tool, ok=ends[end.status]) for end in outcomes if end.status in ends)
+        used = tuple(Use(tool=end.tool, ok=ends[end.status]) for end in outcomes if end.tool and end.status in ends)
         if not used:
             return []
         chosen = plan.model != NO_MODEL or any(steps.words.values())
