@@ -158,6 +158,38 @@ def test_a_name_of_the_same_build_needs_nothing_before_it(query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("list contacts on globex-crm", "globex-crm"),  # Its last part is that of a known name.
+        ("list contacts on globex_crm", "globex_crm"),
+        *((f"{lead} globex and list contacts", "globex") for lead in ("use", "via", "using", "through")),
+        ("using globex, list contacts", "globex"),
+        ("ask globex to list contacts", "globex"),
+        ("list contacts with the globex plugin", "globex"),
+        ("run a query on postgres dev", "postgres dev"),
+        ("stripe_test.drop_table()", "stripe_test.drop_table"),
+    ],
+)
+def test_a_server_that_nobody_knows_is_never_another(query: str, said: str) -> None:
+    servers = ServerIndex(["acme-crm", "postgres-prod", "stripe-live"], used={"contacts"})
+    assert find_servers(query, servers) == Explicit(unknown={said: servers.alike(said)})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "list the dashes via contacts",
+        "cook it using chickpeas stew",
+        "list contacts using the real-time feed",
+        "drive from globex to murray",
+        "cook it with globex, then rest",
+    ],
+)
+def test_what_a_task_works_with_is_no_unknown_server(query: str) -> None:
+    assert find_servers(query, ServerIndex(["acme-crm", "stripe-live", "world-time"], used={"contacts"})) == Explicit()
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "restart it on the production server",

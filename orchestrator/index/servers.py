@@ -44,12 +44,14 @@ class ServerIndex:
         self._single = [alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias]
         self._listed = sorted(self.present)
         self._kin: dict[str, set[int]] = {}
+        self._tails: set[str] = set()
         common = everyday() | STOP_WORDS | GENERIC | known_actions()
         for first, *others in (
             name_parts(server.rpartition("/")[2]) for server in self.present | self.absent if " " not in server
         ):
             if first not in common:
                 self._kin.setdefault(first, set()).add(1 + len(others))
+            self._tails.update(set(others[-1:]) - common)
 
     def near(self, word: str) -> dict[str, str]:
         """Return the servers with a name of one word that is one slip away, each with that name."""
@@ -65,12 +67,15 @@ class ServerIndex:
 
     def is_kin(self, said: str, *, led: bool) -> bool:
         """Return whether a word is built like the name of a known server but names no known one, as "stripe-test" is to
-        "stripe-live"; led: "on" or the like stands before it, so that it need not have the same number of parts."""
+        "stripe-live"; led: "on" or the like stands before it, so that it need not have the same number of parts, and
+        its last part may be that of a known name ("globex-crm" to "acme-crm")."""
         first, *others = name_parts(said)
-        sizes = self._kin.get(first)
-        if not sizes or not others or said in self.named:
+        if not others or said in self.named:
             return False
-        return not "".join(others).isdigit() if led else first not in self.used and 1 + len(others) in sizes
+        sizes = self._kin.get(first, ())
+        if led:
+            return others[-1] in self._tails or (bool(sizes) and not "".join(others).isdigit())
+        return first not in self.used and 1 + len(others) in sizes
 
     def is_kin_in_words(self, said: str) -> bool:
         """Return whether two words begin as a server's name does, and no name begins with both: "Stripe Test"."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.intent import known_actions
 from orchestrator.index.servers import GENERIC, ServerIndex, everyday, name_parts
-from orchestrator.index.text import STOP_WORDS, vocabulary
+from orchestrator.index.text import STOP_WORDS, stem, vocabulary
 from orchestrator.records.findings import Explicit, Mention
 from orchestrator.records.tool import Kind
 from orchestrator.routing.clauses import MAX_CUT, QUOTE, left_out_spans, masked
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"@?[^\W_][\w.+&'’/-]*[\w+]|[^\W_]|,")
 _ARTICLES = frozenset("the my our your this that a an only just".split())
 _VERBS = frozenset("use using with via through ask call leverage".split())
+_MEANS = frozenset("use using via ask through".split())
+"""Verbs behind which a word that nobody knows is a server: behind "with" or "from" most are places and people."""
 _PLACES = frozenset("from on in inside within by into to".split())
 _NOUNS = frozenset("connector integration plugin".split())
 _CUES = _NOUNS | frozenset("use using mcp server".split())
 _JOINTS = frozenset(", and or nor &".split())
 _OWNED = re.compile(r"['’]s\Z")
-_LIKE, _STRANGE = 85, 5
+_LIKE, _STRANGE = 85, 4
 """The least likeness, of 100, of an unknown word to a server's name that it may stand for, and its letters at least."""
 
 
@@ -109,6 +112,13 @@ class _Wording:
             place -= 2
         return self.word(place)
 
+    def stands_alone(self, place: int) -> bool:
+        """Return whether a word follows "use", "via" or the like, and a pause, a stop word or an action follows it."""
+        if self.word(place - 1) not in _MEANS or self.quoted[place]:
+            return False
+        after = self.word(place + 1)
+        return after in ("", ",") or after in STOP_WORDS or after in known_actions()
+
     def is_strong(self, start: int, end: int, *, ordinary: bool) -> bool:
         """Return whether words[start:end] stand as in "use X to", "X mcp", "from the X server", "@X", "don't use X"."""
         before, after = self.before(start), self.word(end)
@@ -126,7 +136,15 @@ class _Wording:
 
 def _is_strange(word: str) -> bool:
     """Return whether nobody uses a word: neither the language, as the shipped embedding model knows it, nor we here."""
-    return len(word) >= _STRANGE and word.replace("-", "").isalpha() and word not in vocabulary()
+    if len(word) < _STRANGE or word in vocabulary():
+        return False
+    plain = word.replace("-", "").replace("_", "")
+    return plain.isalpha() and bool(plain.strip("q"))  # What is masked is a run of Q.
+
+
+def _is_nobodys(word: str, servers: ServerIndex) -> bool:
+    """Return whether neither the language nor any tool knows a word, in whatever inflection."""
+    return word.isalpha() and _is_strange(word) and word not in servers.used and stem(word) not in vocabulary()
 
 
 def _names_at(wording: _Wording, servers: ServerIndex, place: int) -> list[_Name]:
@@ -193,12 +211,15 @@ def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> int:
         return 0
     if _is_like_a_name(wording, servers, place, word):
         return place + 1
-    if wording.cued and _is_unknown(wording, servers, place, word):
+    if (wording.cued or wording.word(place - 1) in _MEANS) and _is_unknown(wording, servers, place, word):
         return place + 1
-    if not after or after in STOP_WORDS or after in servers.named or not servers.is_kin_in_words(f"{word} {after}"):
+    if not after.isalnum() or after in STOP_WORDS or after in servers.named:
         return 0
-    capital = wording.is_led(place) and wording.is_capital(place) and wording.is_capital(place + 1)
-    return place + 2 if capital or wording.is_strong(place, place + 2, ordinary=True) else 0
+    if not servers.is_kin_in_words(f"{word} {after}"):
+        return 0
+    names = wording.is_capital(place) and wording.is_capital(place + 1)
+    names = wording.is_led(place) and (names or servers.used.isdisjoint((word, after)))
+    return place + 2 if names or wording.is_strong(place, place + 2, ordinary=True) else 0
 
 
 def _is_like_a_name(wording: _Wording, servers: ServerIndex, place: int, word: str) -> bool:
@@ -206,7 +227,8 @@ def _is_like_a_name(wording: _Wording, servers: ServerIndex, place: int, word: s
     if "-" in word or "_" in word:
         before = wording.before(place)
         led = before in _VERBS or before == "on" or wording.word(place).startswith("@")
-        if servers.is_kin(word, led=led):
+        server, _, own = word.partition(".")  # "stripe_test.drop_table", but no "stripe_test.csv"
+        if servers.is_kin(server if len(name_parts(own)) > 1 else word, led=led):
             return not wording.quoted[place]
     if wording.word(place + 1) == "server" and wording.before(place) in _PLACES:
         return wording.is_capital(place) or word not in vocabulary()
@@ -216,6 +238,8 @@ def _is_like_a_name(wording: _Wording, servers: ServerIndex, place: int, word: s
 def _is_unknown(wording: _Wording, servers: ServerIndex, place: int, word: str) -> bool:
     """Return whether a word stands in a strong form and looks like a name."""
     led, after = wording.word(place - 1) in ("use", "using"), wording.word(place + 1)
+    if wording.stands_alone(place) and _is_nobodys(word, servers):
+        return True
     if wording.quoted[place] and wording.word(place - 1) != "use":  # "using 'localhost' for the host"
         return False
     if not wording.is_strong(place, place + 1, ordinary=True):
@@ -223,7 +247,7 @@ def _is_unknown(wording: _Wording, servers: ServerIndex, place: int, word: str) 
     if word in everyday() and not (after == "mcp" and wording.before(place) in _VERBS):
         return False
     looks_so = wording.is_capital(place) or after in ("mcp", "server") or bool(servers.near(word))
-    return looks_so or (led and word not in servers.used)
+    return looks_so or (led and word not in servers.used) or (after in _NOUNS and _is_nobodys(word, servers))
 
 
 def explicit(task: "Task", found: "Found") -> "Found":
