@@ -66,11 +66,15 @@ async def explain(place: Place, request: RouteRequest, options: Options, output:
 
     Each match's words and fields, and why the others are not among the matches.
     """
-    decision = await _decide(place, request, options)
+    async with await place.open_router(options) as router:
+        decision, past = await router.route(request), await router.past_like(request)
     shown: dict[str, Any] = decision.to_json()
+    if past:
+        tasks = [{"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past]
+        shown["past_tasks"] = tasks
     for match, entry in zip(decision.matches, shown["matches"], strict=True):
         entry["words"] = {field: list(found) for field, found in match.words.items()}
-    present(output, shown, lambda: show.show_explanation(decision))
+    present(output, shown, lambda: show.show_explanation(decision, past))
     return _exit_code(decision, output)
 
 

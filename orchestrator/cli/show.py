@@ -10,6 +10,7 @@ from orchestrator.options import Options
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.lines import inline, one_line
+from orchestrator.records.outcome import Near
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
 from orchestrator.records.tool import Kind, Match, Stage
@@ -84,8 +85,8 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     return dim(f"  {'; '.join(parts)}", *legend)
 
 
-def show_explanation(decision: Decision) -> None:
-    """Show a whole Decision: evidence and words of every match, the rejected with reasons, the timings."""
+def show_explanation(decision: Decision, past: Sequence[Near] = ()) -> None:
+    """Show a whole Decision: evidence and words of every match, past tasks like it, the rejected, the timings."""
     out = console()
     show_decision(decision, to=out)
     out.print()
@@ -96,6 +97,10 @@ def show_explanation(decision: Decision) -> None:
         out.print(lines(f"   {legs} -> fit {match.score:.2f}"))
         for field, words in match.words.items():
             out.print(lines(f"   {field}: {', '.join(words)}"))
+    if past:
+        out.print(lines("", "Past tasks like this", style="bold"))
+        for near in past:
+            out.print(lines(f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}"))
     if decision.rejected:
         out.print(lines("", "Not among the matches", style="bold"))
         for item in decision.rejected:

@@ -29,7 +29,7 @@ from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Outcome, Source, Use
+from orchestrator.records.outcome import Near, Outcome, Source, Use
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.conversation import earlier_texts
@@ -198,6 +198,14 @@ class Router:
             text = masked(query) if self.options.experience == "texts" else ""
             await self.memories.keep(tenant, replace(outcome, query=text), vector)
         return outcome
+
+    async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
+        """Return the past tasks that speak for this one, nearest first."""
+        task, _ = await self.begin(request, Clock())
+        past = task.experience
+        vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
+        recalled = past.recall(vectors[0], (), lambda *_: True) if past and vectors is not None else None
+        return recalled.tasks if recalled else ()
 
     @property
     def _learns(self) -> bool:
