@@ -218,7 +218,7 @@ def _unknown_at(wording: _Wording, servers: ServerIndex, place: int) -> int:
     if not servers.is_kin_in_words(f"{word} {after}"):
         return 0
     names = wording.is_capital(place) and wording.is_capital(place + 1)
-    names = wording.is_led(place) and (names or servers.used.isdisjoint((word, after)))
+    names = wording.is_led(place) and (names or not (word in servers.used or after in servers.used))
     return place + 2 if names or wording.is_strong(place, place + 2, ordinary=True) else 0
 
 
