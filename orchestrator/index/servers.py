@@ -1,6 +1,7 @@
 """The names that the servers of a catalogue go by."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
@@ -42,7 +43,7 @@ class ServerIndex:
         plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
         self.ordinary = frozenset(alias for alias in self.named if plain.issuperset(alias.split()))
         self._single = [alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias]
-        self._listed = sorted(self.present)
+        self._listed, self._aliases = sorted(self.present), sorted(self.named)
         self._kin: dict[str, set[int]] = {}
         self._tails: set[str] = set()
         common = everyday() | STOP_WORDS | GENERIC | known_actions()
@@ -81,7 +82,8 @@ class ServerIndex:
         """Return whether two words begin as a server's name does, and no name begins with both: "Stripe Test"."""
         if said.partition(" ")[0] not in self._kin:
             return False
-        return not any(alias.startswith(said) for alias in self.named)
+        place = bisect_left(self._aliases, said)
+        return not (place < len(self._aliases) and self._aliases[place].startswith(said))
 
 
 def name_parts(word: str) -> list[str]:

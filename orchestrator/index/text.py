@@ -14,11 +14,12 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 import Stemmer
-from rapidfuzz.distance.OSA import distance
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
 from orchestrator.records.tool import Tool
 
@@ -256,7 +257,7 @@ MOST = 12
 
 def nearest(word: str, known: Iterable[str]) -> Sequence[str]:
     """Return the known words one insertion, deletion, change or swap of neighbours away, at most five."""
-    return [other for other in known if distance(word, other, score_cutoff=1) <= 1][:5]
+    return [other for other, _, _ in islice(process.extract_iter(word, known, scorer=OSA.distance, score_cutoff=1), 5)]
 
 
 def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
