@@ -124,9 +124,8 @@ async def run(
         actor=_user(),
     )
     asked.validate()
-    theirs = [f"--{name}" for name in ("catalogue", "store", "config", "calibration", "model") if typed(name)]
-    if task_queue and theirs:
-        note(f"{', '.join(theirs)} not used: the workers of {task_queue!r} have their own")
+    if task_queue:
+        _note_unused(task_queue)
     with clean_stdout():
         async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (client, handle, queue):
             reporter = _Reporter(handle, queue, client, within_s=start_within, asks=asks)
@@ -137,6 +136,12 @@ async def run(
     present(output, result.to_json(), lambda: show_run(result))
     _say_how_to_approve(result, asked)
     return _exit_code(result)
+
+
+def _note_unused(task_queue: str) -> None:
+    theirs = [f"--{name}" for name in ("catalogue", "store", "config", "calibration", "model") if typed(name)]
+    if theirs:
+        note(f"{', '.join(theirs)} not used: the workers of {task_queue!r} have their own")
 
 
 @asynccontextmanager

@@ -51,11 +51,8 @@ async def serve(
     from orchestrator.server.places import share
     from orchestrator.server.protocol import make_server, serve_stdio
 
-    for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
-        # A token file that nobody reads would seem to guard what is open.
-        if transport == "stdio" and typed(name) not in (None, ()):
-            option = name.replace("_", "-")
-            raise InvalidInput(f"--{option} is for HTTP: give --transport http, too, or leave it out")
+    if transport == "stdio":
+        _check_for_stdio()
     log(logging.WARNING)
     file, router = Followed(place.config_file()), Router(store=place.store_place, options=options)
     async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
@@ -80,3 +77,11 @@ async def serve(
         await asyncio.get_running_loop().shutdown_default_executor()
         os._exit(0)
     return 0
+
+
+def _check_for_stdio() -> None:
+    """Refuse what is for HTTP alone: a token file that nobody reads would seem to guard what is open."""
+    for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
+        if typed(name) not in (None, ()):
+            option = name.replace("_", "-")
+            raise InvalidInput(f"--{option} is for HTTP: give --transport http, too, or leave it out")

@@ -6,7 +6,7 @@ import math
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -126,17 +126,7 @@ def make_server(
 
     A tenant has at most `most_calls` under way, so that it takes no place that others need.
     """
-    under_way = Counter[str]()
-
-    @contextmanager
-    def counted(owner: str) -> Iterator[None]:
-        if under_way[owner] >= most_calls:
-            raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
-        under_way[owner] += 1
-        try:
-            yield
-        finally:
-            under_way[owner] -= 1
+    counted = _counting(most_calls)
 
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=_TOOLS)
@@ -172,6 +162,23 @@ def make_server(
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
+
+
+def _counting(most: float) -> Callable[[str], AbstractContextManager[None]]:
+    """Return what holds a call of a tenant; it raises Busy where the tenant has as many under way as it may."""
+    under_way = Counter[str]()
+
+    @contextmanager
+    def counted(owner: str) -> Iterator[None]:
+        if under_way[owner] >= most:
+            raise Busy(f"{most} calls of {owner} are under way, no more at the same time: call again later")
+        under_way[owner] += 1
+        try:
+            yield
+        finally:
+            under_way[owner] -= 1
+
+    return counted
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
