@@ -107,23 +107,15 @@ async def run(
     if detach and not task_queue:
         raise InvalidInput("--detach leaves a run to other workers: name their queue with --task-queue")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    asked = RunRequest(
-        task=request.query,
-        tenant=request.tenant,
-        limit=request.limit,
-        conversation=request.conversation,
-        filters=request.filters,
-        route_hint=request.route_hint,
-        coverage=request.coverage,
+    asked = _asked(
+        request,
+        waits=asks or detach,
+        approved=pairs("--yes", yes, "as an earlier run printed it"),
         arguments=arguments,
         limits=Limits(max_total_tokens=budget),
         min_confidence=min_confidence,
         approve=Approve(approve),
-        approval_timeout_s=24 * 3600.0 if asks or detach else SHORTEST_S,
-        approved=pairs("--yes", yes, "as an earlier run printed it"),
-        actor=_user(),
     )
-    asked.validate()
     if task_queue:
         _note_unused(task_queue)
     with clean_stdout():
@@ -136,6 +128,24 @@ async def run(
     present(output, result.to_json(), lambda: show_run(result))
     _say_how_to_approve(result, asked)
     return _exit_code(result)
+
+
+def _asked(request: RouteRequest, *, waits: bool, **given: Any) -> RunRequest:
+    """Return the valid request for a run of this user; waits: somebody may approve its calls later."""
+    asked = RunRequest(
+        task=request.query,
+        tenant=request.tenant,
+        limit=request.limit,
+        conversation=request.conversation,
+        filters=request.filters,
+        route_hint=request.route_hint,
+        coverage=request.coverage,
+        approval_timeout_s=24 * 3600.0 if waits else SHORTEST_S,
+        actor=_user(),
+        **given,
+    )
+    asked.validate()
+    return asked
 
 
 def _note_unused(task_queue: str) -> None:
