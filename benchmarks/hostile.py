@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator import Connections
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.sync import SyncReport, sync
+from orchestrator.mcp.sync import ServerReport, sync
 from orchestrator.options import Options
 from orchestrator.store.store import Store
 from tests.servers.start import config, entry
@@ -27,16 +27,16 @@ DEADLINE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """A sync's report and seconds, and the milliseconds of calls before and during it."""
+    """A sync's reports as they came and its seconds, and the milliseconds of calls before and during it."""
 
-    report: SyncReport
+    reports: list[ServerReport]
     seconds: float
     before_ms: list[float]
     during_ms: list[float]
 
     @property
     def healthy(self) -> int:
-        return sum(server.server.startswith("good") and not server.error for server in self.report.servers)
+        return sum(server.server.startswith("good") and not server.error for server in self.reports)
 
 
 def p95(times: list[float]) -> float:
@@ -61,11 +61,13 @@ async def attacked(entries: dict[str, Any], deadline_s: float = DEADLINE_S) -> A
         before, during = list[float](), list[float]()
         while len(before) < 200:
             before.append(await _call(pool))
-        task = asyncio.create_task(sync(pool, store, TENANT, servers=list(entries)))
+        reports = list[ServerReport]()
+        task = asyncio.create_task(sync(pool, store, TENANT, reports.append, servers=list(entries)))
         begin = time.perf_counter()
         while not task.done():
             during.append(await _call(pool))
-        return Attack(report=await task, seconds=time.perf_counter() - begin, before_ms=before, during_ms=during)
+        await task
+        return Attack(reports=reports, seconds=time.perf_counter() - begin, before_ms=before, during_ms=during)
 
 
 async def _call(pool: Connections) -> float:

@@ -72,11 +72,10 @@ async def test_every_server_is_stored_and_a_failing_one_takes_no_other_away(stor
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["first", "mixed"])
 async def test_servers_that_hang_crash_flood_or_lie_starve_no_healthy_one(order: str) -> None:
-    deadline_s = 5.0
-    alone = await attacked(hostile(28, 0, order), deadline_s)
-    attack = await attacked(hostile(28, 8, order), deadline_s)
-    assert (alone.healthy, attack.healthy) == (28, 20)
-    assert attack.seconds < deadline_s + 1.5 * alone.seconds
+    attack = await attacked(hostile(28, 8, order), deadline_s=20)
+    assert attack.healthy == 20
+    came = [report.server for report in attack.reports]
+    assert max(came.index(server) for server in came if server.startswith("good")) < came.index("sleep_0")
 
 
 async def test_a_second_sync_changes_nothing_and_a_change_is_reported(store: Store) -> None:
