@@ -374,3 +374,26 @@ def test_a_confidence_is_drawn_to_what_came_true(right: int, stated: float) -> N
     assert abs(correction(stated) - right / 10) < (0.15 if right == 7 else 0.1)
     assert abs(few(stated) - stated) < abs(correction(stated) - stated) + 0.05
     assert correction(stated) < 0.7 or right >= 9  # What is stated as sure is right in most cases.
+
+
+REFUNDING = ["zendesk:search_tickets", "stripe:refund_charge", "slack:post_message"]
+
+
+async def test_what_a_tenants_tasks_used_together_and_in_which_order_are_its_relations() -> None:
+    router = Router(sample())
+    for number in range(4):
+        await router.record(f"case {number}: look, refund, tell", used=REFUNDING[: 3 - number // 3], tenant="org:a")
+    past, first = router.memories.at_hand("org:a"), sample()[REFUNDING[0]]
+    after = past.co_use.after((first.key, first.hash)) if past else ()
+    assert [(own.name[0], own.tasks, own.of) for own in after] == [(REFUNDING[1], 4, 4), (REFUNDING[2], 3, 4)]
+    own, other = [
+        await router.route(RouteRequest(query="refund charge ch_3PqX", tenant=tenant)) for tenant in ("org:a", "org:b")
+    ]
+    edges = {(edge.source, edge.type, edge.to) for edge in own.graph if edge.origin == "experience"}
+    assert {
+        (REFUNDING[1], "used_after", REFUNDING[0]),
+        (REFUNDING[1], "used_with", REFUNDING[2]),
+    } <= edges
+    assert (REFUNDING[0], "used_after", REFUNDING[1]) not in edges
+    assert {REFUNDING[0], REFUNDING[2]} <= {related.tool for related in own.related}
+    assert not any(edge.origin == "experience" for edge in other.graph)

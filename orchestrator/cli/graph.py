@@ -6,13 +6,15 @@ from difflib import get_close_matches
 
 import click
 
-from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import counted, echo_json, echo_text, note
+from orchestrator.cli.output import counted, echo_json, echo_text, note, warn
 from orchestrator.errors import InvalidInput
+from orchestrator.index.graph import More
 from orchestrator.index.index import Index
+from orchestrator.options import Options
 from orchestrator.records.lines import one_line
 from orchestrator.records.relation import NEEDS, Edge
+from orchestrator.routing.stages.experience import used_together
 
 
 @click.command()
@@ -20,14 +22,19 @@ from orchestrator.records.relation import NEEDS, Edge
 @taking("catalogue", "tenant")
 @click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
 @click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
-def graph(of: str | None, place: Place, hops: int, output: str) -> None:
-    """Show what tools need, replace and resemble.
+async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
+    """Show what tools need, replace and resemble, and which are used together.
 
     Of one TOOL (server:name) up to ten others, nearest first; of a SERVER all edges from its tools; without either all
-    edges. A catalogue states relations in its records or in a relations.jsonl; the others follow from schemas.
+    edges. A catalogue states relations in its records or in a relations.jsonl; the others follow from schemas
+    and, with a store, from the tenant's past tasks.
     """
-    catalogue = place.catalogue_or_store()
-    edges = _edges(catalogue, of, hops)
+    async with await place.open_router(Options.from_env()) as router:
+        index = await router.index(place.tenant)
+        unread = await router.memories.get(place.tenant) if router.learns else ""
+        experience, catalogue = router.memories.at_hand(place.tenant), index.catalogue
+    warn([unread] if unread else [])
+    edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
     start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
     nodes = list(dict.fromkeys([*start, *_ends(edges)]))
     if output == "json":
@@ -38,17 +45,17 @@ def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     note(many if edges else f"no relation {f'of {of} ' if of else ''}is known")
 
 
-def _edges(catalogue: Catalogue, of: str | None, hops: int) -> list[Edge]:
-    found = Index(catalogue).graph
+def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
+    catalogue, found = index.catalogue, index.graph
     if of is None or of in catalogue.places:
         place = catalogue.places[of] if of is not None else slice(None)
-        return [edge for position in range(len(catalogue))[place] for edge in found.edges(position)]
+        return [edge for position in range(len(catalogue))[place] for edge in found.edges(position, more)]
     key = catalogue.current(of)
     if key not in catalogue.positions:
         near = get_close_matches(of, [*catalogue.places, *catalogue.positions], n=3, cutoff=0.5)
         meant = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
         raise InvalidInput(f"no tool and no server {of!r} is known here; {meant}")
-    return list(found.excerpt(key, hops=hops)[1])
+    return list(found.excerpt(key, hops=hops, more=more)[1])
 
 
 def _ends(edges: Sequence[Edge]) -> list[str]:

@@ -1,7 +1,7 @@
 """Experience: one tenant's past tasks in process, and those of them that are like a new one."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from sys import intern
@@ -9,9 +9,10 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.shares import newest
-from orchestrator.records.outcome import Near, Outcome, Recalled
+from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled
 
 NEAREST, FAR = 10, 0.2
 """The past tasks that speak for a new one, and the cosine up to which one says nothing. Chosen on the development sets
@@ -23,11 +24,6 @@ OF_ACTOR = 2
 ALONE = 0.05
 """The weight of one person's tasks where nobody else's are near."""
 MOST_TASKS = 10_000
-
-Name = tuple[str, str]
-"""A tool's key and the hash of its definition."""
-Known = Callable[[str, str], bool]
-"""Returns whether a tool, by key and hash, is in the catalogue as it was, and nothing speaks against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +96,11 @@ class Experience:
     def proven(self) -> frozenset[Name]:
         """The tools that any task used."""
         return frozenset(name for task in self.tasks for name in task.tools[: task.used])
+
+    @cached_property
+    def co_use(self) -> CoUse:
+        """The tools that tasks used together."""
+        return CoUse((task.actor, task.tools[: task.used]) for task in self.tasks)
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:

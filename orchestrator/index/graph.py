@@ -1,7 +1,7 @@
 """The graph of one catalogue: what its tools state of each other, what schemas say, and near-duplicates."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,10 @@ ALIKE = 0.6
 """The share of their words that the descriptions of near-duplicates have in common."""
 DESCRIBED = 400
 """Characters of a description that are compared."""
+
+
+More = Callable[[Tool], Iterable[Edge]]
+"""Returns edges from a tool that are known of one tenant alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,12 @@ class Graph:
         )
         """Keys to which relations lead and which are no tools here: these relations are ignored."""
 
-    def edges(self, position: int) -> tuple[Edge, ...]:
-        """Return the edges from a tool, stated ones first, each once."""
+    def edges(self, position: int, more: More = lambda _: ()) -> tuple[Edge, ...]:
+        """Return the edges from a tool, stated ones first, `more` last, each once."""
         if position not in self._edges:
-            found: dict[tuple[str, str], Edge] = {}
-            for edge in (*self._stated(position), *self._by_schema(position), *self._alike(position)):
-                found.setdefault((edge.to, edge.type), edge)
-            self._edges[position] = tuple(found.values())
-        return self._edges[position]
+            found = (*self._stated(position), *self._by_schema(position), *self._alike(position))
+            self._edges[position] = _once(found)
+        return _once((*self._edges[position], *more(self._tools[position])))
 
     def reach(self, *positions: int, hops: int = HOPS, most: int = MOST) -> tuple[Step, ...]:
         """Return the tools within this number of hops of these, nearest first."""
@@ -63,16 +65,18 @@ class Graph:
             return ()
         return self._walk((position,), lambda at: [e for e in self._stated(at) if e.type not in ASIDE], hops, most)
 
-    def excerpt(self, *keys: str, hops: int = HOPS) -> tuple[tuple[Related, ...], tuple[Edge, ...]]:
+    def excerpt(
+        self, *keys: str, hops: int = HOPS, more: More = lambda _: ()
+    ) -> tuple[tuple[Related, ...], tuple[Edge, ...]]:
         """Return the tools within reach of these, nearest first, and the edges among all of them."""
         start = [self._positions[key] for key in keys if key in self._positions]
-        steps = self.reach(*start, hops=hops) if start else ()
+        steps = self._walk(start, lambda at: self.edges(at, more), hops, MOST)
         found = [
             Related(tool=step.edge.to, type=step.edge.type, hops=step.hops, via=step.edge.source) for step in steps
         ]
         nodes = dict.fromkeys((*start, *(step.position for step in steps)))
         drawn = {self._tools[position].key for position in nodes}
-        return tuple(found), tuple(edge for node in nodes for edge in self.edges(node) if edge.to in drawn)
+        return tuple(found), tuple(edge for node in nodes for edge in self.edges(node, more) if edge.to in drawn)
 
     def _walk(
         self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int, most: int
@@ -115,6 +119,14 @@ class Graph:
         for position, tool in enumerate(self._tools):
             found.setdefault(bare(tool.name), []).append(position)
         return {name: positions for name, positions in found.items() if len(positions) > 1}
+
+
+def _once(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Return the first of the edges of each type between the same tools."""
+    found: dict[tuple[str, str], Edge] = {}
+    for edge in edges:
+        found.setdefault((edge.to, edge.type), edge)
+    return tuple(found.values())
 
 
 def bare(name: str) -> str:

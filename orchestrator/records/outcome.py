@@ -1,7 +1,7 @@
 """The Outcome: what became of a task, and what routing recalls of such tasks."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,8 +9,10 @@ from orchestrator.errors import InvalidInput
 from orchestrator.records.forms import Form, check_forms
 
 Source = Literal["run", "serve", "api", "import"]
-MOST_USED = 8
-"""Tools of one task that are remembered."""
+Name = tuple[str, str]
+"""A tool's key and the hash of its definition."""
+Known = Callable[[str, str], bool]
+"""Returns whether a tool, by key and hash, is in the catalogue as it was, and nothing speaks against it."""
 WHEN = "seconds since 1970, at most a day ahead of now (milliseconds: divide by 1,000)"
 _AHEAD_S = 86_400.0
 

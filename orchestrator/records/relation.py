@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.forms import Form, check_forms
 
-NEEDS, USED_WITH, SIMILAR, REPLACES = "needs", "used_with", "similar", "replaces"
-ASIDE = frozenset({USED_WITH, SIMILAR, REPLACES})
+NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
+ASIDE = frozenset({USED_WITH, USED_AFTER, SIMILAR, REPLACES})
 """Of these types an edge says nothing of what a call takes. `needs` and every type of a catalogue's own does."""
 
 
@@ -63,4 +63,5 @@ class Related:
     via: str
 
     def __str__(self) -> str:
-        return f"{self.via} {self.type} it" if self.type in (NEEDS, REPLACES) else f"{self.type}: {self.via}"
+        directed = self.type in (NEEDS, USED_AFTER, REPLACES)
+        return f"{self.via} {self.type} it" if directed else f"{self.type}: {self.via}"

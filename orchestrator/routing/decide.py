@@ -10,6 +10,7 @@ from orchestrator.routing import select
 from orchestrator.routing.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.routing.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
 from orchestrator.routing.select import Fitted, fit_matches
+from orchestrator.routing.stages.experience import used_together
 from orchestrator.routing.task import MOST_COVERED, Found, Ranking, Task
 
 
@@ -65,7 +66,9 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
     matches, stage, fitted, covering = chosen.matches, chosen.stage, chosen.fitted, chosen.covering
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts)
-    related, graph = task.index.graph.excerpt(*recommended)
+    related, graph = task.index.graph.excerpt(
+        *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
+    )
     used = {match.tool.key: match.tool for match in matches}
     connect = [used[key].server for key in recommended if used[key].kind is Kind.MCP]
     return Decision(

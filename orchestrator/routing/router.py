@@ -152,7 +152,7 @@ class Router:
     async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
         """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
         index, stale = await self._indexes.get(request.tenant)
-        unheard = await self.memories.get(request.tenant) if self._learns else ""
+        unheard = await self.memories.get(request.tenant) if self.learns else ""
         clock.book("load")
         task = self._task(request, index)
         clock.book("understand")
@@ -191,7 +191,7 @@ class Router:
             source=source,
             chosen=chosen,
         )
-        if not self._learns or (isinstance(decision, Decision) and decision.leans):
+        if not self.learns or (isinstance(decision, Decision) and decision.leans):
             return outcome
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
         if vector.any():
@@ -208,7 +208,8 @@ class Router:
         return recalled.tasks if recalled else ()
 
     @property
-    def _learns(self) -> bool:
+    def learns(self) -> bool:
+        """Tell whether past tasks are kept and read."""
         return self.options.experience != "off"
 
     def _task(self, request: RouteRequest, index: Index) -> Task:

@@ -1,15 +1,19 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from orchestrator.experience.lift import LEAST, lift, shipped
-from orchestrator.experience.memory import Name
+from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import log_odds
-from orchestrator.records.outcome import Recalled
+from orchestrator.index.index import Index
+from orchestrator.records.outcome import Name, Recalled
+from orchestrator.records.relation import Edge
+from orchestrator.records.tool import Tool
 from orchestrator.routing.task import Found, Ranking, Task, best_first
 
 
@@ -27,17 +31,25 @@ async def experience(task: Task, found: Found) -> Found:
         return found
     tools = task.index.catalogue.tools
     candidates = [(tools[place].key, tools[place].hash) for place in found.candidates.whole.chosen.tolist()]
-    recalled = task.experience.recall(vectors[0], candidates, lambda *name: _known(task, found, name))
+    recalled = task.experience.recall(vectors[0], candidates, lambda *name: _allowed(task, found, name))
     return replace(found, recalled=recalled) if recalled else found
 
 
-def _known(task: Task, found: Found, name: Name) -> bool:
-    """Return whether a tool is in the catalogue as it was, and is neither flagged nor left out."""
-    place = task.index.catalogue.positions.get(name[0])
-    if place is None or task.index.catalogue.tools[place].hash != name[1]:
-        return False
-    flagged = task.index.flagged is not None and task.index.flagged[place]
-    return not flagged and (found.allowed is None or bool(found.allowed[place]))
+def used_together(experience: Experience | None, index: Index, tool: Tool) -> Iterable[Edge]:
+    """Return the relations of a tool that the past tasks show."""
+    if experience is None:
+        return ()
+    return experience.co_use.edges((tool.key, tool.hash), lambda *name: _is_there(index, name))
+
+
+def _is_there(index: Index, name: Name) -> bool:
+    """Return whether a tool is in the catalogue as it was, and is not flagged."""
+    place = index.catalogue.positions.get(name[0])
+    return place is not None and index.catalogue.tools[place].hash == name[1] and name[0] not in index.flags
+
+
+def _allowed(task: Task, found: Found, name: Name) -> bool:
+    return _is_there(task.index, name) and found.allows(task.index.catalogue.positions[name[0]])
 
 
 def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
