@@ -3,9 +3,10 @@
 with ScriptedModel([{"action": "tool", "tool": "time:now", "confidence": 0.9}, "It is noon."]) as model:
     models = Models(Options(model="scripted", model_url=model.url), api_key="any")
 
-It answers `/v1/chat/completions`, `/v1/responses` and `/v1/embeddings`, refuses what OpenAI refuses (tool names, strict
-schemas), and records what it was asked. A reply is a text, a dict or pydantic record (a structured answer), or one of
-the records below; the script is a list of replies in order, or a function from what was asked to the reply.
+It answers `/v1/chat/completions`, `/v1/responses` (both also as a stream) and `/v1/embeddings`, refuses what OpenAI
+refuses (tool names, strict schemas), and records what it was asked. A reply is a text, a dict or pydantic record (a
+structured answer), or one of the records below; the script is a list of replies in order, or a function from what was
+asked to the reply.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Union
 
@@ -275,6 +276,11 @@ class ScriptedModel:
             body = _embeddings(asked, dimension, self._floats)
         else:
             body = _completion(asked, "cut off" if halved else reply)
+        if asked.body.get("stream") and asked.kind != "embeddings":
+            lines = list(_chat_events(asked, body) if asked.kind == "chat/completions" else _response_events(body))
+            return StreamingResponse(
+                _sent(lines[: len(lines) // 2] if halved else lines), media_type="text/event-stream"
+            )
         if not halved:
             return JSONResponse(body)
         whole = json.dumps(body).encode()
@@ -391,6 +397,76 @@ def _response(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
     }
 
 
+async def _sent(lines: Sequence[str]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield f"{line}\n\n".encode()
+
+
+def _pieces(text: str) -> list[str]:
+    """Return the text in pieces as a model sends it, so that what reads a stream has to put it together."""
+    return [text[start : start + 4] for start in range(0, len(text), 4)]
+
+
+def _chat_events(asked: Asked, body: dict[str, Any]) -> Iterator[str]:
+    """Yield a chat completion's chunks: its calls or text in pieces, how it ended, and usage if asked."""
+    choice = body["choices"][0]
+    message, chunk = choice["message"], {**body, "object": "chat.completion.chunk", "usage": None}
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    for place, call in enumerate(message.get("tool_calls") or ()):
+        named = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
+        deltas.append({"tool_calls": [{"index": place, **named}]})
+        pieces = _pieces(call["function"]["arguments"])
+        deltas += [{"tool_calls": [{"index": place, "function": {"arguments": piece}}]} for piece in pieces]
+    deltas += [{kind: piece} for kind in ("content", "refusal") for piece in _pieces(message[kind] or "")]
+    ends = [*((delta, None) for delta in deltas), ({}, choice["finish_reason"])]
+    for delta, end in ends:
+        yield _event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}]})
+    if (asked.body.get("stream_options") or {}).get("include_usage"):
+        yield _event({**chunk, "choices": [], "usage": body["usage"]})
+    yield "data: [DONE]"
+
+
+def _response_events(body: dict[str, Any]) -> Iterator[str]:
+    """Yield a response's events: each item begun, in pieces, done; then all of it."""
+    begun = {**body, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    events: list[dict[str, Any]] = [
+        {"type": f"response.{kind}", "response": begun} for kind in ("created", "in_progress")
+    ]
+    for place, item in enumerate(body["output"]):
+        events += _item_events(place, item)
+    events.append({"type": f"response.{body['status']}", "response": body})
+    for number, event in enumerate(events):
+        yield f"event: {event['type']}\n{_event({**event, 'sequence_number': number})}"
+
+
+def _item_events(place: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    at: dict[str, Any] = {"output_index": place, "item_id": item["id"]}
+    empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
+    yield {
+        "type": "response.output_item.added",
+        "output_index": place,
+        "item": {**item, "status": "in_progress", **empty},
+    }
+    for part in item.get("content") or ():
+        kind, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+        at |= {"content_index": 0}
+        yield {"type": "response.content_part.added", **at, "part": {**part, field: ""}}
+        for piece in _pieces(part[field]):
+            yield {"type": f"response.{kind}.delta", **at, "delta": piece, "logprobs": []}
+        yield {"type": f"response.{kind}.done", **at, field: part[field], "logprobs": []}
+        yield {"type": "response.content_part.done", **at, "part": part}
+    if item["type"] == "function_call":
+        arguments = {"name": item["name"], "arguments": item["arguments"]}
+        for piece in _pieces(item["arguments"]):
+            yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
+        yield {"type": "response.function_call_arguments.done", **at, **arguments}
+    yield {"type": "response.output_item.done", "output_index": place, "item": item}
+
+
+def _event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data)}"
+
+
 def _arguments(given: Any) -> str:
     return given if isinstance(given, str) else compact(given)
 
@@ -398,8 +474,6 @@ def _arguments(given: Any) -> str:
 def broken_rule(asked: Asked) -> str:
     """Return the first rule of OpenAI's that the request breaks, in its manner, or "": tools and strict schemas."""
     body, tools = asked.body, asked.body.get("tools") or []
-    if body.get("stream"):
-        return "the scripted model does not stream: ask without stream"
     if not asked.model:
         return "you must provide a model parameter"
     if body.get("tools") == [] and asked.kind == "chat/completions":

@@ -34,8 +34,11 @@ LAYERS = (
     "cli __main__",
 )
 """Each package imports from its own line and from those above it, also within functions."""
-WHEN_CALLED = {("orchestrator.records.decision", "orchestrator.catalogue.export")}
-"""A Decision's own methods give its tools in a provider's shape."""
+WHEN_CALLED = {
+    ("orchestrator.records.decision", "orchestrator.catalogue.export"),
+    ("orchestrator.records.delta", "orchestrator.catalogue.export"),
+}
+"""A Decision's and a Delta's own methods give their tools in a provider's shape."""
 ENGINES = {"numpy", "qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 

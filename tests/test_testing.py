@@ -63,6 +63,35 @@ def test_both_apis_give_texts_structures_and_tool_calls(model: ScriptedModel) ->
     assert model.left == 0
 
 
+def test_both_apis_stream_what_they_also_give_whole(model: ScriptedModel) -> None:
+    calls = ToolCalls([("time__now", {"zone": "UTC"}), ("time__now", {"zone": "CET"})])
+    client = asking(model, "It is noon in Tokyo.", calls, "It is noon in Tokyo.", calls, Refusal("no"), Truncated("cl"))
+    given: Any = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+    tool: Any = {"type": "function", "function": TOOL}
+    with client.chat.completions.stream(**given, stream_options={"include_usage": True}) as stream:
+        pieces = [event.delta for event in stream if event.type == "content.delta"]
+        whole = stream.get_final_completion()
+    assert len(pieces) > 2
+    assert "".join(pieces) == whole.choices[0].message.content == "It is noon in Tokyo."
+    assert whole.usage is not None
+    with client.chat.completions.stream(**given, tools=[tool]) as stream:
+        found = stream.get_final_completion().choices[0].message.tool_calls or []
+    assert [json.loads(call.function.arguments)["zone"] for call in found] == ["UTC", "CET"]
+    with client.responses.stream(model="m", input="?") as events:
+        texts = [event.delta for event in events if event.type == "response.output_text.delta"]
+        assert "".join(texts) == events.get_final_response().output_text == "It is noon in Tokyo."
+    with client.responses.stream(model="m", input="?", tools=[{"type": "function", **TOOL}]) as events:
+        output: list[Any] = list(events.get_final_response().output)
+    assert [(item.name, json.loads(item.arguments)["zone"]) for item in output] == [
+        ("time__now", "UTC"),
+        ("time__now", "CET"),
+    ]
+    with client.responses.stream(model="m", input="?") as events:
+        assert [event.delta for event in events if event.type == "response.refusal.delta"] == ["no"]
+    assert list(client.responses.create(model="m", input="?", stream=True))[-1].type == "response.incomplete"
+    assert model.left == 0
+
+
 def _wrong(asked: Asked) -> str:
     assert "rain" in asked.text
     return "grey"
@@ -139,7 +168,6 @@ def test_refusals_and_truncated_answers_look_as_they_do_for_real(model: Scripted
         ({"tools": [{"type": "function", "function": {**TOOL, "strict": True}}]}, "additionalProperties"),
         ({"tools": [{"type": "function", **TOOL}]}, "other API"),
         ({"tools": [{"type": "function", "function": TOOL}] * 2}, "unique"),
-        ({"stream": True}, "does not stream"),
         ({"response_format": {"type": "json_schema", "json_schema": STATED}}, "'default' is not permitted"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}, "a b"),
     ],

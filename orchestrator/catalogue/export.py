@@ -24,6 +24,8 @@ from orchestrator.records.tool import Tool
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
+Appended = Literal["additional_tools", "tool_search_output", "inline_tools", "tool_reference", "tool_result"]
+"""Items of OpenAI's Responses API (two); of Anthropic's Messages API system messages (two) and a tool's result."""
 
 _FORBIDDEN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
 _FORBIDDEN_ELSE = (r"[^A-Za-z0-9_-]", 64)
@@ -45,6 +47,34 @@ def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
     if provider not in get_args(Provider):
         raise InvalidInput(f"provider {provider!r}: choose one of {', '.join(get_args(Provider))}")
     return [_shape(tool, exported_name(tool, provider), provider) for tool in tools]
+
+
+def appended(tools: Sequence[Tool], shape: Appended, call_id: str = "") -> list[dict[str, Any]]:
+    """Return the tools as what a conversation goes on with; nothing for no tools, unless a search is to be answered.
+
+    As openai 3.57 and anthropic 2.14 type them. References name tools that the request holds with `defer_loading`.
+    """
+    if shape not in get_args(Appended):
+        raise InvalidInput(f"shape {shape!r}: choose one of {', '.join(get_args(Appended))}")
+    answer = shape in ("tool_search_output", "tool_result")
+    if answer != bool(call_id):
+        raise InvalidInput(f"call_id {call_id!r}: {shape} {'needs' if answer else 'does not take'} a search call's id")
+    if not tools and not answer:
+        return []
+    if shape in ("inline_tools", "tool_reference"):
+        inline = [{"type": "tool_definition", "definition": own} for own in export(tools, "anthropic")]
+        named = [{"type": "tool_reference", "name": exported_name(tool)} for tool in tools]
+        added = inline if shape == "inline_tools" else named
+        return [{"role": "system", "content": [{"type": "tool_addition", "tool": tool} for tool in added]}]
+    if shape == "tool_result":
+        names = [{"type": "tool_reference", "tool_name": exported_name(tool)} for tool in tools]
+        return [{"type": "tool_result", "tool_use_id": call_id, "content": names}]
+    definitions = export(tools, "openai")
+    if shape == "additional_tools":
+        return [{"type": shape, "role": "developer", "tools": definitions}]
+    deferred = [{**own, "defer_loading": True} for own in definitions]
+    state = {"execution": "client", "status": "completed"}
+    return [{"type": shape, "call_id": call_id, **state, "tools": deferred}]
 
 
 def exported_name(tool: Tool, provider: Provider = "openai") -> str:

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
@@ -68,9 +69,17 @@ class Decision:
         """Return the matches as tool definitions for a model, as `offered`, with legal and unique names."""
         from orchestrator.catalogue.export import export
 
-        place = {key: number for number, key in enumerate(self.offered)}
-        matches = sorted(self.matches, key=lambda match: place.get(match.tool.key, len(place)))
-        return export([match.tool for match in matches], provider)
+        return export(_in_order(self), provider)
+
+    def delta(self, previous: "Decision | Delta | None" = None) -> Delta:
+        """Return what this Decision adds to what the model was offered before: by an earlier Decision, or so far.
+
+        In a conversation hand each turn the Delta of the one before it. What recommends nothing adds nothing.
+        """
+        if isinstance(previous, Decision):
+            previous = Delta(new=_in_order(previous))
+        seen = previous.offered if previous else ()
+        return Delta.between(seen, _in_order(self), adds=bool(self.recommended))
 
     def turn(self, *used: str, role: str = "user") -> Turn:
         """Return this Decision's query as a turn for the next request, with the keys of the tools that were used."""
@@ -108,6 +117,13 @@ class Decision:
             "related": [asdict(item) for item in self.related],
             "graph": [asdict(edge) for edge in self.graph],
         }
+
+
+def _in_order(decision: Decision) -> tuple[Tool, ...]:
+    """Return the matched tools as `offered`."""
+    place = {key: number for number, key in enumerate(decision.offered)}
+    tools = [match.tool for match in decision.matches]
+    return tuple(sorted(tools, key=lambda tool: place.get(tool.key, len(place))))
 
 
 def _match_json(match: Match) -> dict[str, Any]:
