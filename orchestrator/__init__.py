@@ -13,6 +13,7 @@ _HOMES = {
     "Router": "routing.router",
     "RunRequest": "records.run",
     "RunResult": "records.run",
+    "Source": "store.sources",
     "Tool": "records.tool",
     "ToolRouter": "temporal.workflow",
     "ToolrouteError": "errors",

@@ -107,6 +107,11 @@ def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "") for name in unread}
 
 
+def stores_of(text: str) -> tuple[str, ...]:
+    """Return the stores that a setting names, with commas between them."""
+    return tuple(at_home(place) for own in text.split(",") if (place := own.strip()))
+
+
 def at_home(path: str) -> str:
     """Return `~/x` in the user's home, where no shell has done so: in an environment file, or with `--store=~/x`."""
     try:
@@ -131,7 +136,7 @@ def model_key() -> str | None:
 
 
 def default_store() -> str:
-    """Return TOOLROUTE_STORE, else a folder in the user's data."""
+    """Return TOOLROUTE_STORE, which may name several, else a folder in the user's data."""
     from platformdirs import user_data_path
 
     return os.environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")

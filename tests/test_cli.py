@@ -36,7 +36,7 @@ SHAPE: dict[str, Any] = {
     "coverage": (*NUMBER, type(None)),
     "semantic_ran": bool,
 }
-MATCH = {"tool", "server", "name", "kind", "score", "evidence", "why", "gives", "for_parts"}
+MATCH = {"tool", "server", "name", "kind", "score", "evidence", "why", "gives", "for_parts", "source"}
 
 
 def assert_contract(found: dict[str, Any]) -> None:

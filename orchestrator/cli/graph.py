@@ -19,7 +19,7 @@ from orchestrator.routing.stages.experience import used_together
 
 @click.command()
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
-@taking("catalogue", "tenant")
+@taking("catalogue", "sources")
 @click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
 @click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:

@@ -5,7 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
@@ -17,16 +17,17 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
-from orchestrator.cli.output import note, progress
+from orchestrator.cli.output import note, progress, warn
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
-from orchestrator.options import Options, default_store
+from orchestrator.options import Options, default_store, stores_of
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.run import Approve
 from orchestrator.records.tenant import tenant_of
 from orchestrator.routing.pipeline import PRESETS
 from orchestrator.routing.router import Router
+from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Changes, Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,7 +61,7 @@ class Place:
 
     organization: str | None = None
     user: str | None = None
-    store: str | None = None
+    store: tuple[str, ...] = ()
     catalogue: Path | None = None
     config: Path | None = None
 
@@ -70,25 +71,41 @@ class Place:
 
     @property
     def store_place(self) -> str:
-        """Return the store that `--store` names, else the user's own."""
-        return self.store or default_store()
+        """Return the store that is written to: the first that `--store` names, else the user's own."""
+        return self.stores[0]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return self.store or stores_of(default_store())
 
     def open_store(self, options: Options | None = None) -> Store:
         """Open the store; its embedder opens on first use."""
+        return self._open(self.store_place, options)
+
+    def _open(self, place: Store | str | Path, options: Options | None = None) -> Store:
         options = options or Options.from_env()
-        return Store(self.store_place, embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+        return Store(str(place), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
 
     def known_store(self) -> Store:
         """Open a store to read from; InvalidInput where `--store` names one that does not exist."""
-        store = self.open_store()
-        if self.store and not store.exists:
-            made_by = "`toolroute tools import` and `tools sync` make one"
-            raise InvalidInput(f"store {self.store!r} does not exist: {made_by}")
-        return store
+        for given in self.store:
+            if not (found := self._open(Source.of(given).store)).exists:
+                made_by = "`toolroute tools import` and `tools sync` make one"
+                raise InvalidInput(f"store {str(found)!r} does not exist: {made_by}")
+        return self.open_store()
 
     def catalogue_or_store(self) -> Catalogue:
-        """Read the tools of `--catalogue`, else those that the store has for the tenant."""
-        return Catalogue.read(self.catalogue) if self.catalogue else self.known_store().load(self.tenant).catalogue
+        """Read the tools of `--catalogue`, else those that the stores have for the tenant."""
+        if self.catalogue:
+            return Catalogue.read(self.catalogue)
+        store = self.known_store()
+        if len(self.stores) == 1:
+            return store.load(self.tenant).catalogue
+        sources = [replace(own, store=self._open(own.store)) for own in map(Source.of, self.stores)]
+        found = Sources(sources, _PATIENCE_S).load(self.tenant)
+        if found.damaged:
+            warn([found.damaged])
+        return found.catalogue
 
     def servers(self) -> McpConfig | None:
         """Read the mcpServers file given, else the working folder's, if there is one."""
@@ -108,7 +125,7 @@ class Place:
         The servers of `--config` that the store does not know are listed first; of MCP servers that it does not name no
         tool is a match.
         """
-        if self.catalogue is not None and self.store is None:
+        if self.catalogue is not None and not self.store:
             if self.config is not None:
                 raise InvalidInput("--config lists servers into a store: give --store, too, or leave --catalogue out")
             return Router(self.catalogue, options=options)
@@ -117,7 +134,7 @@ class Place:
         config = McpConfig.read(self.config) if self.config else None
         if config is not None or self.catalogue is not None:
             await self.fill(config, options)
-        return Router(store=self.store_place, options=options, servers=config.servers if config else None)
+        return Router(stores=self.stores, options=options, servers=config.servers if config else None)
 
     async def fill(self, servers: McpConfig | None, options: Options) -> None:
         """Store what the catalogue holds, and list the servers that the store does not know for this tenant."""
@@ -163,9 +180,18 @@ def _choice(*words: str) -> click.Choice[str]:
     return click.Choice([str(word) for word in words])
 
 
+def _one_store(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    if len(given) > 1:
+        raise click.BadParameter("this command takes one store; route, run and serve search several", param=parameter)
+    return given
+
+
+_PATIENCE_S = 60.0
+"""How long a list waits for each of several stores."""
 _FAILED_S = 600.0
 """For so long a route does not list a server again that could not be listed."""
 _STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
+_STORES = f"{_STORE} Given again, further ones are searched as well; PLACE#TENANT takes that tenant's tools for all."
 _CATALOGUE = "Use this file or folder of tools (- is standard input), not a store; with --store they are stored first."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
 _LISTED = "An mcpServers file: its servers that are not known yet are listed first, into the store."
@@ -192,7 +218,11 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
     "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG)],
     "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_LISTED)],
-    "tenant": [option("--store", metavar="FOLDER|URL", type=TEXT, help=_STORE), *_OWNER],
+    "tenant": [
+        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_one_store, help=_STORE),
+        *_OWNER,
+    ],
+    "sources": [option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, help=_STORES), *_OWNER],
     "owner": _OWNER,
     "request": [
         option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
@@ -239,7 +269,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
         @wraps(body)
         def command(**given: Any) -> Any:
             made: dict[str, Any] = {}
-            if {"tenant", "owner"} & set(groups):
+            if {"tenant", "sources", "owner"} & set(groups):
                 made["place"] = _place(**_taken(given, _PLACE))
             if "request" in groups:
                 made["request"] = _request(made["place"].tenant, **_taken(given, _REQUEST))

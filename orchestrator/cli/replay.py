@@ -20,7 +20,7 @@ _MEANS = ("confidence", "tokens", "servers")
 
 
 @click.command("replay")
-@taking("tenant", "calibration")
+@taking("sources", "calibration")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
 @click.option("--embedder", metavar="NAME", type=TEXT, help="Embed by this one.")
 @click.option("--since", metavar="DATE", help="Only tasks from this date on.")
@@ -55,10 +55,10 @@ async def replay_tasks(
             tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, date("--since", since) if since else 0.0)
         if not tasks:
             warn([f"no task of {place.tenant} is remembered with its text: nothing to replay"])
-        where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"store": place.store_place}
+        where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
         after = await stack.enter_async_context(Router(**where, options=changed))
         plain = Options.from_env(experience="off")
-        before = None if store is None else Router(store=place.store_place, options=plain)
+        before = None if store is None else Router(stores=place.stores, options=plain)
         if before is not None:
             await stack.enter_async_context(before)
         with progress("replaying tasks") as done:

@@ -24,7 +24,7 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 @click.command()
 @click.argument("task", metavar="QUERY")
-@taking("catalogue", "listed", "tenant", "request", "shape", "calibration")
+@taking("catalogue", "listed", "sources", "request", "shape", "calibration")
 @click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table")
 async def route(place: Place, request: RouteRequest, options: Options, output: str) -> int:
@@ -60,7 +60,7 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
 @click.command()
 @click.argument("task", metavar="QUERY")
-@taking("catalogue", "listed", "tenant", "request", "shape", "calibration", "output")
+@taking("catalogue", "listed", "sources", "request", "shape", "calibration", "output")
 async def explain(place: Place, request: RouteRequest, options: Options, output: str) -> int:
     """Show the whole Decision for QUERY.
 
@@ -92,7 +92,7 @@ def _exit_code(decision: Decision, output: str) -> int:
 
 @click.command()
 @click.argument("task")
-@taking("catalogue", "listed", "tenant", "request", "shape", "model", "plan", "calibration", "output")
+@taking("catalogue", "listed", "sources", "request", "shape", "model", "plan", "calibration", "output")
 async def plan(
     place: Place, request: RouteRequest, options: Options, arguments: dict[str, Any], min_confidence: float, output: str
 ) -> int:

@@ -66,7 +66,7 @@ _SOON = timedelta(seconds=2)
 
 @click.command()
 @click.argument("task")
-@taking(*("catalogue", "config", "tenant", "temporal", "approve", "request", "plan", "model", "calibration", "output"))
+@taking(*("catalogue", "config", "sources", "temporal", "approve", "request", "plan", "model", "calibration", "output"))
 @click.option(
     "--yes", multiple=True, metavar="STEP=DIGEST", help="A call that you approve, as an earlier run named it."
 )

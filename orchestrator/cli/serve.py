@@ -17,7 +17,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 
 
 @click.command()
-@taking("config", "tenant")
+@taking("config", "sources")
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
 @click.option(
@@ -54,7 +54,7 @@ async def serve(
     if transport == "stdio":
         _check_for_stdio()
     log(logging.WARNING)
-    file, router = Followed(place.config_file()), Router(store=place.store_place, options=options)
+    file, router = Followed(place.config_file()), Router(stores=place.stores, options=options)
     async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=Approve(approve)))

@@ -1,5 +1,6 @@
 """Decisions, plans and runs for people."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
@@ -81,6 +82,8 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
         f"{len(decision.matches)} of {counted(tools, 'tool')}{held}",
         f"{decision.timings_ms.get('total', 0):.1f} ms",
     ]
+    if sources := Counter(match.source for match in decision.matches if match.source):
+        parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))
     legend = ["  * use first; fit: each tool's own evidence, 0 to 1"] if decision.recommended else []
     return dim(f"  {'; '.join(parts)}", *legend)
 
@@ -94,7 +97,7 @@ def show_explanation(decision: Decision, past: Sequence[Near] = ()) -> None:
         out.print(lines(f"{rank}. {match.tool.key}", style="bold"))
         out.print(dim(f"   {one_line(match.tool.description, 110)}"))
         legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no evidence"
-        out.print(lines(f"   {legs} -> fit {match.score:.2f}"))
+        out.print(lines(f"   {legs} -> fit {match.score:.2f}{f'; from {match.source}' if match.source else ''}"))
         for field, words in match.words.items():
             out.print(lines(f"   {field}: {', '.join(words)}"))
     if past:

@@ -145,7 +145,7 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
     servers = place.servers()
     if options.calibration:
         Fit.read(options.calibration)  # A broken one is reported here, not by every route.
-    if place.catalogue is not None and place.store is None:
+    if place.catalogue is not None and not place.store:
         catalogue = Catalogue.read(place.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "with --store they are listed once and routed to as well"
@@ -158,7 +158,7 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    return OrchestratorPlugin(store=place.store_place, options=options, mcp_servers=servers, only_servers=callable_here)
+    return OrchestratorPlugin(stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here)
 
 
 def quiet() -> None:

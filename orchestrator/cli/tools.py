@@ -87,7 +87,7 @@ def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: s
 
 
 @tools.command("list")
-@taking("catalogue", "tenant")
+@taking("catalogue", "sources")
 @click.option("--server", metavar="NAME", help="Only this server's.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_tools(place: Place, server: str | None, output: str) -> None:
@@ -124,7 +124,7 @@ def _list(found: Iterable[Tool]) -> None:
 
 @tools.command("show")
 @click.argument("key", metavar="SERVER:NAME")
-@taking("catalogue", "tenant", "output")
+@taking("catalogue", "sources", "output")
 def show_tool(key: str, place: Place, output: str) -> None:
     """Show one tool: its definition, and its approval."""
     known = place.catalogue_or_store()

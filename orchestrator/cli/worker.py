@@ -26,7 +26,7 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @click.command()
-@taking("catalogue", "config", "tenant", "temporal", "model", "calibration")
+@taking("catalogue", "config", "sources", "temporal", "model", "calibration")
 @click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", metavar="N", type=_POSITIVE, default=100, help="Activities at the same time.")
 @click.option("--cached-tenants", metavar="N", type=_POSITIVE, default=256, help="Indexes kept in memory.")

@@ -44,12 +44,13 @@ class Index:
         earlier: "Index | None" = None,
         absent: Collection[str] = (),
         reading: Reading | None = None,
+        origins: Mapping[str, tuple[str, ...]] = {},
     ) -> None:
         """earlier: an index whose tools need not be read again. absent: servers that could not be listed. reading: of
-        this catalogue, where a file has kept it."""
+        this catalogue, where a file has kept it. origins: as `Stored` has them."""
         self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
         self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
-        self.note = note
+        self.note, self.origins = note, origins
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:

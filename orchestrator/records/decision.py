@@ -137,4 +137,5 @@ def _match_json(match: Match) -> dict[str, Any]:
         "why": match.why,
         "gives": asdict(match.gives) if match.gives else None,
         "for_parts": list(match.for_parts),
+        "source": match.source,
     }

@@ -132,7 +132,7 @@ class Match:
     that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
     maps a field (name, server, description, parameters) to the query's words in it. `gives`: what it is `required` for.
     `for_parts` are the probabilities that it is right for each of `Decision.parts` alone; empty where routing did not
-    find it there.
+    find it there. `source` is the store that the tool comes from, where routing has several.
     """
 
     tool: Tool
@@ -142,6 +142,7 @@ class Match:
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gives: Gives | None = None
     for_parts: tuple[float, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,7 +133,7 @@ def _overlap(task: Task, found: Found, positions: Sequence[int]) -> Overlap:
 
 def _matches(task: Task, ranking: Ranking, overlap: Overlap, count: int) -> list[Match]:
     """Return the first `count` matches, in order."""
-    tools, shown = task.index.catalogue.tools, overlap.positions[:count]
+    tools, origins, shown = task.index.catalogue.tools, task.index.origins, overlap.positions[:count]
     return [
         Match(
             tool=tools[position],
@@ -143,6 +143,7 @@ def _matches(task: Task, ranking: Ranking, overlap: Overlap, count: int) -> list
             words=words,
             gives=ranking.gives.get(position),
             for_parts=ranking.for_parts.get(position, ()),
+            source=next(iter(origins.get(tools[position].key, ())), ""),
         )
         for position, words in zip(shown, overlap.by_field(len(shown)), strict=True)
     ]

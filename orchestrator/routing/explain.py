@@ -77,6 +77,7 @@ def rejected(
     """
     tools, limit = task.index.catalogue.tools, len(kept)
     reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
+    reasons += [again for match in kept for again in _defined_again(task, match.tool.key)]
     for server in [server for server in found.explicit.unwanted if server not in found.explicit.wanted]:
         said = next(m.said for m in found.explicit.mentions if m.server == server)
         own = task.index.catalogue.of_server(server)
@@ -93,6 +94,12 @@ def rejected(
                 )
             )
     return tuple(reasons[:MAX_REJECTED])
+
+
+def _defined_again(task: Task, key: str) -> list[Rejected]:
+    """Return the other definitions of a key, which further sources have."""
+    first, *others = task.index.origins.get(key, ("",))
+    return [Rejected(tool=key, why=f"source {other} defines it otherwise; {first} is named first") for other in others]
 
 
 def warnings_of(

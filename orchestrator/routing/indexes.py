@@ -14,6 +14,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.routing import index_file
+from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Indexes:
     def __init__(
         self,
         catalogue: Catalogue | str | Path | None,
-        store: Store | None,
+        store: Store | Sources | None,
         capabilities: Sequence[Capability],
         most: int,
     ) -> None:
@@ -116,7 +117,7 @@ class Indexes:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
-        if self._store is not None and now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM:
+        if isinstance(self._store, Store) and now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM:
             asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
 
@@ -133,10 +134,10 @@ class Indexes:
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
             return _Kept(Index(catalogue, self._capabilities).counted())
         earlier = known.stored if known else None
-        if earlier is None and (kept := self._resumed(self._store, tenant)):
+        if earlier is None and isinstance(self._store, Store) and (kept := self._resumed(self._store, tenant)):
             return kept
         stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
-        if known and stored is earlier:
+        if known and earlier and stored.catalogue is earlier.catalogue:
             return _Kept(known.index, stored)
         before = known.index if known else None
         index = Index(
@@ -146,6 +147,7 @@ class Indexes:
             note=stored.note,
             earlier=before,
             absent=stored.unlisted,
+            origins=stored.origins,
         )
         return _Kept(index.counted(), stored)
 

@@ -27,9 +27,10 @@ from orchestrator.index.embed import (
 )
 from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
-from orchestrator.options import Options
+from orchestrator.options import Options, stores_of
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Near, Outcome, Source, Use
+from orchestrator.records.outcome import Near, Outcome, Use
+from orchestrator.records.outcome import Source as OutcomeSource
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.conversation import earlier_texts
@@ -40,6 +41,7 @@ from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.task import Found, Task
 from orchestrator.routing.understand import understand
+from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Store
 
 _EMBEDDING_AT_A_TIME = 32
@@ -51,7 +53,8 @@ class Router:
     """Routes tasks to tools, in process.
 
     Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
-    or a Store; by default that of the options), which knows each tenant's own. `calibration` is a fit, or a file of one
+    or a Store; by default that of the options), which knows each tenant's own, or several `stores` (or Sources), of
+    which the first is written to and the others are searched as well. `calibration` is a fit, or a file of one
     (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Of MCP servers not among `servers` no tool is a
     match. Everything opens on first use and closes with the context. One Router serves many calls of one event loop.
     """
@@ -61,6 +64,7 @@ class Router:
         catalogue: Catalogue | str | Path | None = None,
         store: Store | str | Path | None = None,
         *,
+        stores: Sequence[Source | Store | str | Path] = (),
         embedder: Embedder | None = None,
         options: Options | None = None,
         capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
@@ -68,14 +72,12 @@ class Router:
         pipeline: Pipeline | str = "",
         servers: Collection[str] | None = None,
     ) -> None:
-        _check_types(catalogue, store, embedder, options, calibration)
+        _check_types(catalogue, store, stores, embedder, options, calibration)
         options = options or Options()
-        if catalogue is None and store is None:
-            store = options.store or None
-        if (catalogue is None) == (store is None):
-            raise InvalidInput("a Router takes either a catalogue or a store: give one of the two")
+        sources = [*map(Source.of, _places(catalogue, store, stores, options))]
+        given = sources[0].store if sources else None
         self.pipeline = Pipeline.named(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
-        self._owns_embedder = embedder is None and not isinstance(store, Store)
+        self._owns_embedder = embedder is None and not isinstance(given, Store)
         self._given_embedder = embedder
         self._servers = None if servers is None else frozenset(servers)
         self._fit = _fit_from(calibration or options.calibration)
@@ -87,13 +89,27 @@ class Router:
                 self._fit.check(embedder_id(options))
         self.options = options
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
-        self._owns_store = isinstance(store, str | Path)
-        if isinstance(store, str | Path):
-            store = Store(store, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
-        self.store = store
+        self._owns_store = isinstance(given, str | Path)
+        self._opened: list[Store] = []
+        sources = [replace(source, store=self._open(source.store)) for source in sources]
+        self.stores = tuple(source.store for source in sources if isinstance(source.store, Store))
+        one = len(sources) <= 1 and not any(source.tenant for source in sources)
+        read = self.store if one else Sources(sources, options.store_timeout_s)
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
-        self._indexes = Indexes(catalogue, store, tuple(capabilities), self.options.cached_tenants)
-        self.memories = Memories(store, self.options.cached_tenants, self.options.experience_days)
+        self._indexes = Indexes(catalogue, read, tuple(capabilities), self.options.cached_tenants)
+        self.memories = Memories(self.store, self.options.cached_tenants, self.options.experience_days)
+
+    @property
+    def store(self) -> Store | None:
+        """The store, of several the first: what is listed, stored and learnt goes there."""
+        return self.stores[0] if self.stores else None
+
+    def _open(self, place: Store | str | Path) -> Store:
+        if isinstance(place, Store):
+            return place
+        store = Store(place, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
+        self._opened.append(store)
+        return store
 
     @property
     def embedder(self) -> Embedder:
@@ -120,8 +136,8 @@ class Router:
         self._threads.close()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
-        if self.store is not None and self._owns_store:
-            await asyncio.to_thread(self.store.close)
+        for store in self._opened:
+            await asyncio.to_thread(store.close)
 
     async def index(self, tenant: str) -> Index:
         """Return the tenant's current Index; loads it once, however many ask."""
@@ -166,7 +182,7 @@ class Router:
         ok: bool = True,
         actor: str = "",
         at: float | None = None,
-        source: Source = "api",
+        source: OutcomeSource = "api",
         name: str = "",
         tenant: str = "",
         chosen: bool = True,
@@ -271,11 +287,26 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings
     return request
 
 
-def _check_types(catalogue: object, store: object, embedder: object, options: object, calibration: object) -> None:
+def _places(
+    catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
+) -> Sequence[Source | Store | str | Path]:
+    """Return the stores to read, none with a catalogue; InvalidInput for both, or neither."""
+    found = (*([store] if store is not None else ()), *stores)
+    if not found and catalogue is None:
+        found = stores_of(options.store)
+    if (catalogue is None) == (not found) or (store is not None and stores):
+        raise InvalidInput("a Router takes either a catalogue or a store, or several stores: give one of these")
+    return found
+
+
+def _check_types(
+    catalogue: object, store: object, stores: object, embedder: object, options: object, calibration: object
+) -> None:
     """Raise InvalidInput for the first that a Router does not take, with what would do."""
     wanted: tuple[tuple[str, object, Any, str], ...] = (
         ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
+        ("stores", stores, list | tuple, "a list of folders, URLs, Stores or Sources"),
         ("options", options, Options | None, "Options(...)"),
         ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the file of one"),
     )

@@ -1,7 +1,7 @@
 """Read one tenant's tools and their vectors; those that were read before are taken over."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,8 @@ class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
     `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `damaged`
-    names what is left out, as it cannot be read; `unlisted` are the servers whose last listing failed.
+    names what is left out, as it cannot be read; `unlisted` are the servers whose last listing failed. `origins`, where
+    there are several sources: by key the one whose definition counts, then those that define it otherwise.
     """
 
     catalogue: Catalogue
@@ -29,6 +30,7 @@ class Stored:
     note: str = ""
     damaged: str = ""
     unlisted: frozenset[str] = frozenset()
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.llm.client import Models
     from orchestrator.options import Options
     from orchestrator.routing.router import Router
+    from orchestrator.store.sources import Source
 
 NAME = "toolroute.OrchestratorPlugin"
 GRACE = timedelta(seconds=30)
@@ -43,12 +44,13 @@ class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows and lets `orchestrator` through the workflow sandbox.
 
     `catalogue` (records, a tools.jsonl or a folder of them; shared by all tenants) or `store` (a folder or a Qdrant
-    URL with each tenant's own; by default the user's), `embedder` and `options` are those of `Router`; `mcp_servers`
-    is an `mcpServers` configuration, its path, or a function from the tenant to one; `executors` are functions and
-    Executors by `server:name`, `server:*` or kind; `models` makes the language models, by default those that `options`
-    name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to the client (its workers
-    inherit it) or to a worker; given to both it registers once. It sets no data converter. Everything opens when an
-    activity first asks and closes when the last worker ends. `register=False` is for workers that only run workflows.
+    URL with each tenant's own; by default the user's) or several `stores`, `embedder` and `options` are those of
+    `Router`; `mcp_servers` is an `mcpServers` configuration, its path, or a function from the tenant to one;
+    `executors` are functions and Executors by `server:name`, `server:*` or kind; `models` makes the language models, by
+    default those that `options` name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to
+    the client (its workers inherit it) or to a worker; given to both it registers once. It sets no data converter.
+    Everything opens when an activity first asks and closes when the last worker ends. `register=False` is for workers
+    that only run workflows.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class OrchestratorPlugin(SimplePlugin):
         *,
         catalogue: "Catalogue | str | Path | None" = None,
         store: str | Path | None = None,
+        stores: Sequence["Source | str | Path"] = (),
         embedder: "Embedder | None" = None,
         options: "Options | None" = None,
         mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
@@ -64,16 +67,18 @@ class OrchestratorPlugin(SimplePlugin):
         only_servers: Collection[str] | None = None,
         register: bool = True,
     ) -> None:
-        if catalogue is not None and store is not None:
+        if catalogue is not None and (store is not None or stores):
             raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
 
         def make_router() -> "Router":
-            from orchestrator.options import Options, default_store
+            from orchestrator.options import Options, default_store, stores_of
             from orchestrator.routing.router import Router
 
             settings = options or Options.from_env()
-            place = store or (None if catalogue is not None else settings.store or default_store())
-            return Router(catalogue, place, embedder=embedder, options=settings, servers=only_servers)
+            places = stores or ([store] if store else [])
+            if catalogue is None and not places:
+                places = stores_of(settings.store or default_store())
+            return Router(catalogue, stores=places, embedder=embedder, options=settings, servers=only_servers)
 
         def make_models() -> "Models | None":
             from orchestrator.llm.client import models_for
@@ -82,10 +87,12 @@ class OrchestratorPlugin(SimplePlugin):
             return models_for(options or Options.from_env())
 
         def results_in() -> str | Path:
-            from orchestrator.options import Options, default_store
+            from orchestrator.options import Options, default_store, stores_of
+            from orchestrator.store.sources import Source
 
-            named = store or (options or Options.from_env()).store
-            return default_store() if str(named or "http").startswith(("http", ":memory:")) else named
+            named = [store] if store else stores or stores_of((options or Options.from_env()).store)
+            first = str(Source.of(named[0]).store) if named else "http"
+            return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
         self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in)
         self._registers = register

@@ -1,0 +1,202 @@
+"""Sources: several stores read as one catalogue, side by side; one that fails or is late takes nothing from the others.
+
+The first is the tenants' own: what is listed, stored and learnt goes there. Of a key in several the first one's counts.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
+from orchestrator.records.tenant import SHARED, check_tenant, is_tenant
+from orchestrator.store.points import Vectors
+from orchestrator.store.snapshot import Stored
+from orchestrator.store.store import Store
+
+_RENEWED_IN_S = 0.5
+"""How long a request waits for a source that has answered before, or failed; its answer counts when it comes."""
+_AGAIN_S = 15.0
+"""After how long a source that failed is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One store of several: a folder, a URL or a Store; `name` is what matches show, by default its place.
+
+    `tenant`: whose tools there are everybody's here, e.g. `org:public`; "" for the asking tenant's own. `deadline_s`:
+    how long the first answer is waited for; by default as long as for a store alone.
+    """
+
+    store: Store | str | Path
+    tenant: str = ""
+    name: str = ""
+    deadline_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.tenant:
+            check_tenant(self.tenant, shared=True)
+
+    @property
+    def shown(self) -> str:
+        return self.name or (f"{self.store}#{self.tenant}" if self.tenant else str(self.store))
+
+    @classmethod
+    def of(cls, given: "Source | Store | str | Path") -> "Source":
+        """Return the source; of a text, `PLACE` or `PLACE#TENANT`."""
+        if isinstance(given, Source):
+            return given
+        place, mark, tenant = given.rpartition("#") if isinstance(given, str) else ("", "", "")
+        mapped = bool(mark and place) and (is_tenant(tenant) or tenant == SHARED)
+        return cls(store=place, tenant=tenant) if mapped else cls(store=given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged(Stored):
+    """What the sources hold together; `parts` are their own, None of one that has not answered yet."""
+
+    parts: tuple[Stored | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question that was asked of a source, in a thread of its own."""
+
+    answer: "Future[Stored]"
+    at: float
+
+    @property
+    def stands(self) -> bool:
+        """Tell whether asking again would say no more: it is being answered, or has just failed."""
+        failed = self.answer.done() and self.answer.exception() is not None
+        return not self.answer.done() or (failed and time.monotonic() < self.at + _AGAIN_S)
+
+
+class Sources:
+    """Several stores as one, to be read; all methods block. Every Store has the same embedder."""
+
+    def __init__(self, sources: Sequence[Source], deadline_s: float) -> None:
+        if sources[0].tenant:
+            own = sources[0].tenant
+            raise InvalidInput(f"the first source, which is written to, has tenant={own!r}: name it last, or without")
+        self._stores = [source.store for source in sources if isinstance(source.store, Store)]
+        self._sources, self._deadline_s = tuple(sources), deadline_s
+        self.names = tuple(source.shown for source in sources)
+        if len(set(self.names)) < len(self.names):
+            raise InvalidInput(f"the sources {', '.join(self.names)} have one name twice: leave one out, or name it")
+        self._asked: dict[tuple[int, str], _Asked] = {}
+
+    def load(self, tenant: str) -> Merged:
+        """Return the tools of all sources that answer in time; raises the first's error where none does."""
+        check_tenant(tenant, shared=True)
+        return self._read(tenant, None)
+
+    def renewed(self, tenant: str, earlier: Stored) -> Stored:
+        """Return the same now: `earlier` itself, or with its catalogue, where no tool has changed."""
+        return self._read(tenant, earlier if isinstance(earlier, Merged) else None)
+
+    def is_current(self, tenant: str, version: str) -> bool:
+        """Tell whether this is surely still what asking would give. Never waits."""
+        versions = version.split("|")
+        return all(self._stands(place, tenant, own) for place, own in enumerate(versions))
+
+    def _stands(self, place: int, tenant: str, version: str) -> bool:
+        if (asked := self._asked.get((place, tenant))) is not None:
+            return asked.stands
+        return self._stores[place].is_current(self._sources[place].tenant or tenant, version)
+
+    def _read(self, tenant: str, earlier: Merged | None) -> Merged:
+        before = earlier.parts if earlier else (None,) * len(self._stores)
+        asked = [self._ask(place, tenant, part) for place, part in enumerate(before)]
+        parts, warnings, errors = list[Stored | None](), list[str](), list[ToolrouteError]()
+        for place, (one, part) in enumerate(zip(asked, before, strict=True)):
+            patience = _RENEWED_IN_S if earlier else self._sources[place].deadline_s or self._deadline_s
+            try:
+                parts.append(one.answer.result(max(0.0, one.at + patience - time.monotonic())))
+                self._asked.pop((place, tenant), None)
+            except (ToolrouteError, OSError, TimeoutError) as error:
+                why = str(error) or f"no answer within {patience:g} s"
+                counts = "its tools as they were before count" if part else "its tools are not among these"
+                warnings.append(f"source {self.names[place]}: {counts}: {why}")
+                errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
+                parts.append(part)
+        if not any(parts):
+            raise errors[0]
+        return self._merged(tuple(parts), warnings, earlier)
+
+    def _ask(self, place: int, tenant: str, part: Stored | None) -> _Asked:
+        key = place, tenant
+        known = self._asked.get(key)
+        if known is None or not (known.stands or known.answer.exception() is None):  # One that came late counts now.
+            store, theirs = self._stores[place], self._sources[place].tenant or tenant
+            asked = _in_a_thread(lambda: store.renewed(theirs, part) if part else store.load(theirs))
+            known = self._asked[key] = _Asked(asked, time.monotonic())
+        return known
+
+    def _merged(self, parts: tuple[Stored | None, ...], warnings: Sequence[str], earlier: Merged | None) -> Merged:
+        named = [(name, part) for name, part in zip(self.names, parts, strict=True) if part]
+        damaged = "; ".join([*(f"source {name}: {part.damaged}" for name, part in named if part.damaged), *warnings])
+        version = "|".join(part.version if part else "" for part in parts)
+        if earlier and all(now is before for now, before in zip(parts, earlier.parts, strict=True)):
+            same = (damaged, version) == (earlier.damaged, earlier.version)
+            return earlier if same else replace(earlier, damaged=damaged, version=version)
+        rows, origins = _rows(named)
+        catalogue = Catalogue(named[place][1].tools[row] for place, row in rows.values())
+        vectors, note = self._vectors(named, [rows[tool.key] for tool in catalogue])
+        return Merged(
+            catalogue=catalogue,
+            vectors=vectors,
+            version=version,
+            note=note,
+            damaged=damaged,
+            unlisted=frozenset[str]().union(*(part.unlisted for _, part in named)),
+            origins=origins,
+            parts=parts,
+        )
+
+    def _vectors(
+        self, named: Sequence[tuple[str, Stored]], rows: Sequence[tuple[int, int]]
+    ) -> tuple[Vectors | None, str]:
+        """Return the vectors of the tools in these places, or None and why one source has none that fit."""
+        filled = [(name, part) for name, part in named if len(part.catalogue)]
+        others = len({store.embedder.id for store in self._stores}) > 1
+        lacking = [f"source {name}: {part.note or 'other vectors'}" for name, part in filled if part.vectors is None]
+        if lacking or others or not filled:
+            return None, "; ".join(lacking) or ("the sources' stores have different embedders" if others else "")
+        sizes = [len(part.catalogue) for _, part in named]
+        starts = np.cumsum([0, *sizes])
+        together = np.concatenate([part.vectors for _, part in filled if part.vectors is not None])
+        return together[[starts[place] + row for place, row in rows]], ""
+
+
+def _rows(named: Sequence[tuple[str, Stored]]) -> tuple[dict[str, tuple[int, int]], Mapping[str, tuple[str, ...]]]:
+    """Return the source and row whose definition counts for each key, and by key the names of that source and of those
+    that define it otherwise."""
+    rows, origins = dict[str, tuple[int, int]](), dict[str, tuple[str, ...]]()
+    for place, (name, part) in enumerate(named):
+        for row, tool in enumerate(part.tools):
+            first, own = rows.setdefault(tool.key, (place, row))
+            if first == place:
+                origins[tool.key] = (name,)
+            elif named[first][1].tools[own].hash != tool.hash:
+                origins[tool.key] = (*origins[tool.key], name)
+    return rows, origins
+
+
+def _in_a_thread(work: Callable[[], Stored]) -> "Future[Stored]":
+    """Return the work's answer to come. No exit waits for the thread, as a source may hang."""
+    answer = Future[Stored]()
+
+    def do() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=do, name="toolroute source", daemon=True).start()
+    return answer
