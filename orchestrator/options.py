@@ -135,6 +135,19 @@ def model_key() -> str | None:
     return os.environ.get("OPENAI_API_KEY") or None
 
 
+def captures_content() -> bool:
+    """Tell whether traces hold texts, by the variable that OpenTelemetry's own GenAI instrumentations read."""
+    wanted = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
+    return wanted in ("true", "1", "span_only", "span_and_event")
+
+
+def collector() -> str:
+    """Return the variable that names where traces and metrics go; "" for none, or where OpenTelemetry is disabled."""
+    names = (f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
+    off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    return "" if off else next((name for name in names if os.environ.get(name)), "")
+
+
 def default_store() -> str:
     """Return TOOLROUTE_STORE, which may name several, else a folder in the user's data."""
     from platformdirs import user_data_path

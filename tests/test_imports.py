@@ -1,14 +1,13 @@
 """Imports go one way, no two files import each other in a circle, and the deterministic side loads no engine."""
 
 import ast
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.imported import loaded
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
@@ -19,6 +18,7 @@ FOLDERS = {
 LAYERS = (
     "errors records",
     "options",
+    "telemetry",
     "catalogue",
     "index",
     "experience",
@@ -82,7 +82,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     "module", ["orchestrator", "orchestrator.temporal.workflow", "orchestrator.workflows.execution"]
 )
 def test_the_deterministic_side_loads_no_engine(module: str) -> None:
-    assert not ENGINES & _loaded(f"import {module}")
+    assert not ENGINES & loaded(f"import {module}")
 
 
 def test_making_a_plugin_loads_no_engine() -> None:
@@ -90,11 +90,4 @@ def test_making_a_plugin_loads_no_engine() -> None:
         "from orchestrator.temporal.plugin import OrchestratorPlugin;"
         "OrchestratorPlugin(catalogue='tools.jsonl', mcp_servers={'mcpServers': {}})"
     )
-    assert not {"qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25"} & _loaded(code)
-
-
-def _loaded(code: str) -> set[str]:
-    """Return the top names of what is loaded after a program's lines."""
-    code = f"import sys, json; {code}; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert not {"qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25"} & loaded(code)

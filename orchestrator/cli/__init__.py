@@ -1,6 +1,7 @@
 """The command line: each command is imported only when it is called."""
 
 import errno
+import logging
 import os
 import sys
 from difflib import get_close_matches
@@ -54,8 +55,28 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
-def cli() -> None:
+@click.option("-v", "--verbose", count=True, help="Log what is done; twice (-vv): tasks and errors in full, too.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
+def cli(verbose: int, log_format: str) -> None:
     """Find the few tools that fit a task, see why, and connect only their servers."""
+    from orchestrator.options import collector
+
+    if verbose or log_format == "json":
+        from orchestrator.cli.output import log
+
+        log(logging.WARNING)
+    if variable := collector():
+        _export(variable)
+
+
+def _export(variable: str) -> None:
+    from orchestrator.telemetry import export
+
+    try:
+        export()
+    except ImportError:
+        remedy = "pip install 'toolroute[otel]', or set OTEL_SDK_DISABLED=true"
+        click.echo(f"toolroute: {variable} is set and nothing is sent there: {remedy}", err=True)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from rich.text import Text
 from orchestrator.index.safety import suspects
 from orchestrator.records.lines import SIGNS, inline, plain
 from orchestrator.records.tool import Tool
+from orchestrator.telemetry import trace_ids
 
 _ESCAPED = {sign: f"\\u{sign:04x}" for sign in SIGNS}
 _MOST_FLAGGED = 20
@@ -54,15 +56,33 @@ def echo_json(value: Any, *, indent: int | None = 1) -> None:
 
 
 def log(level: int, form: str = "%(name)s: %(message)s") -> None:
-    """Write log records from this level on to standard error, each message as one line."""
+    """Write log records from this level on to standard error, each message as one line; what was set first stays.
+
+    With --verbose our own packages' from INFO or DEBUG on, with --log-format json as objects.
+    """
+    given = click.get_current_context().find_root().params
     handler = logging.StreamHandler()
     handler.addFilter(_whole)
-    logging.basicConfig(handlers=[handler], level=level, format=form)
+    handler.setFormatter(_Json() if given["log_format"] == "json" else logging.Formatter(form))
+    logging.basicConfig(handlers=[handler], level=level)
+    if given["verbose"]:
+        logging.getLogger("orchestrator").setLevel(logging.INFO if given["verbose"] == 1 else logging.DEBUG)
 
 
 def _whole(record: logging.LogRecord) -> bool:
     record.msg, record.args = inline(record.getMessage()), None
     return True
+
+
+class _Json(logging.Formatter):
+    """A record as one JSON object, with the ids of the trace that it belongs to."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        shown = {"time": at, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            shown["error"] = self.formatException(record.exc_info)
+        return as_json({**shown, **trace_ids()})
 
 
 def present(output: str, value: Any, show: Callable[[], object]) -> None:

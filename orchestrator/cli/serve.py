@@ -12,6 +12,7 @@ from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records.run import Approve
+from orchestrator.telemetry import flush
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
@@ -75,6 +76,7 @@ async def serve(
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
         await asyncio.get_running_loop().shutdown_default_executor()
+        flush()
         os._exit(0)
     return 0
 

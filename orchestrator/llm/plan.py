@@ -6,6 +6,7 @@ their schemas; what is wrong goes back once. Then, and when it cannot be reached
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments, parameters, read_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
@@ -27,6 +29,8 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import Tool
+
+logger = logging.getLogger(__package__)
 
 PROMPT_TOKENS = 900
 """For the instructions and the answer's shape, apart from the context."""
@@ -105,6 +109,16 @@ async def make_plan(
     What a model declines is not planned without it either.
     """
     request.validate()
+    with telemetry.span("plan", request.decision.tenant) as seen:
+        made = await _made(models, request, give_up, within_s)
+        seen |= {"gen_ai.request.model": made.model, "toolroute.plan.steps": len(made.steps)}
+        if made.usage.total:
+            seen |= {"gen_ai.usage.input_tokens": made.usage.input, "gen_ai.usage.output_tokens": made.usage.output}
+        logger.info("planned %d steps by %s, %d tokens", len(made.steps), made.model, made.usage.total)
+    return made
+
+
+async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, within_s: float | None) -> Plan:
     if models is None:
         return plan(request)
     if request.first is not None:

@@ -100,6 +100,13 @@ class Connection:
         return self._client is not None
 
     @property
+    def outcome(self) -> str:
+        """How connecting went, in words that hold nothing of what the server said."""
+        if self.error is not None:
+            return f"not connected ({type(self.error).__name__})"
+        return f"connected, {len(self.tools)} {'tool' if len(self.tools) == 1 else 'tools'}"
+
+    @property
     def client(self) -> "Client":
         if self._client is None:
             raise self._unavailable(" is not connected")

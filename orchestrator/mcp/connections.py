@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import difflib
+import logging
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+from orchestrator import telemetry
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.child import Watcher
@@ -20,6 +22,8 @@ from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
 from orchestrator.records.tool import Tool
+
+logger = logging.getLogger(__package__)
 
 _TURN_S = 3.0
 """How long a server that starts keeps one of the places at most."""
@@ -115,8 +119,15 @@ class Connections:
             call.max_tokens = max_result_tokens
         return as_tool_result(await self.exchange(call))
 
-    async def exchange(self, call: Call, *, again: bool = True) -> Answered:
+    async def exchange(self, call: Call) -> Answered:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
+        with telemetry.calling(call.key) as seen:
+            answered = await self._exchange(call)
+            if answered.is_error:
+                seen["error.type"] = telemetry.TOOL_ERROR
+        return answered
+
+    async def _exchange(self, call: Call, *, again: bool = True) -> Answered:
         self._called_at = asyncio.get_running_loop().time()
         try:
             async with self.using(call.server, call.deadline) as connection:
@@ -130,7 +141,7 @@ class Connections:
                 raise call.unknown_outcome(lost) from None
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
-            return await self.exchange(call, again=False)
+            return await self._exchange(call, again=False)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
@@ -264,6 +275,11 @@ class Connections:
     def _on_settled(self, server: Server, connection: Connection) -> None:
         """Note how connecting went, before the waiting callers go on."""
         server.handshake = connection.was_ready and connection.handshake
+        if connection.was_ready or not self._closed:
+            telemetry.connected(server.spec.name, connection.error)
+            logger.info("server %s: %s", server.spec.name, connection.outcome)
+            if connection.error is not None:
+                logger.debug("server %s: %s", server.spec.name, connection.error)
         if connection.was_ready:
             server.failures, server.pause, server.last_error, server.tools = 0, 0.0, None, len(connection.tools)
             self._make_room()
@@ -278,6 +294,8 @@ class Connections:
     def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:
         connection = self._owners.pop(owner)
         if connection.was_ready:
+            telemetry.disconnected(server.spec.name)
+            logger.info("server %s: closed", server.spec.name)
             server.tools = len(connection.tools)
             if connection.death and not connection.retired and not self._closed:
                 server.last_error = ServerUnavailable(f"server {server.spec.name!r}: {connection.death}")

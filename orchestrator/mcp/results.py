@@ -26,6 +26,10 @@ class Answered:
     warnings: tuple[str, ...] = ()
 
     @property
+    def is_error(self) -> bool:
+        return isinstance(self.answer, Exception) or self.answer.is_error
+
+    @property
     def refusal(self) -> str:
         """The text of an error, without secrets."""
         said = self.secrets.redact(str(self.answer))

@@ -1,6 +1,7 @@
 """The Router: tasks to tools, in process, by a pipeline."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
+from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
@@ -38,11 +40,14 @@ from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import masked, study, uses
 from orchestrator.routing.memories import Memories
 from orchestrator.routing.pipeline import Pipeline
+from orchestrator.routing.report import report
 from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.task import Found, Task
 from orchestrator.routing.understand import understand
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Store
+
+logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
 LOCAL = "local"
@@ -158,12 +163,17 @@ class Router:
         Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
         all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
         """
-        clock = Clock()
-        task, found = await self.begin(_checked(request, conversation, settings), clock)
-        found = await run_legs(self.pipeline.cheap, task, found, clock)
-        if not self.pipeline.gate(task, found):
-            found = await run_legs(self.pipeline.dear, task, found, clock)
-        return conclude(self.pipeline, task, found, clock)
+        request = _checked(request, conversation, settings)
+        about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
+        with telemetry.span("retrieval", request.tenant, about) as seen:
+            clock = Clock()
+            task, found = await self.begin(request, clock)
+            found = await run_legs(self.pipeline.cheap, task, found, clock)
+            if not (gate_open := self.pipeline.gate(task, found)):
+                found = await run_legs(self.pipeline.dear, task, found, clock)
+            decision = conclude(self.pipeline, task, found, clock)
+            report(decision, seen, gate_open=gate_open)
+        return decision
 
     async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
         """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
@@ -210,6 +220,8 @@ class Router:
         if not self.learns or (isinstance(decision, Decision) and decision.leans):
             return outcome
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
+        telemetry.learnt(outcome)
+        logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
             await self.memories.keep(tenant, replace(outcome, query=text), vector)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 
+from orchestrator import telemetry
 from orchestrator.records.decision import Decision
 from orchestrator.routing.pipeline import Leg, Pipeline
 from orchestrator.routing.task import Found, Task
@@ -41,6 +42,7 @@ class Clock:
         """Book the time since the last call to this stage."""
         now = time.perf_counter()
         self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
+        telemetry.stage(stage, now - self._last)
         self._last = now
 
     def total(self) -> dict[str, float]:

@@ -17,6 +17,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings, PartEvidence
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.pipeline import Leg
+from orchestrator.routing.report import report
 from orchestrator.routing.router import Router
 from orchestrator.routing.running import Clock, conclude, run_legs
 from orchestrator.routing.search import Candidates, PartFound
@@ -47,7 +48,9 @@ async def merge(router: Router, request: RouteRequest, before: Findings, keyword
     task, found, clock = await _begin(router, request, before)
     if keyword_alone:
         found = replace(found, warnings=(*found.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
-    return conclude(router.pipeline, task, found, clock)
+    decision = conclude(router.pipeline, task, found, clock)
+    report(decision, {}, gate_open=before.gate_open)
+    return decision
 
 
 async def _begin(router: Router, request: RouteRequest, before: Findings) -> tuple[Task, Found, Clock]:

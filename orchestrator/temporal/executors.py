@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
+from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
 from orchestrator.errors import (
@@ -84,7 +85,11 @@ class Executors:
         names = (call.tool.key, f"{call.tool.server}:*", str(call.tool.kind))
         executor = next((self._by_name[name] for name in names if name in self._by_name), None)
         if executor is not None:
-            answer = await _in_time(call, executor)
+            kind = "function" if isinstance(executor, _FunctionExecutor) else "extension"
+            with telemetry.calling(call.tool.key, kind) as seen:
+                answer = await _in_time(call, executor)
+                if answer.is_error:
+                    seen["error.type"] = telemetry.TOOL_ERROR
         elif call.tool.kind is Kind.MCP and connections is not None:
             answer = await connections.call(
                 call.tool,

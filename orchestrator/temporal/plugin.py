@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from temporalio.client import ClientConfig
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
@@ -20,6 +21,7 @@ from orchestrator.records.run import Approval, RunRequest
 from orchestrator.temporal.executors import Registered
 from orchestrator.temporal.payload import prepare
 from orchestrator.temporal.resources import SLOTS, Resources, ServerConfig
+from orchestrator.temporal.tracing import interceptors
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
 
@@ -36,8 +38,9 @@ GRACE = timedelta(seconds=30)
 """What calls under way get to end in when a worker stops; Temporal's own default stops them at once."""
 THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
 """The most between two heartbeats that are sent, ours and Temporal's default: a cancellation arrives with them."""
-_PASSED = ("orchestrator", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
-"""What the sandbox lets through: this package, and what checks arguments against a schema (`Decision.resolve`)."""
+_CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
+_PASSED = ("orchestrator", "opentelemetry", *_CHECKS)
+"""What the sandbox lets through: this package, what traces, and what checks arguments against a schema."""
 
 
 class OrchestratorPlugin(SimplePlugin):
@@ -105,9 +108,19 @@ class OrchestratorPlugin(SimplePlugin):
             run_context=self.resources.held,
         )
 
+    def configure_client(self, config: ClientConfig) -> ClientConfig:
+        """Link traces over Temporal where the process has a tracer provider, unless the client does so by itself."""
+        given = [*(config.get("interceptors") or ()), *(config.get("plugins") or ())]
+        self.interceptors = interceptors(given)
+        return super().configure_client(config)
+
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Give calls 30 seconds to end when the worker stops, and a second to hear that they are cancelled, unless it
         sets times of its own."""
+        theirs = config["client"].config(active_config=True)
+        given = [*(config.get("interceptors") or ()), *(config.get("plugins") or ())]
+        given += [*theirs.get("interceptors", ()), *theirs.get("plugins", ())]
+        self.interceptors = interceptors(given)
         if self._registers:
             prepare(RunRequest, Approval)
             if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:

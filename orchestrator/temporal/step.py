@@ -21,6 +21,7 @@ from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProg
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.call import Config, call_tool, described, outcome_is_unknown, was_cancelled
 from orchestrator.temporal.model import Complete, fill
+from orchestrator.temporal.tracing import step_ended
 
 MAX_REASON = 1000
 """Characters; the whole of a tool's own error stands in the result."""
@@ -233,6 +234,7 @@ class Steps:
 
     def _note(self, step: Step, ended: StepOutcome) -> None:
         self.outcomes[step.id], self._status[step.id] = ended, ended.status
+        step_ended(ended)
 
 
 def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:

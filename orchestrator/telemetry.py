@@ -1,0 +1,211 @@
+"""Traces and metrics through OpenTelemetry, named by its GenAI conventions.
+
+Nothing is loaded and little is done until the process has set a provider, or `export` has. What is asked and what is
+found are recorded only where the environment wants content captured, and without what looks like a key.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Any
+
+from orchestrator.options import captures_content
+from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Outcome
+
+logger = logging.getLogger(__package__)
+
+SCOPE = "toolroute"
+TOOL_ERROR = "tool_error"
+"""As `error.type`: the call was answered, with an error of the tool's own."""
+_METRICS: dict[str, tuple[str, str, str]] = {
+    "toolroute.routes": ("counter", "{route}", "Routes, by the Decision's stage and whether the gate was open"),
+    "toolroute.route.duration": ("histogram", "s", "How long a route takes"),
+    "toolroute.tokens_saved": ("counter", "{token}", "Tokens of definitions that a model need not read"),
+    "toolroute.connections": ("up_down_counter", "{connection}", "Open connections, by server"),
+    "toolroute.connects": ("counter", "{connect}", "Attempts to connect, by server and how they failed"),
+    "gen_ai.execute_tool.duration": ("histogram", "s", "Calls, by server and how they failed"),
+    "toolroute.outcomes": ("counter", "{outcome}", "Outcomes, by source and whether the task got what it wanted"),
+    "toolroute.confidence": ("histogram", "1", "What routing claimed of its best tool, by whether it was right"),
+}
+_BUCKETS = {
+    "s": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    "1": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+}
+
+
+def _tracer() -> Any:
+    """Return the tracer; None where no provider is set, which nobody can have done without loading the module."""
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+        return None
+    return _tracer_of(api.get_tracer_provider())
+
+
+@cache
+def _tracer_of(provider: Any) -> Any:
+    """Return a provider's tracer; making one takes as long as two spans."""
+    return provider.get_tracer(SCOPE)
+
+
+def traces() -> bool:
+    """Tell whether a tracer provider is set."""
+    return _tracer() is not None
+
+
+@contextmanager
+def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """Trace a GenAI operation; yield a dict for the attributes that are known at its end.
+
+    With `error.type` among them, as after an exception, it has failed. No message of an error is recorded.
+    """
+    tracer, found = _tracer(), dict[str, Any]()
+    first = {"gen_ai.operation.name": operation, **(attributes or {})}
+    quiet = {"record_exception": False, "set_status_on_exception": False}
+    scope = tracer.start_as_current_span(f"{operation} {name}", attributes=first, **quiet) if tracer else nullcontext()
+    with scope as current:
+        try:
+            yield found
+        except BaseException as error:
+            found["error.type"] = type(error).__name__
+            raise
+        finally:
+            if current is not None:
+                _end(current, found)
+
+
+def _end(current: Any, found: Mapping[str, Any]) -> None:
+    current.set_attributes(found)
+    if "error.type" in found:
+        from opentelemetry.trace import StatusCode
+
+        current.set_status(StatusCode.ERROR)
+
+
+def stage(name: str, seconds: float) -> None:
+    """Trace a stage that has just ended, as a part of what is traced now."""
+    if tracer := _tracer():
+        end = time.time_ns()
+        tracer.start_span(name, start_time=end - int(seconds * 1e9)).end(end)
+
+
+def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:
+    """Count a route, and give its span the Decision; `mask` takes keys out of the task's text."""
+    seconds, stage_name = decision.timings_ms.get("total", 0.0) / 1000, str(decision.stage)
+    by = {"toolroute.stage": stage_name, "toolroute.gate.open": gate_open}
+    _measure("toolroute.routes", 1, by)
+    _measure("toolroute.route.duration", seconds, by)
+    _measure("toolroute.tokens_saved", max(0, decision.tokens.before - decision.tokens.after))
+    if _tracer() is None:
+        return
+    found |= {
+        **by,
+        "toolroute.confidence": decision.confidence,
+        "toolroute.matches": len(decision.matches),
+        "toolroute.catalogue": decision.catalogue.fingerprint,
+        "toolroute.warnings": len(decision.warnings),
+    }
+    if captures_content():
+        documents = [{"id": match.tool.key, "score": round(match.score, 4)} for match in decision.matches]
+        found |= {
+            "gen_ai.retrieval.query.text": mask(decision.query),
+            "gen_ai.retrieval.documents": json.dumps(documents),
+        }
+
+
+@contextmanager
+def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
+    """Trace, measure and log a tool's call; an `error.type` in what is yielded says how it failed."""
+    began, failed = time.perf_counter(), dict[str, Any]()
+    server = key.partition(":")[0]
+    about = {"gen_ai.tool.name": key, "gen_ai.tool.type": kind, "toolroute.server": server}
+    try:
+        with span("execute_tool", key, about) as failed:
+            yield failed
+    finally:
+        seconds = time.perf_counter() - began
+        _measure("gen_ai.execute_tool.duration", seconds, {"toolroute.server": server, **failed})
+        logger.info("called %s: %s in %.0f ms", key, failed.get("error.type", "ok"), seconds * 1000)
+
+
+def connected(server: str, error: Exception | None) -> None:
+    """Count an attempt to connect a server, and the connection that came of it."""
+    failed = {} if error is None else {"error.type": type(error).__name__}
+    _measure("toolroute.connects", 1, {"toolroute.server": server, **failed})
+    if error is None:
+        _measure("toolroute.connections", 1, {"toolroute.server": server})
+
+
+def disconnected(server: str) -> None:
+    """Count a connection out."""
+    _measure("toolroute.connections", -1, {"toolroute.server": server})
+
+
+def learnt(outcome: Outcome) -> None:
+    """Count an Outcome, and what routing had claimed against it."""
+    _measure("toolroute.outcomes", 1, {"toolroute.source": outcome.source, "toolroute.ok": outcome.ok})
+    if claim := outcome.both or outcome.words:
+        _measure("toolroute.confidence", claim.chance, {"toolroute.right": claim.right})
+
+
+def trace_ids() -> dict[str, str]:
+    """Return the ids of what is traced now, as a log record names them."""
+    if _tracer() is None:
+        return {}
+    from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+
+    now = get_current_span().get_span_context()
+    return {"trace_id": format_trace_id(now.trace_id), "span_id": format_span_id(now.span_id)} if now.is_valid else {}
+
+
+def _measure(name: str, amount: float, attributes: Mapping[str, Any] | None = None) -> None:
+    if "opentelemetry.metrics" in sys.modules:
+        _instruments()[name](amount, attributes)
+
+
+@cache
+def _instruments() -> dict[str, Any]:
+    """Return what adds to each metric: made once, as the library wants it; they follow a provider that is set later."""
+    from opentelemetry.metrics import get_meter
+
+    meter, made = get_meter(SCOPE), dict[str, Any]()
+    for name, (kind, unit, description) in _METRICS.items():
+        more = {"explicit_bucket_boundaries_advisory": _BUCKETS[unit]} if kind == "histogram" else {}
+        instrument = getattr(meter, f"create_{kind}")(name, unit=unit, description=description, **more)
+        made[name] = instrument.record if kind == "histogram" else instrument.add
+    return made
+
+
+def export() -> None:
+    """Send traces and metrics to the collector that the environment names, until the process ends.
+
+    Raises ImportError without the extra `otel`; a provider that is set already stays.
+    """
+    from opentelemetry import metrics, trace
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if traces():
+        return
+    resource = Resource.create().merge(Resource({"service.name": SCOPE})).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource))
+
+
+def flush() -> None:
+    """Send what is not sent yet, where `os._exit` would lose it."""
+    for module, getter in (("trace", "get_tracer_provider"), ("metrics", "get_meter_provider")):
+        api: Any = sys.modules.get(f"opentelemetry.{module}")
+        if api is not None and hasattr(provider := getattr(api, getter)(), "force_flush"):
+            provider.force_flush()
