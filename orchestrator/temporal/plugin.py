@@ -110,17 +110,13 @@ class OrchestratorPlugin(SimplePlugin):
 
     def configure_client(self, config: ClientConfig) -> ClientConfig:
         """Link traces over Temporal where the process has a tracer provider, unless the client does so by itself."""
-        given = [*(config.get("interceptors") or ()), *(config.get("plugins") or ())]
-        self.interceptors = interceptors(given)
+        self.interceptors = interceptors(config) or None
         return super().configure_client(config)
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Give calls 30 seconds to end when the worker stops, and a second to hear that they are cancelled, unless it
         sets times of its own."""
-        theirs = config["client"].config(active_config=True)
-        given = [*(config.get("interceptors") or ()), *(config.get("plugins") or ())]
-        given += [*theirs.get("interceptors", ()), *theirs.get("plugins", ())]
-        self.interceptors = interceptors(given)
+        self.interceptors = interceptors(config) or None
         if self._registers:
             prepare(RunRequest, Approval)
             if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:

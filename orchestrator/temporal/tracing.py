@@ -1,12 +1,14 @@
 """Traces over Temporal: what links a client's with its workflows' and activities', and a run's steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from temporalio import workflow
 
 from orchestrator.records.run import StepOutcome
 from orchestrator.telemetry import traces
+
+_LINKING = ("interceptors", "plugins")
 
 
 def step_ended(ended: StepOutcome) -> None:
@@ -18,11 +20,16 @@ def step_ended(ended: StepOutcome) -> None:
         completed_span(f"step {ended.step}", attributes={**about, "toolroute.step.tokens": ended.tokens})
 
 
-def interceptors(given: Sequence[object]) -> list[Any]:
-    """Return what links traces over Temporal: nothing without a provider, or where what is given does so already."""
+def interceptors(config: Mapping[str, Any]) -> list[Any]:
+    """Return what links traces over Temporal, for the settings of a client or a worker.
+
+    It is nothing without a provider, or where the client or the worker does so by itself.
+    """
     if not traces():
         return []
     from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor
 
-    theirs = (OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor)
-    return [] if any(isinstance(one, theirs) for one in given) else [TracingInterceptor()]
+    theirs = config["client"].config(active_config=True) if "client" in config else {}
+    given = [one for place in (config, theirs) for kind in _LINKING for one in place.get(kind) or ()]
+    linking = (OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor)
+    return [] if any(isinstance(one, linking) for one in given) else [TracingInterceptor()]
