@@ -18,10 +18,11 @@ from orchestrator.records.forms import PROBABILITY, Form, check_forms
 _TEXT = Form((str,), "a text")
 _SECONDS = Form((int, float), "a number of seconds above 0", lambda seconds: 0 < seconds < math.inf)
 _FORMS = {
-    **dict.fromkeys(("semantic_timeout_s", "store_timeout_s", "model_timeout_s"), _SECONDS),
+    **dict.fromkeys(("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "route_timeout_s"), _SECONDS),
     **dict.fromkeys(("gate", "floor", "explicit_floor"), PROBABILITY),
     "cached_tenants": Form((int,), "a whole number above 0", lambda number: number > 0),
     "exact_tokens": Form((bool,), "True or False"),
+    "understand": Form((str,), "plain or model", lambda how: how in ("plain", "model")),
     "experience": Form((str,), "texts, no-texts or off", lambda kept: kept in ("texts", "no-texts", "off")),
     "experience_days": Form((int,), "a number of days above 0", lambda days: days > 0),
 }
@@ -38,6 +39,10 @@ class Options:
     model_plan: str = ""
     model_url: str = ""
     model_timeout_s: float = 60.0
+    understand: str = "plain"
+    """`model`: a language model writes what tools a task needs, and each need is searched, too; else `plain`."""
+    route_timeout_s: float = 10.0
+    """Seconds that a route waits for a language model, for each of its questions."""
     temporal_address: str = ""
     temporal_namespace: str = ""
     temporal_ui: str = ""
@@ -80,7 +85,7 @@ class Options:
 
 _OWN = (
     "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience temporal_ui "
-    "model model_route model_plan model_timeout_s"
+    "model model_route model_plan model_timeout_s understand route_timeout_s"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

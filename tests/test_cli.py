@@ -30,9 +30,10 @@ SHAPE: dict[str, Any] = {
     **dict.fromkeys(("query", "tenant", "stage"), str),
     **dict.fromkeys(("confidence", "gate_confidence"), NUMBER),
     **dict.fromkeys(
-        ("parts", "servers", "recommended", "offered", "warnings", "matches", "rejected", "related", "graph"), list
+        ("parts", "servers", "recommended", "offered", "warnings", "matches", "rejected", "related", "graph", "needs"),
+        list,
     ),
-    **dict.fromkeys(("catalogue", "tokens", "timings_ms"), dict),
+    **dict.fromkeys(("catalogue", "tokens", "timings_ms", "usage"), dict),
     "coverage": (*NUMBER, type(None)),
     "semantic_ran": bool,
 }

@@ -12,7 +12,7 @@ from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
 from tests.pages import ROOT, printed, python_of
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, IN_MEMORY, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
+RESPONSES, CHAT, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
 
 
 def _said(asked: Asked) -> object:
@@ -44,6 +44,10 @@ async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:
     assert printed[0] == "plan ('two parts',) scripted"
     assert printed[1] == "s1 stripe:refund_charge {'charge': 'ch_3PqX'} () ()"
     assert printed[2].startswith("scripted ")
+
+
+async def test_the_reranking_router_of_the_page_can_be_made(tmp_path: Path) -> None:
+    assert await _printed(f"{RERANKED}\nprint(router.pipeline.name)", tmp_path) == "judged\n"
 
 
 async def test_the_scripted_model_of_the_page_starts(tmp_path: Path) -> None:

@@ -37,8 +37,10 @@ LAYERS = (
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
+    ("orchestrator.routing.router", "orchestrator.llm.client"),
 }
-"""A Decision's and a Delta's own methods give their tools in a provider's shape."""
+"""A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its
+options name."""
 ENGINES = {"numpy", "qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 

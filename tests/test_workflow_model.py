@@ -70,11 +70,12 @@ class Assisted:
 
 
 @asynccontextmanager
-async def assisted(serve: Serve, replies: Any) -> AsyncIterator[Assisted]:
+async def assisted(serve: Serve, replies: Any, **options: Any) -> AsyncIterator[Assisted]:
     desk = Desk()
     async with ScriptedModel(replies, key=KEY) as model:
-        settings = Options(model="m", model_url=model.url)
-        runner = await serve(plugin_over(desk, models=lambda: Models(settings, api_key=KEY)), Apart, FollowUp)
+        settings = Options(model="m", model_url=model.url, **options)
+        made = plugin_over(desk, options=settings, models=lambda: Models(settings, api_key=KEY))
+        runner = await serve(made, Apart, FollowUp)
         runner.desk = desk
         yield Assisted(runner, model)
 
@@ -120,6 +121,14 @@ async def test_a_task_that_needs_no_tool_is_answered_without_one(serve: Serve) -
         result, handle = await at.run("Read me what 2 and 2 is")
         assert await activities_of(handle) == [ROUTE, PLAN]
     assert (result.answer, result.steps, result.budget.settled) == ("Four.", (), 99)
+
+
+async def test_what_routing_asked_a_model_is_settled_in_the_budget(serve: Serve) -> None:
+    said = {"action": "answer", "answer": "Four.", "reasons": ["sums"], "confidence": 1}
+    script = [Billed({"needs": ["Read a file"]}, input=40, output=4), Billed(said, input=90, output=9)]
+    async with assisted(serve, script, understand="model") as at:
+        result, _ = await at.run("Read me what 2 and 2 is")
+    assert (result.decision.needs, result.budget.settled) == (("Read a file",), 143)
 
 
 @pytest.mark.parametrize(("fault", "tries"), [(Fault(500), 3), (Fault(401), 1), (NO_CREDIT, 1)])

@@ -200,6 +200,7 @@ _CONTEXT = "A label that tools should have, most important first; what leaves no
 _TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text is required.'
 _MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
 _FIT = "What `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
+_UNDERSTAND = "model: a model says which tools a task needs, and these are searched, too. [default: plain]"
 _KEEP = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
 _APPROVE = "Which tools a person is asked about: those not known to only read, those that may destroy, all, or none."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
@@ -251,12 +252,16 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
             type=_choice(*PRESETS),
             help="The preset that routes. [default: TOOLROUTE_PIPELINE, else default]",
         ),
+        option("--understand", type=_choice("plain", "model"), help=_UNDERSTAND),
     ],
     "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
     "output": [option("-o", "--output", type=_choice("table", "json"), default="table")],
 }
 _PLACE = ("catalogue", "store", "config", "organization", "user")
-_SETTINGS = ("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants", "pipeline")
+_SETTINGS = (
+    *("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants"),
+    *("pipeline", "understand"),
+)
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:

@@ -46,6 +46,8 @@ def show_decision(
                 star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), one_line(match.why), style=low
             )
         out.print(rows)
+    if decision.needs:
+        out.print(dim(f"  needed, as a model reads it: {'; '.join(map(one_line, decision.needs))}"))
     if decision.catalogue.tools:  # Else a warning says what to do.
         out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
@@ -81,6 +83,7 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
         f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)",
         f"{len(decision.matches)} of {counted(tools, 'tool')}{held}",
         f"{decision.timings_ms.get('total', 0):.1f} ms",
+        *([f"{took:,} tokens of a model"] if (took := decision.usage.total) else []),
     ]
     if sources := Counter(match.source for match in decision.matches if match.source):
         parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))

@@ -109,14 +109,15 @@ class Models:
         max_output_tokens: int = 2_000,
         max_tokens: int | None = None,
         check: Callable[[Shape], Sequence[str]] = lambda _: (),
+        repairs: int = 1,
     ) -> tuple[Shape, Usage]:
-        """Return the answer in this shape; one that is malformed, cut or fails the check is sent back once.
+        """Return the answer in this shape; one that is malformed, cut or fails the check is sent back, by default once.
 
         `max_tokens` is for all questions and answers: the model is asked for no more than they leave, or not at all.
         Raises ModelUnavailable, Unauthorised, InvalidConfig, InvalidInput or a ModelFailed, each with the usage so far.
         """
         sent, usage, problems = list(messages), Usage(), [""]
-        for _ in range(2):
+        for _ in range(1 + repairs):
             try:
                 left = None if max_tokens is None else max_tokens - usage.total
                 limit = _room(model, sent, shape, max_output_tokens, left)

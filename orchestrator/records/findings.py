@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.records.completion import Usage
 from orchestrator.records.decision import NamedServer
 from orchestrator.records.outcome import Recalled
 
@@ -54,6 +55,15 @@ class Explicit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a language model says that a task takes, in the words of such tools; what that took; warnings."""
+
+    texts: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartEvidence:
     """The candidates of a task or of one of its parts, by key, with what each leg makes of them.
 
@@ -93,5 +103,6 @@ class Findings:
     votes: dict[str, dict[str, float]] = field(default_factory=dict)
     lists: dict[str, dict[str, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
+    needs: Needs = field(default_factory=Needs)
     warnings: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)

@@ -87,6 +87,7 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
         warnings=(
             *found.warnings,
             *fitted.warnings,
+            *ranking.warnings,
             *warnings_of(task, found, ranking, stage, matches, fitted.room),
             *_short_of_coverage(task, stage, covering),
         ),
@@ -97,6 +98,8 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
         related=related,
         graph=graph,
         leans=task.leans,
+        needs=found.needs.texts,
+        usage=found.needs.usage + ranking.usage,
     )
 
 

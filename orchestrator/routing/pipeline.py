@@ -14,11 +14,11 @@ PRESETS = ("default", "fabric", "koi", "prismgate", "toolpilot")
 """Each a value in a file of `presets/`, which names its source."""
 
 Leg = Callable[[Task, Found], Found | Awaitable[Found]]
-"""Returns what was found so far with its own part added. It may be a coroutine function."""
+"""Returns what was found so far with its own part added. It may be a coroutine function, as may a refiner."""
 Gate = Callable[[Task, Found], bool]
 """Returns whether what the cheap legs found is enough."""
 Fuse = Callable[[Task, Found], Ranking]
-Refiner = Callable[[Task, Found, Ranking], Ranking]
+Refiner = Callable[[Task, Found, Ranking], Ranking | Awaitable[Ranking]]
 Select = Callable[[Task, Found, Ranking], Decision]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,14 @@ from uuid import uuid4
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
-from orchestrator.errors import EmbedderUnavailable, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import (
+    EmbedderUnavailable,
+    InvalidConfig,
+    InvalidInput,
+    StoreUnavailable,
+    ToolrouteError,
+    Unauthorised,
+)
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
 from orchestrator.index.embed import (
@@ -31,14 +38,17 @@ from orchestrator.index.index import Index
 from orchestrator.index.threads import Threads
 from orchestrator.options import Options, stores_of
 from orchestrator.records.decision import Decision
+from orchestrator.records.findings import Needs
 from orchestrator.records.outcome import Near, Outcome, Use
 from orchestrator.records.outcome import Source as OutcomeSource
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
+from orchestrator.routing.asking import RouteModel
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import masked, study, uses
 from orchestrator.routing.memories import Memories
+from orchestrator.routing.needs import NeedsReader
 from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.report import report
 from orchestrator.routing.running import Clock, conclude, run_legs
@@ -50,6 +60,7 @@ from orchestrator.store.store import Store
 logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
+_NONE = Needs()
 LOCAL = "local"
 """The tenant of a request in process that names none."""
 
@@ -61,7 +72,8 @@ class Router:
     or a Store; by default that of the options), which knows each tenant's own, or several `stores` (or Sources), of
     which the first is written to and the others are searched as well. `calibration` is a fit, or a file of one
     (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Of MCP servers not among `servers` no tool is a
-    match. Everything opens on first use and closes with the context. One Router serves many calls of one event loop.
+    match. `models` gives language models, which stay the caller's; by default they are the options'. Everything opens
+    on first use and closes with the context. One Router serves many calls of one event loop.
     """
 
     def __init__(
@@ -76,6 +88,7 @@ class Router:
         calibration: Calibration | Fit | str | Path | None = None,
         pipeline: Pipeline | str = "",
         servers: Collection[str] | None = None,
+        models: Callable[[], Any] | None = None,
     ) -> None:
         _check_types(catalogue, store, stores, embedder, options, calibration)
         options = options or Options()
@@ -93,6 +106,16 @@ class Router:
             if self._fit.embedder:
                 self._fit.check(embedder_id(options))
         self.options = options
+        if (
+            options.understand == "model"
+            and models is None
+            and not (options.model or options.model_route or options.model_plan)
+        ):
+            raise InvalidConfig("understand='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
+        self._given_models = models
+        self._own_models: Any = None
+        self._model = RouteModel(self._models, options.route_timeout_s)
+        self._needs = NeedsReader(self._model)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(given, str | Path)
         self._opened: list[Store] = []
@@ -139,6 +162,8 @@ class Router:
         self._indexes.clear()
         self.memories.clear()
         self._threads.close()
+        if self._own_models is not None:
+            await self._own_models.aclose()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
         for store in self._opened:
@@ -167,22 +192,30 @@ class Router:
         about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
         with telemetry.span("retrieval", request.tenant, about) as seen:
             clock = Clock()
-            task, found = await self.begin(request, clock)
+            task, found = await self.begin(request, clock, None)
             found = await run_legs(self.pipeline.cheap, task, found, clock)
             if not (gate_open := self.pipeline.gate(task, found)):
                 found = await run_legs(self.pipeline.dear, task, found, clock)
-            decision = conclude(self.pipeline, task, found, clock)
+            decision = await conclude(self.pipeline, task, found, clock)
             report(decision, seen, gate_open=gate_open)
         return decision
 
-    async def begin(self, request: RouteRequest, clock: "Clock") -> tuple[Task, Found]:
-        """Return a valid request's Task, and Found without anything but a warning where the catalogue may be old."""
+    async def begin(self, request: RouteRequest, clock: "Clock", needs: Needs | None = _NONE) -> tuple[Task, Found]:
+        """Return a valid request's Task, and Found with no more than the needs and warnings.
+
+        `needs` are those known before; None: a language model is asked for them where the options say so.
+        """
         index, stale = await self._indexes.get(request.tenant)
         unheard = await self.memories.get(request.tenant) if self.learns else ""
         clock.book("load")
         task = self._task(request, index)
         clock.book("understand")
-        return task, Found(warnings=tuple(filter(None, (stale, unheard))))
+        if needs is None:
+            needs = await self._needs.read(task) if self.options.understand == "model" else _NONE
+            if needs is not _NONE:
+                clock.book("needs")
+        task = self._task(request, index, needs.texts) if needs.texts else task
+        return task, Found(needs=needs, warnings=(*filter(None, (stale, unheard)), *needs.warnings))
 
     async def record(
         self,
@@ -240,12 +273,21 @@ class Router:
         """Tell whether past tasks are kept and read."""
         return self.options.experience != "off"
 
-    def _task(self, request: RouteRequest, index: Index) -> Task:
+    def _models(self) -> Any:
+        """Return the language models: the caller's, else those of the options, opened once; None without one."""
+        if self._given_models is not None:
+            return self._given_models()
+        from orchestrator.llm.client import models_for
+
+        self._own_models = self._own_models or models_for(self.options)
+        return self._own_models
+
+    def _task(self, request: RouteRequest, index: Index, needs: Sequence[str] = ()) -> Task:
         words, past = index.keyword, self.memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         return Task(
             request=request,
-            understood=understand(request.query, earlier, known=words.terms, actions=words.actions),
+            understood=understand(request.query, earlier, known=words.terms, actions=words.actions, needs=needs),
             index=index,
             options=self.options,
             calibration=self._calibration if past is None else past.claims.on(self._calibration),
@@ -255,6 +297,7 @@ class Router:
             remote=past is not None and self.embedder.remote,
             experience=past,
             servers=self._servers,
+            model=self._model,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:

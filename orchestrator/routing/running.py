@@ -21,11 +21,12 @@ async def run_legs(legs: Sequence[Leg], task: Task, found: Found, clock: "Clock"
     return found
 
 
-def conclude(pipeline: Pipeline, task: Task, found: Found, clock: "Clock") -> Decision:
+async def conclude(pipeline: Pipeline, task: Task, found: Found, clock: "Clock") -> Decision:
     """Return the Decision that a pipeline makes of what its legs found."""
     ranking = pipeline.fusion(task, found)
     for refine in pipeline.refiners:
-        ranking = refine(task, found, ranking)
+        refined = refine(task, found, ranking)
+        ranking = await refined if isawaitable(refined) else refined
     decision = pipeline.select(task, found, ranking)
     clock.book("select")
     return replace(decision, timings_ms=clock.total())

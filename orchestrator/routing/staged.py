@@ -26,7 +26,7 @@ from orchestrator.routing.stages.semantic import KEYWORD_ALONE
 from orchestrator.routing.task import Found, Task
 
 Value = TypeVar("Value")
-_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "warnings")
+_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "needs", "warnings")
 """What Found and Findings hold alike."""
 _ARRAYS: Mapping[str, Any] = {
     "overlap": np.bool_,
@@ -48,7 +48,7 @@ async def merge(router: Router, request: RouteRequest, before: Findings, keyword
     task, found, clock = await _begin(router, request, before)
     if keyword_alone:
         found = replace(found, warnings=(*found.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
-    decision = conclude(router.pipeline, task, found, clock)
+    decision = await conclude(router.pipeline, task, found, clock)
     report(decision, {}, gate_open=before.gate_open)
     return decision
 
@@ -57,7 +57,7 @@ async def _begin(router: Router, request: RouteRequest, before: Findings) -> tup
     """Raise CatalogueChanged where the findings hold for another catalogue than this router has now."""
     request.validate()
     clock = Clock(before.timings_ms)
-    task, found = await router.begin(request, clock)
+    task, found = await router.begin(request, clock, before.needs if before.catalogue else None)
     now = task.index.catalogue.fingerprint
     if before.catalogue and before.catalogue != now:
         raise CatalogueChanged(

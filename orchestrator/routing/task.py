@@ -11,10 +11,12 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.records.findings import Asked, Explicit
+from orchestrator.records.completion import Usage
+from orchestrator.records.findings import Asked, Explicit, Needs
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives
+from orchestrator.routing.asking import RouteModel
 from orchestrator.routing.search import Candidates, Search
 from orchestrator.routing.understand import Understood
 
@@ -27,7 +29,7 @@ class Task:
     """A request, understood, and all that the stages read.
 
     `leans`: earlier turns tell what it means; `remote`: each embedding is a call; `experience`: the tenant's, if any;
-    `servers`: the MCP servers whose tools can be called, None for all.
+    `servers`: the MCP servers whose tools can be called, None for all; `model`: the language model, if one is named.
     """
 
     request: RouteRequest
@@ -41,6 +43,7 @@ class Task:
     remote: bool = False
     experience: Experience | None = None
     servers: frozenset[str] | None = None
+    model: RouteModel | None = None
 
     @property
     def most(self) -> int:
@@ -59,7 +62,7 @@ class Found:
     the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
     leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
     are the cosines of the flagged tools that are `near_flagged`. `recalled`: the past tasks that are like this one.
-    `lists`: scores of a preset's own legs by position, of any scale.
+    `lists`: scores of a preset's own legs by position, of any scale. `needs`: those that a language model wrote.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class Found:
     votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
     lists: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    needs: Needs = field(default_factory=Needs)
     warnings: tuple[str, ...] = ()
 
     def allows(self, position: int) -> bool:
@@ -88,7 +92,7 @@ class Ranking:
 
     `scores` are what they are shown with, `own` the same by evidence alone, before any floor, and `whole` what those
     that score higher for a part score for the whole task. `leading` stay ahead of all others. `by_rank`: the order is
-    not that of the scores. `notes` say what a person should know of a candidate.
+    not that of the scores. `notes` say what a person should know of a candidate. `usage`: what a language model took.
     """
 
     order: tuple[int, ...]
@@ -105,6 +109,8 @@ class Ranking:
     parts: tuple[str, ...] = ()
     for_parts: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     best_of_parts: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
 
     def reordered(self, order: Sequence[int]) -> "Ranking":
         """Return the ranking in another order, no surer than its new first tool is likely; all others stay behind."""

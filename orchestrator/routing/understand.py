@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from orchestrator.index.bm25 import Pair, side_by_side
@@ -14,6 +14,8 @@ from orchestrator.routing.clauses import MAX_CUT, clean, masked, split_clauses, 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
 """Weight of a term that stands only within quotation marks: what is quoted is data more often than the task."""
+NEEDED = 1.0
+"""The weight of what a language model wrote of a task, all of it, next to the task's own words."""
 _FOLDERS = re.compile(r"(?<![^\s\"'`(])[~.]{0,2}/(?:[\w.-]+/)*(?=[\w.-])")
 """The folders that lead to a file say nothing of the tool, and drew the vector of a short part to whatever they are
 like: a part "... the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
@@ -44,7 +46,7 @@ class Understood:
     `text` is all of it, `asked` what is left without `left_out`, which says what is not wanted; all but `text` is read
     from that. `terms` maps each stem to its weight, `words` to the word that a person is shown. `clauses` holds the
     whole as one where there are no several. `earlier`: the earlier texts that it leans on, with their weights.
-    `corrected` maps misspelt words to those that stand in their place.
+    `corrected` maps misspelt words to those that stand in their place. `needs`: a language model's.
     """
 
     text: str
@@ -56,11 +58,17 @@ class Understood:
     earlier: tuple[tuple[str, float], ...] = ()
     corrected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    needs: tuple[Clause, ...] = ()
+
+    @property
+    def said(self) -> tuple[Clause, ...]:
+        """The clauses, if there are several."""
+        return self.clauses if len(self.clauses) > 1 else ()
 
     @property
     def parts(self) -> tuple[Clause, ...]:
-        """The clauses, if there are several."""
-        return self.clauses if len(self.clauses) > 1 else ()
+        """All that is searched by itself, besides the whole: the clauses, if there are several, and the needs."""
+        return (*self.said, *self.needs)
 
     @property
     def reads(self) -> bool:
@@ -86,12 +94,15 @@ def understand(
     *,
     known: Container[str] | None = None,
     actions: frozenset[str] = _NO_WORDS,
+    needs: Sequence[str] = (),
 ) -> Understood:
     """Return the task cleaned and cut into clauses; one clause, the whole, where there is no place worth a cut.
 
     earlier: texts whose terms count with those weights, where the task has them not itself. known: the catalogue's
-    stems, by which misspelt words are read. actions: the words that begin one.
+    stems, by which misspelt words are read. actions: the words that begin one. needs: what it takes, each searched by
+    itself; the whole leans on them.
     """
+    earlier = (*earlier, *((need, NEEDED / len(needs)) for need in needs))
     text = clean(query)
     asked, left_out = split_left_out(text)
     wrong = {} if known is None else corrections(_plain_words(asked), known)
@@ -117,6 +128,7 @@ def understand(
         earlier=tuple(earlier),
         corrected=wrong,
         left_out=left_out,
+        needs=tuple(replace(_clause(need, {}, actions), acts=True) for need in needs),
     )
 
 

@@ -81,7 +81,14 @@ class OrchestratorPlugin(SimplePlugin):
             places = stores or ([store] if store else [])
             if catalogue is None and not places:
                 places = stores_of(settings.store or default_store())
-            return Router(catalogue, stores=places, embedder=embedder, options=settings, servers=only_servers)
+            return Router(
+                catalogue,
+                stores=places,
+                embedder=embedder,
+                options=settings,
+                servers=only_servers,
+                models=lambda: self.resources.models(),
+            )
 
         def make_models() -> "Models | None":
             from orchestrator.llm.client import models_for

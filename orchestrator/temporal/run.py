@@ -99,6 +99,8 @@ class Run:
         """Return the task's plan from the matches of a further Decision."""
         tenant = self._request.tenant or self._router.tenant
         self._decisions += (await self._router.route(self._request.as_routed(task, tenant)),)
+        if took := self._decisions[-1].usage.total:
+            self._budget.charge("routing", took, self._budget.for_planning)
         self._phase = "planning"
         return await self._router.plan(
             self._decisions[-1],

@@ -29,7 +29,7 @@ def take_turns(task: Task, found: Found, ranking: Ranking) -> Ranking:
         return ranking
     ranking = replace(
         ranking,
-        parts=tuple(part.text for part in task.understood.parts),
+        parts=tuple(part.text for part in task.understood.said),
         for_parts=_for_parts(task, found, ranking),
         best_of_parts=(*ranking.best_of_parts, *_sure_of(task, found)),
     )
@@ -93,10 +93,10 @@ def _for_parts(task: Task, found: Found, ranking: Ranking) -> dict[int, tuple[fl
     """Return each tool's chance to be right for each part alone, at least that of a capability the part asks for."""
     if found.candidates is None:
         return {}
-    positions = list(ranking.order)
+    positions, said = list(ranking.order), task.understood.said
     kept = kept_of(task.index.catalogue.tools, positions)
-    chances = (found.candidates.of_parts(np.array(positions), heard=not ranking.by_rank) * kept).round(4)
-    for own, part in zip(chances, task.understood.parts, strict=False):
+    chances = (found.candidates.of_parts(np.array(positions), heard=not ranking.by_rank) * kept).round(4)[: len(said)]
+    for own, part in zip(chances, said, strict=True):
         for position, least in always_for(task, found, part.text).items():
             own[positions.index(position)] = max(least, own[positions.index(position)])
     return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
