@@ -5,7 +5,7 @@ BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test test-slow lint types bench lock setup node-servers clean
+.PHONY: demo test test-slow lint types docs bench lock setup node-servers clean
 
 demo: setup
 	$(BIN)/python -m examples.demo
@@ -23,6 +23,15 @@ lint: setup
 
 types: setup
 	$(BIN)/python -m tests.check_types
+
+# The site, in build/site: open build/site/index.html, or see it change with `.venv-docs/bin/mkdocs serve`.
+docs: .venv-docs/installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+.venv-docs/installed: requirements/docs.lock
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch $@
 
 setup: .venv/installed
 
@@ -56,7 +65,8 @@ $(NODE): tests/node/package-lock.json .venv/installed
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/bench.in -o requirements/bench.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/docs.in -o requirements/docs.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --constraint requirements/dev.lock -o requirements/runtime.lock
 
 clean:
-	rm -rf .venv .venv-bench build dist *.egg-info
+	rm -rf .venv .venv-bench .venv-docs build dist *.egg-info

@@ -1,0 +1,40 @@
+"""Pages of the site that stand outside docs/, with links that hold in both places."""
+
+import re
+from pathlib import Path
+from posixpath import normpath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "research/README.md": "research.md",
+    "research/written/README.md": "written.md",
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages from outside."""
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=_linked(source, (ROOT / source).read_text("utf-8"))))
+    return files
+
+
+def on_page_markdown(markdown: str, page: object, **_: object) -> str:
+    """Lead links of docs/ that leave it to where the site has their pages."""
+    source = page.file.src_uri
+    return markdown if source in OUTSIDE.values() else _linked(f"docs/{source}", markdown)
+
+
+def _linked(source: str, text: str) -> str:
+    folder = Path(source).parent.as_posix()
+
+    def lead(link: re.Match[str]) -> str:
+        target = normpath(f"{folder}/{link[1]}")
+        return f"]({OUTSIDE.get(target) or target.removeprefix('docs/')}"
+
+    return re.sub(r"\]\((?![a-z]+:)([^)#\s]+)", lead, text)

@@ -1,0 +1,78 @@
+"""What the pages show is what there is: commands with their options, JSON, and Python that a test runs."""
+
+import json
+import re
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import pytest
+
+from orchestrator.cli import cli
+from tests.pages import ROOT, printed, python_of
+from tests.test_docs_links import PAGES
+
+ROUTED = 'import asyncio\nfrom orchestrator import Router\nrouter = Router("examples/tools.jsonl")\n'
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_is_there_with_its_options(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    blocks = "".join(re.findall(r"```.*?```", text, re.DOTALL))
+    shown = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?toolroute (.*)", blocks, re.MULTILINE)
+    for line in [*shown, *re.findall(r"`toolroute ([^`]+)`", prose)]:
+        _parse(shlex.split(re.sub(r"\s[|>].*", "", line), comments=True))
+
+
+def _parse(words: list[str]) -> None:
+    """Parse the words as the command line does; what is not there fails, what is left out does not."""
+    command: click.Command = cli
+    while words and not words[0].isupper():
+        context = click.Context(command)
+        with suppress(click.BadOptionUsage):
+            _, words, _ = command.make_parser(context).parse_args(words)
+        if not isinstance(command, click.Group) or not words:
+            return
+        for name in words[0].split("|"):
+            found = command.get_command(context, name)
+            assert found, f"there is no command {name!r}"
+        command, words = found, words[1:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_json_of_a_page_is_json(page: Path) -> None:
+    for block in re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        try:
+            json.loads(block)
+        except ValueError:
+            assert [json.loads(line) for line in block.splitlines()]
+
+
+def test_every_page_with_python_is_run_by_a_test() -> None:
+    tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/test_*.py"))
+    pages = [page.relative_to(ROOT).as_posix() for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")]
+    assert [page for page in pages if f'python_of("{page}")' not in tests] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "last", "shown"),
+    [
+        (python_of("docs/conversation.md")[0], "print(again.recommended)", "('github:list_pull_requests',)\n"),
+        (python_of("docs/integrations.md")[0], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
+        (python_of("docs/learning.md")[0], "print(decision.query)", "friday thing for the board\n"),
+    ],
+)
+def test_what_a_page_does_with_a_router_runs(code: str, last: str, shown: str, tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in f"{code}\n{last}".splitlines())
+    assert printed(f"{ROUTED}async def main():\n{body}asyncio.run(main())", tmp_path) == shown
+
+
+def test_a_server_of_the_page_is_called(tmp_path: Path) -> None:
+    [code] = python_of("docs/mcp.md")
+    head, body = code.replace("mcp.json", "examples/mcp.json").split("\n\n")
+    block = "".join(f"    {line}\n" for line in body.splitlines())
+    assert '"timezone": "UTC"' in printed(
+        f"import asyncio\n{head}\nasync def main():\n{block}asyncio.run(main())", tmp_path
+    )
