@@ -62,6 +62,12 @@ class Asked:
         return [tool.get("function", tool).get("name", "") for tool in self.body.get("tools") or ()]
 
     @property
+    def called(self) -> int:
+        """The number of calls that the conversation holds already: those of a reply are numbered from here."""
+        items = [item for item in self.body.get("messages") or self.body.get("input") or () if isinstance(item, dict)]
+        return sum(len(item.get("tool_calls") or ()) + (item.get("type") == "function_call") for item in items)
+
+    @property
     def wants(self) -> str:
         """The name of the structure that it was asked for: a JSON schema's, `json_object`, or ""."""
         form = self._form
@@ -218,8 +224,9 @@ class ScriptedModel:
 
         paths = ("chat/completions", "responses", "embeddings")
         app = Starlette(routes=[Route(f"/v1/{path}", self._answer, methods=["POST"]) for path in paths])
-        # A reply that is cut off on purpose is logged as an error.
-        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", timeout_graceful_shutdown=1)
+        # A reply that is cut off on purpose is logged as an error. Frameworks keep clients that nobody closes.
+        quiet: Any = {"log_level": "critical", "headers": [("connection", "close")]}
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **quiet)
         self._server = uvicorn.Server(config)
         asyncio.run(self._until_stopped())
 
@@ -339,7 +346,8 @@ def _chat(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
     if isinstance(said, ToolCalls):
         finish, calls = "tool_calls", [{"name": name, "arguments": _arguments(own)} for name, own in said.calls]
         message["tool_calls"] = [
-            {"id": f"call_{place}", "type": "function", "function": call} for place, call in enumerate(calls)
+            {"id": f"call_{place}", "type": "function", "function": call}
+            for place, call in enumerate(calls, asked.called)
         ]
     elif isinstance(said, Refusal):
         message["refusal"] = said.text
@@ -369,7 +377,7 @@ def _response(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
         done = {"type": "function_call", "status": "completed"}
         output = [
             {**done, "id": f"fc_{place}", "call_id": f"call_{place}", "name": name, "arguments": _arguments(own)}
-            for place, (name, own) in enumerate(said.calls)
+            for place, (name, own) in enumerate(said.calls, asked.called)
         ]
     else:
         text = {"type": "output_text", "text": said.text if cut else said, "annotations": []}
@@ -441,7 +449,7 @@ def _response_events(body: dict[str, Any]) -> Iterator[str]:
 
 def _item_events(place: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     at: dict[str, Any] = {"output_index": place, "item_id": item["id"]}
-    empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
+    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
     yield {
         "type": "response.output_item.added",
         "output_index": place,

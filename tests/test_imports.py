@@ -31,6 +31,7 @@ LAYERS = (
     "server",
     "evaluate",
     "testing",
+    "integrations",
     "cli __main__",
 )
 """Each package imports from its own line and from those above it, also within functions."""

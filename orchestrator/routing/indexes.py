@@ -59,6 +59,10 @@ class Indexes:
         # for themselves.
         self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
 
+    def over(self, catalogue: Catalogue) -> "Indexes":
+        """Return one of this catalogue for all, with the same capabilities."""
+        return Indexes(catalogue, None, self._capabilities, self._most)
+
     def clear(self) -> None:
         """Forget all, and give up what is being loaded."""
         for task, _ in self._asking.values():

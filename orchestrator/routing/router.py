@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -168,6 +169,13 @@ class Router:
             self._given_embedder.close()
         for store in self._opened:
             await asyncio.to_thread(store.close)
+
+    def over(self, catalogue: Catalogue) -> "Router":
+        """Return a Router of this catalogue alone with this one's settings, embedder and Experience."""
+        other = copy(self)
+        owned = {"_given_embedder": self.embedder, "_owns_embedder": False, "_opened": list[Store]()}
+        vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
+        return other
 
     async def index(self, tenant: str) -> Index:
         """Return the tenant's current Index; loads it once, however many ask."""

@@ -1,0 +1,75 @@
+"""LangChain and LangGraph: a middleware that gives the model the tools that fit, and learns from the calls.
+
+agent = create_agent(model, tools=tools, middleware=[ToolRouterMiddleware()])
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, now, own_tool
+from orchestrator.records.tool import Tool
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+    from langchain_core.tools import BaseTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.runtime import Runtime
+except ImportError as error:
+    raise missing("langchain", error) from error
+
+
+class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a turn called is recorded at its end.
+
+    Takes what a Toolbox takes; functions for `tenant` and `actor` get the Runtime (its `context` is yours). Tools of
+    the provider's side, given as dicts, are always offered. Runs, streams, and works without async, too.
+    """
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__()
+        self._toolbox = Toolbox(*given, **settings)
+        self._tools: tuple[Tool, ...] = ()
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        return await handler(await self._chosen(request))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        return handler(now(self._chosen(request)))
+
+    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+        said = exchanges(state["messages"])
+        turns = [message.id or "" for message in state["messages"] if isinstance(message, HumanMessage)]
+        await self._toolbox.record(self._tools, said, runtime, name=turns[-1] if turns else "")
+
+    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+        now(self.aafter_agent(state, runtime))
+
+    async def _chosen(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        own = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
+        self._tools = tuple(map(tool_of, own.values()))
+        names = await self._toolbox.choose(self._tools, exchanges(request.messages), request.runtime)
+        provided = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
+        return request.override(tools=[*provided, *(own[name] for name in names)])
+
+
+def tool_of(tool: BaseTool) -> Tool:
+    """Return the Tool of a LangChain tool, with the schema that a model reads."""
+    function = convert_to_openai_tool(tool)["function"]
+    return own_tool(tool.name, function.get("description"), function.get("parameters"))
+
+
+def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:
+    """Return each text of the user with the calls that came after it."""
+    found: list[tuple[str, dict[str, bool]]] = []
+    status = {own.tool_call_id: own.status != "error" for own in messages if isinstance(own, ToolMessage)}
+    for message in messages:
+        if isinstance(message, HumanMessage):
+            found.append((str(message.text), {}))
+        elif isinstance(message, AIMessage) and found:
+            found[-1][1].update({call["name"]: status.get(call["id"] or "", False) for call in message.tool_calls})
+    return [Exchange(text=text, calls=calls) for text, calls in found]

@@ -1,0 +1,85 @@
+"""OpenAI Agents SDK: a model that reads the tools that fit, each turn, and learns from the calls.
+
+agent = Agent(name="Assistant", tools=[...], model=ToolRoutedModel("gpt-5.4"))
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, own_tool
+
+try:
+    from agents import FunctionTool, Model, ModelResponse, MultiProvider
+    from agents.items import TResponseStreamEvent
+except ImportError as error:
+    raise missing("openai-agents", error) from error
+
+
+class ToolRoutedModel(Model):
+    """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
+
+    Takes a model or its name, then what a Toolbox takes; functions for `tenant` and `actor` get the ModelSettings.
+    What a turn called is recorded with its last response, as calls that worked: the SDK makes texts of failures. Tools
+    of the provider's side are always offered.
+    """
+
+    def __init__(self, model: Model | str, *given: Any, **settings: Any) -> None:
+        self._model = MultiProvider().get_model(model) if isinstance(model, str) else model
+        self._toolbox = Toolbox(*given, **settings)
+
+    async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
+        asked = _bound(given, more)
+        response = await self._model.get_response(**await self._chosen(asked))
+        await self._ended(asked, response.output)
+        return response
+
+    async def stream_response(self, *given: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
+        asked = _bound(given, more)
+        async for event in self._model.stream_response(**await self._chosen(asked)):
+            if event.type == "response.completed":
+                await self._ended(asked, event.response.output)
+            yield event
+
+    def get_retry_advice(self, request: Any) -> Any:
+        return self._model.get_retry_advice(request)
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
+        own = {tool.name: tool for tool in asked["tools"] if isinstance(tool, FunctionTool)}
+        mine = [own_tool(tool.name, tool.description, tool.params_json_schema) for tool in own.values()]
+        names = await self._toolbox.choose(mine, exchanges(asked["input"]), asked["model_settings"])
+        provided = [tool for tool in asked["tools"] if not isinstance(tool, FunctionTool)]
+        return {**asked, "tools": [*provided, *(own[name] for name in names)]}
+
+    async def _ended(self, asked: dict[str, Any], output: Sequence[Any]) -> None:
+        if any(item.type == "function_call" for item in output):
+            return
+        own = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
+        mine = [own_tool(tool.name, tool.description, tool.params_json_schema) for tool in own]
+        await self._toolbox.record(mine, exchanges(asked["input"]), asked["model_settings"])
+
+
+def _bound(given: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a model is asked, by name."""
+    asked = signature(Model.get_response).bind(None, *given, **more).arguments
+    return {name: value for name, value in asked.items() if name != "self"}
+
+
+def exchanges(given: str | Sequence[Any]) -> list[Exchange]:
+    """Return each text of the user with the calls that came after it."""
+    found: list[Exchange] = []
+    items: Sequence[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    for item in items:
+        if item.get("role") == "user":
+            found.append(Exchange(text=_text(item["content"])))
+        elif item.get("type") == "function_call" and found:
+            found[-1] = replace(found[-1], calls={**found[-1].calls, item["name"]: True})
+    return found
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content)

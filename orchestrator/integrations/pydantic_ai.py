@@ -1,0 +1,78 @@
+"""pydantic-ai: a capability that gives the model the tools that fit, and learns from the calls.
+
+    agent = Agent("openai:gpt-5.4", tools=[...], toolsets=[...], capabilities=[ToolRouting()])
+
+In a Temporal workflow it takes a ToolRouter, and the worker's OrchestratorPlugin has the `catalogue_of` the toolsets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, own_tool
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.workflow import ToolRouter
+
+try:
+    from pydantic_ai import RunContext, ToolDefinition
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart, UserPromptPart
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.toolsets import FunctionToolset
+except ImportError as error:
+    raise missing("pydantic-ai", error) from error
+
+
+class ToolRouting(AbstractCapability[Any]):
+    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
+
+    Takes what a Toolbox takes; functions for `tenant` and `actor` get the RunContext (its `deps` are yours).
+    """
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        self._toolbox = Toolbox(*given, **settings)
+        self._tools: tuple[Tool, ...] = ()
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        run = ToolRouting()
+        run._toolbox = self._toolbox.alone() if isinstance(self._toolbox.router, ToolRouter) else self._toolbox
+        return run
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
+        own = {tool.name: tool for tool in tool_defs}
+        self._tools = tuple(map(tool_of, tool_defs))
+        names = await self._toolbox.choose(self._tools, exchanges(ctx.messages), ctx)
+        return [own[name] for name in names]
+
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        await self._toolbox.record(self._tools, exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
+        return result
+
+
+def catalogue_of(*toolsets: FunctionToolset[Any]) -> Catalogue:
+    """Return the Catalogue of toolsets of functions, for the OrchestratorPlugin of a worker."""
+    return Catalogue(tool_of(tool.tool_def) for toolset in toolsets for tool in toolset.tools.values())
+
+
+def tool_of(tool: ToolDefinition) -> Tool:
+    """Return the Tool of a pydantic-ai tool's definition."""
+    return own_tool(tool.name, tool.description, tool.parameters_json_schema)
+
+
+def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
+    """Return each text of the user with the calls that came after it."""
+    found: list[Exchange] = []
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, UserPromptPart):
+            texts = (
+                [part.content]
+                if isinstance(part.content, str)
+                else [one for one in part.content if isinstance(one, str)]
+            )
+            found.append(Exchange(text="\n".join(texts)))
+        elif found and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart) and part.tool_name:
+            ok = isinstance(part, ToolReturnPart) and part.outcome == "success"
+            found[-1] = replace(found[-1], calls={**found[-1].calls, part.tool_name: ok})
+    return found
