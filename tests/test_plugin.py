@@ -199,3 +199,19 @@ def _children() -> list[str]:
             children = (task / "children").read_text().split()
             found += [child for child in children if "mcp_server_time" in Path(f"/proc/{child}/cmdline").read_text()]
     return found
+
+
+async def test_a_worker_connects_ahead_what_the_matches_probably_need(temporal_address: str, task_queue: str) -> None:
+    plugin = plugin_over(warm=2)
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue):
+        await routed(client, task_queue)
+        assert plugin.resources.connections(TENANT) is None, "the file's tool is no MCP server's"
+        asked = RouteRequest(query="Get the current time in Berlin", tenant=TENANT)
+        await client.execute_workflow(names.ROUTE, asked, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue)
+
+        def connected() -> list[str]:
+            pool = plugin.resources.connections(TENANT)
+            return [state.server for state in pool.states() if state.state == "ready"] if pool else []
+
+        await until(lambda: connected() == ["time"])

@@ -169,10 +169,10 @@ async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> N
         assert "library:grown" in keys(await search(served, "grown: a tool that was not there before"))
 
 
-async def test_warming_connects_the_recommended_server_alone(tmp_path: Path) -> None:
+async def test_warming_connects_the_server_that_is_probably_needed_and_no_other(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await search(served)
-    async with gateway(tmp_path, warm=True) as served:
+    async with gateway(tmp_path, warm=2) as served:
         await search(served, "convert a time between time zones", 1)
         pool = served._pools["org:1"]
         await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])

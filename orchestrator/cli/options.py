@@ -201,6 +201,7 @@ _TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offe
 _MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
 _FIT = "What `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
 _UNDERSTAND = "model: a model says which tools a task needs, and these are searched, too. [default: plain]"
+_WARM = "Connect up to N servers (2) ahead, which the matches probably need, while the model thinks."
 _KEEP = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
 _APPROVE = "Which tools a person is asked about: those not known to only read, those that may destroy, all, or none."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
@@ -253,6 +254,9 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
             help="The preset that routes. [default: TOOLROUTE_PIPELINE, else default]",
         ),
         option("--understand", type=_choice("plain", "model"), help=_UNDERSTAND),
+    ],
+    "warm": [
+        option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)
     ],
     "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
     "output": [option("-o", "--output", type=_choice("table", "json"), default="table")],

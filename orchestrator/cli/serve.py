@@ -27,8 +27,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 @click.option("--tokens", type=FILE, help=_TOKENS)
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further host name that clients may use (http).")
 @click.option("--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose pages may call (http).")
-@taking("approve", "calibration")
-@click.option("--warm", is_flag=True, help="Connect the recommended servers while the model thinks.")
+@taking("approve", "calibration", "warm")
 async def serve(
     place: Place,
     options: Options,
@@ -39,7 +38,7 @@ async def serve(
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
     approve: str,
-    warm: bool,
+    warm: int,
 ) -> int:
     """Serve all servers as one MCP server.
 

@@ -132,7 +132,9 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
     return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")
 
 
-async def make_plugin(place: Place, options: Options, *, every_tenant: bool = False) -> "OrchestratorPlugin":
+async def make_plugin(
+    place: Place, options: Options, *, every_tenant: bool = False, warm: int = 0
+) -> "OrchestratorPlugin":
     """Return the plugin over a catalogue file, or over the store; servers that it does not know are listed first.
 
     The store is asked once, as activities wait ten minutes for one that is away: for one tenant it must answer, and a
@@ -150,7 +152,7 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "with --store they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
-        return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers)
+        return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers, warm=warm)
     try:
         await place.fill(None if every_tenant else servers, options)
     except StoreUnavailable as error:
@@ -158,7 +160,9 @@ async def make_plugin(place: Place, options: Options, *, every_tenant: bool = Fa
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    return OrchestratorPlugin(stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here)
+    return OrchestratorPlugin(
+        stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here, warm=warm
+    )
 
 
 def quiet() -> None:

@@ -26,7 +26,7 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @click.command()
-@taking("catalogue", "config", "sources", "temporal", "model", "calibration")
+@taking("catalogue", "config", "sources", "temporal", "model", "calibration", "warm")
 @click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", metavar="N", type=_POSITIVE, default=100, help="Activities at the same time.")
 @click.option("--cached-tenants", metavar="N", type=_POSITIVE, default=256, help="Indexes kept in memory.")
@@ -46,6 +46,7 @@ async def worker(
     build_id: str | None,
     pinned: bool,
     check: bool,
+    warm: int,
 ) -> int:
     """Serve a Temporal task queue: routing, planning, tool calls.
 
@@ -64,7 +65,7 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user))
+        plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user), warm=warm)
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
         release = released(deployment, build_id, pinned=pinned)

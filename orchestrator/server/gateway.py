@@ -24,6 +24,7 @@ from orchestrator.mcp.sync import ServerReport, keep_current, not_listed, sync
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.routing import select
+from orchestrator.routing.ahead import servers_ahead
 from orchestrator.routing.router import Router
 from orchestrator.server.learning import Learner
 from orchestrator.store.store import Store
@@ -83,8 +84,9 @@ class Gateway:
     """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
 
     A tenant's servers that the store does not know are listed before its first search is answered; those that fail are
-    named in a warning and tried again. With `warm`, the servers of recommended tools are connected while the model
-    thinks. `changed` is asked before each request, and gives another configuration where there is one.
+    named in a warning and tried again. As many as `warm` servers, those that a search's matches probably need, are
+    connected while the model thinks. `changed` is asked before each request, and gives another configuration where
+    there is one.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Gateway:
         config: McpConfig,
         router: Router,
         *,
-        warm: bool = False,
+        warm: int = 0,
         changed: Callable[[], McpConfig | None] = lambda: None,
         note: Note = lambda _: None,
         **limits: Any,
@@ -144,8 +146,7 @@ class Gateway:
             self._remember(tenant, match.tool)
         shown, of = {match.tool.key for match in matches}, {match.tool.server for match in matches}
         servers = [server for server in decision.servers if server in of]
-        if self._warm:
-            self._pool(tenant).warm(servers)
+        self._pool(tenant).warm(servers_ahead(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
             named = ", ".join(match.tool.key for match in dropped)

@@ -53,7 +53,7 @@ class OrchestratorPlugin(SimplePlugin):
     default those that `options` name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to
     the client (its workers inherit it) or to a worker; given to both it registers once. It sets no data converter.
     Everything opens when an activity first asks and closes when the last worker ends. `register=False` is for workers
-    that only run workflows.
+    that only run workflows. `warm`: so many servers, which a Decision's matches probably need, are connected ahead.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class OrchestratorPlugin(SimplePlugin):
         models: "Callable[[], Models | None] | None" = None,
         only_servers: Collection[str] | None = None,
         register: bool = True,
+        warm: int = 0,
     ) -> None:
         if catalogue is not None and (store is not None or stores):
             raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
@@ -104,7 +105,7 @@ class OrchestratorPlugin(SimplePlugin):
             first = str(Source.of(named[0]).store) if named else "http"
             return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
-        self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in)
+        self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in, warm)
         self._registers = register
         super().__init__(
             NAME,

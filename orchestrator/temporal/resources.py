@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.options import default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
+from orchestrator.routing.ahead import servers_ahead
 from orchestrator.temporal.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.places import Places
 from orchestrator.temporal.results import Results
@@ -61,6 +62,7 @@ class Resources:
         executors: Mapping[str, Registered] | None = None,
         make_models: "Callable[[], Models | None]" = lambda: None,
         results_in: Callable[[], str | Path] = default_store,
+        warm: int = 0,
     ) -> None:
         for name, given in (("mcp_servers", mcp_servers), ("models", make_models)):
             if inspect.iscoroutinefunction(given):
@@ -76,6 +78,7 @@ class Resources:
         self.places = Places(SLOTS, "run more workers, or give this one more max_concurrent_activities")
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
+        self._warm, self._warming = warm, set[asyncio.Task[None]]()
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
 
@@ -131,10 +134,12 @@ class Resources:
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision whose tools have the limits of their servers' entries, where no label of theirs says so.
 
+        Behind it the servers begin to connect that its matches probably need, as many as `warm`.
         A configuration that cannot be read in time costs a warning: a call meets the fault itself.
         """
         if self._mcp_servers is None or not any(match.tool.kind is Kind.MCP for match in decision.matches):
             return decision
+        self._begin_to_warm(decision)
         if time.monotonic() - self._limits_read > _LIMITS_KEPT_S:
             self._limits, self._limits_read = {}, time.monotonic()
         if (found := self._limits.get(decision.tenant)) is None:
@@ -147,6 +152,20 @@ class Resources:
 
         matches = tuple(map(limited, decision.matches))
         return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
+
+    def _begin_to_warm(self, decision: "Decision") -> None:
+        if servers := servers_ahead(decision.matches, self._warm):
+            task = asyncio.create_task(self._connect(decision.tenant, servers))
+            self._warming.add(task)
+            task.add_done_callback(self._warming.discard)
+
+    async def _connect(self, tenant: str, servers: Sequence[str]) -> None:
+        with suppress(ToolrouteError):  # A call meets the fault itself.
+            if tenant not in self._tenants:
+                self._take_over(tenant, await self._config_of(tenant))
+            if connections := self._tenants[tenant]:
+                connections.warm(servers)
+            await self._evict()
 
     async def _limits_of(self, tenant: str) -> _Limits:
         """Return the limits of the tenant's servers as labels, by server, and why there are none."""
@@ -181,6 +200,9 @@ class Resources:
 
     async def close(self) -> None:
         """Close router, connections and HTTP clients; a later call opens them again."""
+        for task in self._warming:
+            task.cancel()
+        await asyncio.gather(*self._warming, return_exceptions=True)
         tenants, self._tenants = self._tenants, OrderedDict()
         stack, self._open, self._router, self._models = self._open, AsyncExitStack(), None, None
         self._threads.close()
