@@ -153,6 +153,14 @@ def collector() -> str:
     return "" if off else next((name for name in names if os.environ.get(name)), "")
 
 
+def collector_timeout() -> float | None:
+    """Return the seconds that a sending has; None where OpenTelemetry's own variable says so.
+
+    Its default of 10 would keep a command waiting at its end for a collector that is away.
+    """
+    return None if os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") else 2.0
+
+
 def default_store() -> str:
     """Return TOOLROUTE_STORE, which may name several, else a folder in the user's data."""
     from platformdirs import user_data_path

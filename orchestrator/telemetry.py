@@ -180,10 +180,11 @@ def _instruments() -> dict[str, Any]:
     return made
 
 
-def export() -> None:
+def export(timeout_s: float | None) -> None:
     """Send traces and metrics to the collector that the environment names, until the process ends.
 
-    Raises ImportError without the extra `otel`; a provider that is set already stays.
+    Each sending has `timeout_s`, all tries included; None: the environment's. Raises ImportError without the extra
+    `otel`; a provider that is set already stays.
     """
     from opentelemetry import metrics, trace
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -196,11 +197,13 @@ def export() -> None:
 
     if traces():
         return
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # Each try would be a line.
     resource = Resource.create().merge(Resource({"service.name": SCOPE})).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout_s)))
     trace.set_tracer_provider(provider)
-    metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource))
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=timeout_s))
+    metrics.set_meter_provider(MeterProvider([reader], resource))
 
 
 def flush() -> None:

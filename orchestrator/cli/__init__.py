@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": "eval:evaluate",
     "experience": "experience:experience",
     "replay": "replay:replay_tasks",
+    "setup": "setup:setup",
     "doctor": "doctor:doctor",
 }
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -70,10 +71,11 @@ def cli(verbose: int, log_format: str) -> None:
 
 
 def _export(variable: str) -> None:
+    from orchestrator.options import collector_timeout
     from orchestrator.telemetry import export
 
     try:
-        export()
+        export(collector_timeout())
     except ImportError:
         remedy = "pip install 'toolroute[otel]', or set OTEL_SDK_DISABLED=true"
         click.echo(f"toolroute: {variable} is set and nothing is sent there: {remedy}", err=True)

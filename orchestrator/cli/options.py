@@ -3,13 +3,13 @@
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from contextlib import closing
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
 from click import option
@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
-from orchestrator.cli.output import note, progress, warn
+from orchestrator.cli.output import counting, note, progress, warn
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
@@ -29,6 +29,9 @@ from orchestrator.routing.pipeline import PRESETS
 from orchestrator.routing.router import Router
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Changes, Store
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.sync import ServerReport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -150,7 +153,8 @@ class Place:
             elif unknown := await asyncio.to_thread(self._to_list, servers, store):
                 note(f"listing {', '.join(unknown)} (once) ...")
                 async with Connections(servers) as connections:
-                    await sync(connections, store, self.tenant, lambda report: note(report.line), unknown)
+                    with noting_reports(len(unknown)) as noted:
+                        await sync(connections, store, self.tenant, noted, unknown)
 
     def _to_list(self, servers: McpConfig, store: Store) -> list[str]:
         """Return the servers that the store does not know, without those that have just failed, which are noted."""
@@ -168,6 +172,18 @@ def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Change
     """Make these the tools of the servers that they name, with progress on standard error."""
     with progress("storing tools") as done:
         return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
+
+
+@contextmanager
+def noting_reports(servers: int) -> Iterator[Callable[["ServerReport"], None]]:
+    """Show how far a listing of so many servers is; the function given notes how one went."""
+    with counting("listing servers", servers) as done:
+
+        def noted(report: "ServerReport") -> None:
+            note(report.line)
+            done()
+
+        yield noted
 
 
 def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> Path | None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import click
@@ -160,3 +161,12 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def counting(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar as `progress` does; each call of the function given is one more that is done."""
+    with progress(label) as show:
+        done = count(1)
+        show(0, total)
+        yield lambda: show(next(done), total)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, note, present, table
+from orchestrator.cli.output import console, counting, note, present, table
 from orchestrator.mcp.config import McpConfig
 
 
@@ -37,7 +37,14 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
         connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))
         if check:
             note(f"connecting {', '.join(connections.config.servers)} ...")
-            await asyncio.gather(*map(connections.tools, connections.config.servers), return_exceptions=True)
+            names = connections.config.servers
+            with counting("connecting servers", len(names)) as done:
+
+                async def connect(name: str) -> None:
+                    await asyncio.gather(connections.tools(name), return_exceptions=True)
+                    done()
+
+                await asyncio.gather(*map(connect, names))
         return [state.to_json() for state in connections.states()]
 
 

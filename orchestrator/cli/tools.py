@@ -13,7 +13,7 @@ import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, store_tools, taking
+from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn_of_flagged
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
@@ -191,7 +191,8 @@ async def sync_tools(
     tenant, store = place.tenant, place.open_store()
     note(f"listing {', '.join(only or servers.servers)} ...")
     async with Connections(servers, connect_timeout_s=timeout) as connections:
-        report = await sync(connections, store, tenant, lambda report: note(report.line), only or None)
+        with noting_reports(len(only or servers.servers)) as noted:
+            report = await sync(connections, store, tenant, noted, only or None)
     gone = await asyncio.to_thread(left_over, servers, store, tenant)
     for name in gone if prune else ():
         await asyncio.to_thread(store.remove_server, tenant, name)

@@ -1,0 +1,176 @@
+"""`toolroute setup`: the servers of a user's MCP clients behind one `toolroute serve`, and back."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import console, counted, counting, note, present, table, warn
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, write
+from orchestrator.mcp.config import McpConfig, find_config
+from orchestrator.mcp.takeover import Taken, take_over
+from orchestrator.options import Options, set_variables
+from orchestrator.records.lines import inline
+
+_NAMES = [client.name for client in CLIENTS]
+
+
+@click.command()
+@click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this one; may be repeated.")
+@click.option("--write", "writes", is_flag=True, help="Carry the plan out; each file that changes is kept as it was.")
+@click.option("--undo", is_flag=True, help="Give the clients their own servers back.")
+@taking("config", "tenant", "output")
+async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, output: str) -> int:
+    """Put one `toolroute serve` in place of the servers of your MCP clients.
+
+    Their servers are taken over into the mcpServers file and listed once. Without --write the plan is only shown.
+    Secrets stay in each client's own file. A server that toolroute cannot start stays where it is.
+
+    Exits 1 when no server could be listed (no client is changed then), 4 when some could not.
+    """
+    chosen = [client for client in CLIENTS if not only or client.name in only]
+    if undo:
+        return _undo(chosen)
+    config = (place.config or find_config() or Path("mcp.json")).absolute()
+    own = _own(config)
+    servers = dict(own.entries) if own else {}
+    taken = take_over(_found(chosen), servers)
+    plan = _plan(config, taken)
+    present(output, plan, lambda: _show(plan))
+    if not any(one.any for one in taken):
+        note("no server to take over")
+        return 0
+    if not writes:
+        note("nothing is written: --write carries this out")
+        return 0
+    if own is None:
+        write(config, json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n")
+    elif servers != own.entries:
+        _save(own, own.with_entries(servers))
+    code = await _sync(place, config, taken)
+    if code == 1:
+        warn(["no server could be listed: the clients stay as they are"])
+        return code
+    command = [*_program(), "serve", "--config", str(config), *_options(place)]
+    for one in taken:
+        if one.any:
+            _save(one.file, one.text(command))
+            note(f"{one.file.client.title} starts toolroute from now on: restart it")
+    return code
+
+
+def _found(clients: Sequence[Client]) -> list[ClientFile]:
+    """Read the clients' files; one that is broken is named and left alone, one that is not there is no error."""
+    found = list[ClientFile]()
+    for client in clients:
+        path = client.path(set_variables(), sys.platform)
+        try:
+            found += [ClientFile.read(client, path)] if path.is_file() else []
+        except InvalidConfig as error:
+            warn([f"{client.title} is left alone: {error}"])
+    return found
+
+
+def _own(config: Path) -> ClientFile | None:
+    """Return the mcpServers file, None where there is none yet."""
+    if not config.exists():
+        return None
+    McpConfig.read(config)  # What is no such file is refused before anything is shown.
+    own = [Client(name="toolroute", title="toolroute", place=str(config), key=key) for key in ("mcpServers", "servers")]
+    read = [ClientFile.read(client, config) for client in own]
+    return next((file for file in read if file.has_entries), read[0])
+
+
+def _save(file: ClientFile, text: str) -> None:
+    """Write a file and keep it as it was, with what was added since where it is kept already."""
+    kept = file.text
+    if file.backup.exists():
+        kept = file.undone(ClientFile.read(file.client, file.backup))
+    write(file.backup, kept)
+    write(file.path, text)
+
+
+async def _sync(place: Place, config: Path, taken: Sequence[Taken]) -> int:
+    """List the servers that were taken over, with the clients' own secrets, and store their tools."""
+    from orchestrator.mcp.connections import Connections
+    from orchestrator.mcp.sync import ServerReport, sync
+
+    names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.is_taken))
+    known = {name: text for one in taken for name, text in one.variables.items() if "${" not in text}
+    failed = list[str]()
+    with counting("listing servers", len(names)) as done:
+
+        def listed(report: ServerReport) -> None:
+            done()
+            failed.extend([report.line] if report.error else [])
+
+        async with Connections(McpConfig.read(config), environ={**known, **os.environ}) as connections:
+            report = await sync(connections, place.open_store(Options.from_env()), place.tenant, listed, names)
+    warn(failed)
+    tools = sum(one.tools for one in report.servers)
+    note(f"{counted(tools, 'tool')} of {counted(len(names), 'server')} stored")
+    return report.exit_code
+
+
+def _program() -> list[str]:
+    found = shutil.which("toolroute")
+    return [str(Path(found).absolute())] if found else [sys.executable, "-m", "orchestrator"]
+
+
+def _options(place: Place) -> list[str]:
+    """Return what `serve` needs to find the same tools from any folder, without this shell's variables."""
+    stores = place.stores if place.store or "TOOLROUTE_STORE" in set_variables() else ()
+    whole = [str(Path(store).absolute()) if Path(store).exists() else store for store in stores]
+    owner = {"--organization": place.organization, "--user": place.user}
+    given = [*(("--store", store) for store in whole), *((name, value) for name, value in owner.items() if value)]
+    return [text for option in given for text in option]
+
+
+def _undo(clients: Sequence[Client]) -> int:
+    """Put back what each client had; servers that were added since stay."""
+    undone = 0
+    for client in clients:
+        path = client.path(set_variables(), sys.platform)
+        backup = ClientFile(client=client, path=path, text="", entries={}).backup
+        if not backup.is_file():
+            continue
+        before = ClientFile.read(client, backup)
+        write(path, ClientFile.read(client, path).undone(before) if path.is_file() else before.text)
+        backup.unlink()
+        undone += 1
+        note(f"{client.title} has its own servers again: {path}")
+    if not undone:
+        note("nothing to undo: no client was changed by `toolroute setup --write`")
+    return 0
+
+
+def _plan(config: Path, taken: Sequence[Taken]) -> dict[str, Any]:
+    clients = [
+        {
+            "client": one.file.client.name,
+            "file": str(one.file.path),
+            "servers": [{"server": move.server, "name": move.name, "note": move.note} for move in one.moves],
+        }
+        for one in taken
+    ]
+    return {"config": str(config), "clients": clients}
+
+
+def _show(plan: dict[str, Any]) -> None:
+    rows = table("client", "server", "becomes")
+    for one in plan["clients"]:
+        for move in one["servers"]:
+            shown = move["name"] or "stays there"
+            rows.add_row(one["client"], move["server"], f"{shown} ({move['note']})" if move["note"] else shown)
+    console().print(rows)
+    for one in plan["clients"]:
+        state = "" if one["servers"] else ": no server of its own"
+        click.echo(inline(f"{one['client']}: {one['file']}{state}"))
+    click.echo(inline(f"taken over into {plan['config']}"))

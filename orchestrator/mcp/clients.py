@@ -1,0 +1,184 @@
+"""MCP clients: where each keeps its servers on each system, and that part of its file, read and replaced.
+
+Whatever else stands in a file stays as it is: comments, order, blanks and line ends.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue.reading import read_json, why_unread, without_comments
+from orchestrator.errors import InvalidConfig
+
+OURS = "toolroute"
+"""The name of our entry in a client's file."""
+_SPACE = re.compile(r"[\s,:]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A program that starts MCP servers. `place` is below {home}, or {config}, where the system keeps settings."""
+
+    name: str
+    title: str
+    place: str
+    key: str = "mcpServers"
+
+    def path(self, environ: Mapping[str, str], system: str) -> Path:
+        """Return its file of user-wide servers, whether there is one or not; `system` as `sys.platform` names it."""
+        home = environ.get("USERPROFILE" if system == "win32" else "HOME") or str(Path.home())
+        config = {
+            "win32": environ.get("APPDATA") or f"{home}/AppData/Roaming",
+            "darwin": f"{home}/Library/Application Support",
+        }.get(system, environ.get("XDG_CONFIG_HOME") or f"{home}/.config")
+        codex = environ.get("CODEX_HOME") or f"{home}/.codex"
+        claude = environ.get("CLAUDE_CONFIG_DIR") or home
+        return Path(self.place.format(home=home, config=config, codex=codex, claude=claude))
+
+    @property
+    def is_toml(self) -> bool:
+        return self.place.endswith(".toml")
+
+
+CLIENTS = (
+    Client(name="claude-desktop", title="Claude Desktop", place="{config}/Claude/claude_desktop_config.json"),
+    Client(name="claude-code", title="Claude Code", place="{claude}/.claude.json"),
+    Client(name="cursor", title="Cursor", place="{home}/.cursor/mcp.json"),
+    Client(name="vscode", title="VS Code", place="{config}/Code/User/mcp.json", key="servers"),
+    Client(name="windsurf", title="Windsurf", place="{home}/.codeium/windsurf/mcp_config.json"),
+    Client(name="gemini", title="Gemini CLI", place="{home}/.gemini/settings.json"),
+    Client(name="codex", title="Codex", place="{codex}/config.toml", key="mcp_servers"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFile:
+    """A client's file: its text, and the entries of its servers as they stand there."""
+
+    client: Client
+    path: Path
+    text: str
+    entries: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, client: Client, path: Path) -> "ClientFile":
+        """Read a file; InvalidConfig where it is broken."""
+        try:
+            text = path.read_bytes().decode("utf-8")  # Line ends stay as they are.
+            return cls(client=client, path=path, text=text, entries=_entries(client, text))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
+        except ValueError as error:
+            raise InvalidConfig(f"{path}: {error}") from None
+
+    @property
+    def has_entries(self) -> bool:
+        return self.client.is_toml or _find(self.text, self.client.key) is not None
+
+    @property
+    def backup(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.before-toolroute")
+
+    def with_entries(self, entries: Mapping[str, Any]) -> str:
+        """Return the text with these servers in place of its own."""
+        if self.client.is_toml:
+            return _toml_with(self.text, self.client.key, entries)
+        start, end = _span(self.text, self.client.key)
+        line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        written = json.dumps(entries, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
+        return self.text[:start] + _line_ends(written, self.text) + self.text[end:]
+
+    def undone(self, before: "ClientFile") -> str:
+        """Return the text with the servers that it had before; those that were added since stay."""
+        added = {name: entry for name, entry in self.entries.items() if name not in (*before.entries, OURS)}
+        if added:
+            return self.with_entries({**before.entries, **added})
+        if self.client.is_toml:
+            return _toml_undone(self.text, before.text, self.client.key)
+        (start, end), (first, last) = _span(self.text, self.client.key), _span(before.text, self.client.key)
+        return self.text[:start] + before.text[first:last] + self.text[end:]
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file, or a link's own target, in one step; its permissions stay, and a new one is its owner's alone."""
+    target = path.resolve()
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    fresh.touch(mode=0o600)
+    fresh.write_bytes(text.encode("utf-8"))
+    fresh.chmod(mode)
+    fresh.replace(target)
+
+
+def _entries(client: Client, text: str) -> dict[str, Any]:
+    if client.is_toml:
+        import tomlkit
+
+        value: Any = tomlkit.parse(text).unwrap().get(client.key, {})
+    else:
+        span = _find(text, client.key)
+        value = read_json(without_comments(text)[slice(*span)]) if span else {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{client.key!r} is no object of servers")
+    return value
+
+
+def _members(plain: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each name of the JSON object that a text is, and where its value begins and ends."""
+    decoder, at = json.JSONDecoder(), plain.find("{") + 1
+    if not at:
+        raise ValueError("not a JSON object")
+    while (at := _after_space(plain, at)) < len(plain) and plain[at] != "}":
+        name, at = decoder.raw_decode(plain, at)
+        start = _after_space(plain, at)
+        _, at = decoder.raw_decode(plain, start)
+        yield name, start, at
+
+
+def _after_space(plain: str, at: int) -> int:
+    found = _SPACE.match(plain, at)
+    return found.end() if found else at
+
+
+def _find(text: str, key: str) -> tuple[int, int] | None:
+    return next(((start, end) for name, start, end in _members(without_comments(text)) if name == key), None)
+
+
+def _span(text: str, key: str) -> tuple[int, int]:
+    """Return where the value of a key of the outermost object stands; InvalidConfig without it."""
+    if (found := _find(text, key)) is None:
+        raise InvalidConfig(f"no object {key!r} stands there any more")
+    return found
+
+
+def _line_ends(written: str, text: str) -> str:
+    return written.replace("\n", "\r\n") if "\r\n" in text else written
+
+
+def _toml_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
+    import tomlkit
+
+    document: Any = tomlkit.parse(text)
+    own = document[key]
+    for name in [name for name in own if name not in entries]:
+        del own[name]
+    for name, entry in entries.items():
+        if name not in own or own[name].unwrap() != entry:
+            own[name] = entry
+    return tomlkit.dumps(document)
+
+
+def _toml_undone(now: str, before: str, key: str) -> str:
+    import tomlkit
+
+    present, past = tomlkit.parse(now), tomlkit.parse(before)
+    rest = [{name: value for name, value in one.unwrap().items() if name != key} for one in (present, past)]
+    if rest[0] == rest[1]:
+        return before
+    present[key] = past[key]
+    return tomlkit.dumps(present)
