@@ -24,7 +24,7 @@ _FORMS = {
     "exact_tokens": Form((bool,), "True or False"),
     "understand": Form((str,), "plain or model", lambda how: how in ("plain", "model")),
     "experience": Form((str,), "texts, no-texts or off", lambda kept: kept in ("texts", "no-texts", "off")),
-    "experience_days": Form((int,), "a number of days above 0", lambda days: days > 0),
+    "experience_days": Form((int,), "a whole number of days above 0", lambda days: days > 0),
 }
 
 
@@ -78,13 +78,13 @@ class Options:
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
         """Return the environment's settings, then those given by name (None is "not given")."""
         found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
-        for name in [name for name in found if _FORMS.get(name) is _SECONDS]:
-            found[name] = _seconds(_VARIABLES[name], found[name])
+        for name in [name for name in found if not isinstance(getattr(cls(), name), str)]:
+            found[name] = _number(_VARIABLES[name], found[name], _FORMS[name])
         return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
 _OWN = (
-    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience temporal_ui "
+    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days temporal_ui "
     "model model_route model_plan model_timeout_s understand route_timeout_s"
 )
 _VARIABLES = {
@@ -95,14 +95,14 @@ _VARIABLES = {
 }
 
 
-def _seconds(variable: str, value: str) -> float:
+def _number(variable: str, value: str, form: Form) -> float:
     try:
-        seconds = float(value)
+        number = int(value) if value.strip().isdecimal() else float(value)
     except ValueError:
-        seconds = math.nan
-    if not _SECONDS.fits(seconds):
-        raise InvalidConfig(f"{variable}={value!r}: give {_SECONDS.wanted}")
-    return seconds
+        number = math.nan
+    if not form.fits(number):
+        raise InvalidConfig(f"{variable}={value!r}: give {form.wanted}")
+    return number
 
 
 def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -106,7 +107,8 @@ async def test_one_person_moves_nothing_into_or_out_of_the_first_places_of_other
             await router.record(query, used=[used], actor=f"person {number % 3}")
     for number in range(40):
         for query in queries:
-            await poisoned.record(f"{query} {number}", used=[bad.key], actor="mallory")
+            own = [keys(await honest.route(query))[0]] * (number % 2)  # As if the right tool needed theirs.
+            await poisoned.record(f"{query} {number}", used=[*own, bad.key], actor="mallory")
     for query in queries:
         found = keys(await poisoned.route(query))
         assert bad.key not in found[:3], query
@@ -397,3 +399,46 @@ async def test_what_a_tenants_tasks_used_together_and_in_which_order_are_its_rel
     assert (REFUNDING[0], "used_after", REFUNDING[1]) not in edges
     assert {REFUNDING[0], REFUNDING[2]} <= {related.tool for related in own.related}
     assert not any(edge.origin == "experience" for edge in other.graph)
+
+
+async def test_what_past_tasks_used_with_the_best_tool_rises_behind_it_with_the_reason() -> None:
+    router, query = Router(sample()), "refund charge ch_3PqX, the customer paid twice"
+    for number in range(8):
+        await router.record(f"case {number}: look, refund, tell", used=REFUNDING[1:])
+    first, second, *_ = (await router.route(query)).matches
+    assert [first.tool.key, second.tool.key] == REFUNDING[1:]
+    assert "used with stripe:refund_charge in 8 of 8" in second.why
+    assert second.evidence["used_with"] < second.score < first.score
+
+
+def outcome(number: int, **given: object) -> Outcome:
+    return Outcome(**{"id": str(number), "query": f"task {number}", "used": (), "at": time.time(), **given})  # type: ignore[arg-type]
+
+
+def test_one_more_task_rewrites_none_of_those_that_are_packed(tmp_path: Path) -> None:
+    store = Store(str(tmp_path), embedder=shipped())
+    vectors = np.eye(100, shipped().dimension, dtype=np.float32)
+
+    def files() -> set[str]:
+        return {file.name for file in tmp_path.rglob("*.zip")}
+
+    def known() -> dict[str, int]:
+        kept = store.outcomes.read("local")
+        return {own.id: int(row.argmax()) for own, row in zip(kept.outcomes, kept.vectors, strict=True)}
+
+    store.outcomes.add("local", [outcome(number) for number in range(70)], vectors[:70], days=365)
+    packed = files()
+    assert len(packed) == 1
+    for number in (69, 70, 71, 71):
+        store.outcomes.add("local", [outcome(number)], vectors[number : number + 1], days=365)
+    assert (files(), known()) == (packed, {str(number): number for number in range(72)})
+    assert store.outcomes.forget("local", lambda own: own.id in ("3", "71")) == 2
+    old = outcome(80, at=time.time() - 20 * 86_400)
+    store.outcomes.add("local", [old], vectors[80:81], days=10)
+    assert known().keys() == {str(number) for number in range(71)} - {"3"}
+    store.outcomes.add("local", [old, *(outcome(number) for number in range(81, 90))], vectors[80:90], days=365)
+    assert "80" in known()
+    for number in range(65):  # They count once each, and what is too old by now goes.
+        store.outcomes.add("local", [outcome(number)], vectors[number : number + 1], days=10)
+    assert known().keys() == {*map(str, range(71)), *map(str, range(81, 90))}
+    assert files() != packed

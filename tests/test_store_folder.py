@@ -11,6 +11,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -268,11 +269,12 @@ def test_damaged_experience_is_named_and_forgetting_it_mends_it(
 ) -> None:
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
     vectors = shipped().embed(["send it"])
-    store.outcomes.add("org:a", [done], vectors, 90)
+    many = [replace(done, id=str(number)) for number in range(70)]  # As many as are packed.
+    store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90)
     monkeypatch.setattr(sys.modules[__name__], "TOOLS", EXPERIENCE)
     DAMAGE[name](store, "org:a")
     if name == "no length":
-        assert store.outcomes.read("org:a").damaged == 1
+        assert store.outcomes.read("org:a").damaged == 70
     else:
         with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
             store.outcomes.read("org:a")

@@ -1,8 +1,7 @@
 """Co-use: the tools that a tenant's tasks used together, and in which order."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.experience.shares import newest, usual
 from orchestrator.records.outcome import Known, Name
@@ -12,13 +11,18 @@ LEAST, OFTEN, ORDERED = 3, 0.3, 0.75
 """A relation holds from this many tasks on, in this share of those of its tool; an order in this share of both's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Partner:
-    """A tool that `tasks` tasks used with another, of `of` tasks that used that other one."""
+    """A tool that `tasks` tasks used with another one, `before` it in some, of the `of` tasks that used that one.
+
+    `alone`: they are one person's, of several whose tasks are known.
+    """
 
     name: Name
     tasks: int
     of: int
+    before: int
+    alone: bool
 
     @property
     def share(self) -> float:
@@ -33,34 +37,54 @@ class CoUse:
 
     def __init__(self, tasks: Iterable[tuple[str, Sequence[Name]]]) -> None:
         self._tasks: dict[Name, list[tuple[str, Sequence[Name]]]] = {}
+        self._partners: dict[Name, tuple[Partner, ...]] = {}
+        self._actors = set[str]()
         for actor, used in tasks:
+            self._actors.add(actor)
             for name in used:
                 self._tasks.setdefault(name, []).append((actor, used))
 
     def together(self, name: Name) -> tuple[Partner, ...]:
         """Return the tools used in the same tasks, the most frequent first."""
-        return self._partners(name, lambda used, _: used)
+        if name not in self._partners:
+            self._partners[name] = _partners(name, self._tasks.get(name, ()), len(self._actors) > 1)
+        return self._partners[name]
 
     def after(self, name: Name) -> tuple[Partner, ...]:
-        """Return the tools used later in the same tasks, the most frequent first."""
-        return self._partners(name, lambda used, place: used[place + 1 :])
+        """Return the tools used later in the same tasks, the most frequent first; `tasks` are those where it was so."""
+        later = [replace(own, tasks=own.tasks - own.before, before=0) for own in self.together(name)]
+        return tuple(sorted((own for own in later if own.tasks), key=lambda own: -own.tasks))
 
-    def before(self, name: Name) -> tuple[Partner, ...]:
-        """Return the tools used earlier in the same tasks, the most frequent first."""
-        return self._partners(name, lambda used, place: used[:place])
+    def usual(self, name: Name) -> list[Partner]:
+        """Return the tools used together often enough to be related."""
+        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN]
 
     def edges(self, name: Name, known: Known) -> Iterator[Edge]:
         """Yield the relations of a tool to others that are known to be as they were."""
-        together = {partner.name: partner for partner in self.together(name)}
-        ordered = [own for own in self.before(name) if own.tasks >= ORDERED * together[own.name].tasks]
-        for type_, partners in ((USED_AFTER, ordered), (USED_WITH, together.values())):
-            for own in partners:
-                if own.tasks >= LEAST and own.share >= OFTEN and known(*own.name):
+        for own in self.usual(name):
+            for type_ in (USED_AFTER, USED_WITH) if own.before >= ORDERED * own.tasks else (USED_WITH,):
+                if known(*own.name):
                     yield Edge(source=name[0], to=own.name[0], type=type_, weight=own.share, origin="experience")
 
-    def _partners(self, name: Name, part: Callable[[Sequence[Name], int], Sequence[Name]]) -> tuple[Partner, ...]:
-        own = self._tasks.get(name, [])
-        actors = [actor for actor, _ in own]
-        kept = [own[place][1] for place in newest(actors, len(own), usual(actors))]
-        counts = Counter(other for used in kept for other in part(used, used.index(name)) if other != name)
-        return tuple(Partner(other, count, len(kept)) for other, count in counts.most_common())
+
+def _partners(name: Name, tasks: Sequence[tuple[str, Sequence[Name]]], several: bool) -> tuple[Partner, ...]:
+    actors = [actor for actor, _ in tasks]
+    kept = [tasks[place] for place in newest(actors, len(tasks), usual(actors))]
+    found: dict[Name, list[tuple[str, bool]]] = {}
+    for actor, used in kept:
+        place = used.index(name)
+        for other in used[:place]:
+            found.setdefault(other, []).append((actor, True))
+        for other in used[place + 1 :]:
+            found.setdefault(other, []).append((actor, False))
+    partners = [
+        Partner(
+            name=other,
+            tasks=len(own),
+            of=len(kept),
+            before=sum(was_before for _, was_before in own),
+            alone=several and len({actor for actor, _ in own}) == 1,
+        )
+        for other, own in found.items()
+    ]
+    return tuple(sorted(partners, key=lambda own: -own.tasks))

@@ -40,6 +40,9 @@ such tools would lose nothing and all others gain an eighth less; not kept, the 
 FIRST = 3
 """The first places, into which no single person's tasks bring a tool."""
 
+BEHIND = 1e-6
+"""How far log-odds of a tool are lowered behind another's: less may be lost where they become a chance."""
+
 Values = NDArray[np.float64]
 """Shape [candidates]."""
 
@@ -141,13 +144,13 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
     claimed = before[best] >= log_odds(CLAIMED)
     if claimed and keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
         after[best] = max(after[best], before[best])
-        after[raised] = np.minimum(after[raised], np.nextafter(after[best], -np.inf))
+        after[raised] = np.minimum(after[raised], after[best] - BEHIND)
     if recalled.shared:
         ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
         alone = (ranks >= FIRST) & [_is_alone(recalled, key) for key in keys]
         if alone.any() and (~alone).any():
             others = np.sort(after[~alone])[::-1]
-            after[alone] = np.minimum(after[alone], np.nextafter(others[min(FIRST, len(others)) - 1], -np.inf))
+            after[alone] = np.minimum(after[alone], others[min(FIRST, len(others)) - 1] - BEHIND)
 
 
 def _keep_unproven(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
@@ -156,7 +159,7 @@ def _keep_unproven(after: Values, before: Values, keys: Sequence[str], recalled:
     for tool in np.argsort(-before, kind="stable")[:SHOWN].tolist():
         others = [other for other in first if keys[other] in recalled.proven and after[other] <= before[other]]
         if tool not in first and keys[tool] not in recalled.proven and others:
-            after[tool] = np.nextafter(after[others[-1]], np.inf)
+            after[tool] = after[others[-1]] + BEHIND
             first[first.index(others[-1])] = tool
 
 

@@ -21,6 +21,8 @@ from orchestrator.store.vectors import collection_of
 _KIND, _HEAD = "tool_experience", "tool_experience__head"
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 _BATCH = 256
+_LOOKED_S, _ADDED = 86_400.0, 64
+"""What is too old or too much is looked for once a day, and after this many Outcomes: that reads all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class Outcomes:
         collection = collection_of(_KIND, self._embedder())
 
         def ask(points: Points) -> tuple[str, list[Record]]:
-            named = _head(points, tenant) or collection
+            named = _head(points, tenant).get("collection", collection)
             return named, list(points.find(named, vectors=True))
 
         named, records = self._qdrant.read(tenant, ask, EXPERIENCE)
@@ -62,21 +64,24 @@ class Outcomes:
         return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
-        """Keep these, and of all that are no older than these days at most MOST_TASKS, each person's newest."""
-        collection = collection_of(_KIND, self._embedder())
+        """Keep these; and now and then, of all that are no older than these days MOST_TASKS, each person's newest."""
+        collection, now = collection_of(_KIND, self._embedder()), time.time()
+        oldest = now - days * 86_400
+        young = [place for place, outcome in enumerate(outcomes) if outcome.at >= oldest]
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
-            self._put(points, tenant, collection, outcomes, vectors)
-            found = points.find(collection, payload=["at", "actor"])
-            ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
-            young = [row for row in ages if row[0] >= time.time() - days * 86_400]
-            kept = {young[place][1] for place in newest([actor for *_, actor in young], MOST_TASKS)}
-            if gone := [point for _, point, _ in ages if point not in kept]:
-                points.delete(collection, gone)
+            head = _head(points, tenant)
+            added, looked = head.get("added", 0) + len(young), head.get("looked", now)
+            if due := added > _ADDED or now > looked + _LOOKED_S:
+                added, looked = 0, now
+            self._put(points, tenant, collection, [outcomes[place] for place in young], vectors[young])
+            points.put(_HEAD, {_id("head", tenant): {"collection": collection, "added": added, "looked": looked}})
+            if due:
+                _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
         """Remove the Outcomes that this holds for, and those that cannot be read; return how many."""
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
-            named = _head(points, tenant)
+            named = _head(points, tenant).get("collection", "")
             records = list(points.find(named, vectors=True)) if named else []
             whole = {r.id: outcome for r in records if is_whole(r) and (outcome := _outcome(r.payload)) is not None}
             gone = [r.id for r in records if r.id not in whole or which(whole[r.id])]
@@ -90,8 +95,9 @@ class Outcomes:
         kept = tuple(outcome for outcome in outcomes if outcome.query)
         vectors = vectors_of(embedder, [outcome.query for outcome in kept])
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
-            before = _head(points, tenant)
-            self._put(points, tenant, collection_of(_KIND, embedder), kept, vectors)
+            before, collection = _head(points, tenant)["collection"], collection_of(_KIND, embedder)
+            self._put(points, tenant, collection, kept, vectors)
+            points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
             points.drop(before)
         return kept, vectors
 
@@ -100,18 +106,28 @@ class Outcomes:
         points.create(collection, vectors.shape[1])
         for start in range(0, len(outcomes), _BATCH):
             own = outcomes[start : start + _BATCH]
-            points.put(
+            points.append(
                 collection,
                 {_point(tenant, outcome): _payload(outcome) for outcome in own},
                 vectors[start : start + _BATCH],
             )
-        points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
 
 
-def _head(points: Points, tenant: str) -> str:
-    """Return the collection that the tenant's Outcomes are in, "" where there are none."""
+def _head(points: Points, tenant: str) -> dict[str, Any]:
+    """Return the collection that the tenant's Outcomes are in, how many were `added` since it was `looked` through, and
+    when that was; nothing where there are none."""
     found = points.get(_HEAD, [_id("head", tenant)])
-    return next((str(record.payload.get("collection", "")) for record in found.values()), "")
+    return next((record.payload for record in found.values()), {})
+
+
+def _thin_out(points: Points, collection: str, oldest: float) -> None:
+    """Remove what is older than that, and beyond MOST_TASKS the oldest of who has most."""
+    found = points.find(collection, payload=["at", "actor"])
+    ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
+    young = [row for row in ages if row[0] >= oldest]
+    kept = {young[place][1] for place in newest([actor for *_, actor in young], MOST_TASKS)}
+    if gone := [point for _, point, _ in ages if point not in kept]:
+        points.delete(collection, gone)
 
 
 def _payload(outcome: Outcome) -> dict[str, Any]:

@@ -57,6 +57,10 @@ class Points(ABC):
     def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
         """Write points, each at once as a whole: id to payload, and the vectors in the same order."""
 
+    def append(self, name: str, points: Mapping[str, Payload], vectors: Vectors) -> None:
+        """Write a few points like `put`, in a time that does not grow with those that are there."""
+        self.put(name, points, vectors)
+
     @abstractmethod
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         """Write a point only where this field still says `before`, or where there is no such point yet.

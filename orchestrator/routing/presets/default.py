@@ -6,6 +6,7 @@ from orchestrator.routing.refiners.floors import floor_always, lift_named
 from orchestrator.routing.refiners.parts import take_turns
 from orchestrator.routing.refiners.related import related
 from orchestrator.routing.refiners.standing import append_flagged, note_deprecated, spread_duplicates
+from orchestrator.routing.refiners.together import together
 from orchestrator.routing.stages.always import always
 from orchestrator.routing.stages.experience import calibrate, experience, learnt
 from orchestrator.routing.stages.explicit import explicit
@@ -22,6 +23,7 @@ PIPELINE = Pipeline(
     refiners=(
         learnt,
         calibrate,
+        together,
         related,
         lift_named,
         floor_always,

@@ -9,6 +9,8 @@ from orchestrator.records.tool import Gives
 from orchestrator.routing.conversation import used_lately
 from orchestrator.routing.task import Found, Ranking, Task, best_first
 
+REQUIRED = "required"
+
 
 def related(task: Task, found: Found, ranking: Ranking) -> Ranking:
     """Raise the tools that give what the best require, unless one that was used lately gave it already."""
@@ -32,7 +34,9 @@ def _by_schema(task: Task, found: Found, ranking: Ranking, there: frozenset[int]
         position: Gives(parameter=own.parameter, tool=tools[own.required_by].key) for position, own in raised.items()
     }
     chances = {position: own.chance for position, own in raised.items()}
-    return replace(_raised(ranking, {position: own.score for position, own in raised.items()}, chances), gives=gives)
+    return replace(
+        with_raised(ranking, {position: own.score for position, own in raised.items()}, chances), gives=gives
+    )
 
 
 def _stated(task: Task, found: Found, ranking: Ranking, there: frozenset[int]) -> Ranking:
@@ -51,15 +55,17 @@ def _stated(task: Task, found: Found, ranking: Ranking, there: frozenset[int]) -
         ranking = replace(ranking, order=_behind(task, ranking.order, chances))
     own = ranking.scores
     scores = {position: chance for position, chance in chances.items() if chance > own.get(position, 0.0)}
-    return replace(_raised(ranking, scores, chances), notes=ranking.noted(notes))
+    return replace(with_raised(ranking, scores, chances), notes=ranking.noted(notes))
 
 
-def _raised(ranking: Ranking, scores: Mapping[int, float], chances: Mapping[int, float]) -> Ranking:
-    """Return the ranking with these scores, and the chances by which they are required as evidence."""
+def with_raised(
+    ranking: Ranking, scores: Mapping[int, float], chances: Mapping[int, float], leg: str = REQUIRED
+) -> Ranking:
+    """Return the ranking with these scores, and the chances behind them as the evidence of a leg."""
     every = {**dict.fromkeys(chances, 0.0), **ranking.scores, **scores}
     evidence = {
         **ranking.evidence,
-        **{place: {**ranking.evidence.get(place, {}), "required": chance} for place, chance in chances.items()},
+        **{place: {**ranking.evidence.get(place, {}), leg: chance} for place, chance in chances.items()},
     }
     order = (*ranking.order, *(chances.keys() - ranking.scores.keys())) if ranking.by_rank else best_first(every)
     return replace(ranking, scores=every, own=every, evidence=evidence, order=tuple(dict.fromkeys(order)))

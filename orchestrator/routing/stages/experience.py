@@ -31,7 +31,7 @@ async def experience(task: Task, found: Found) -> Found:
         return found
     tools = task.index.catalogue.tools
     candidates = [(tools[place].key, tools[place].hash) for place in found.candidates.whole.chosen.tolist()]
-    recalled = task.experience.recall(vectors[0], candidates, lambda *name: _allowed(task, found, name))
+    recalled = task.experience.recall(vectors[0], candidates, lambda *name: is_allowed(task, found, name))
     return replace(found, recalled=recalled) if recalled else found
 
 
@@ -48,7 +48,8 @@ def _is_there(index: Index, name: Name) -> bool:
     return place is not None and index.catalogue.tools[place].hash == name[1] and name[0] not in index.flags
 
 
-def _allowed(task: Task, found: Found, name: Name) -> bool:
+def is_allowed(task: Task, found: Found, name: Name) -> bool:
+    """Return whether a tool is there, and neither filters nor the task leave it out."""
     return _is_there(task.index, name) and found.allows(task.index.catalogue.positions[name[0]])
 
 
