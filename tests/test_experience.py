@@ -14,7 +14,7 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.logs import read_past
 from orchestrator.experience.recalibrate import Claims, fitted
-from orchestrator.experience.shares import newest
+from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Outcome, Use
@@ -135,7 +135,9 @@ async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:
 
 
 def test_no_one_persons_tasks_drive_out_what_others_did_or_claimed() -> None:
-    assert newest(["ann", "bob", *["mallory"] * 9], 5) == [0, 1, 8, 9, 10]
+    crowd = ["ann", "bob", *["mallory"] * 9]
+    assert newest(crowd, 5) == [0, 1, 8, 9, 10]
+    assert [place for place in range(11) if place != oldest_of_most(crowd)] == newest(crowd, 10)
     ten = [f"person {number}" for number in range(10)]
     right, wrong = Claim(chance=0.97, right=True), Claim(chance=0.97, right=False)
     use = (Use(tool=MEANT),)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
-from orchestrator.experience.shares import newest
+from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled
 
 NEAREST, FAR = 10, 0.2
@@ -82,12 +82,13 @@ class Experience:
         if not outcome.worked:
             return self
         names = dict(self.names)
-        tasks = (*self.tasks, _past(outcome, names))
-        own = newest([task.actor for task in tasks], MOST_TASKS)
+        full = len(self.tasks) >= MOST_TASKS
+        gone = oldest_of_most([*(task.actor for task in self.tasks), outcome.actor]) if full else len(self.tasks)
+        rest = slice(gone), slice(gone + 1, None)
         return Experience(
-            vectors=np.ascontiguousarray(np.hstack([self.vectors, vector[:, None]])[:, own]),
-            tasks=tuple(tasks[place] for place in own),
-            at=np.append(self.at, outcome.at)[own],
+            vectors=np.hstack([*(self.vectors[:, part] for part in rest), vector[:, None]]),
+            tasks=(*self.tasks[:gone], *self.tasks[gone + 1 :], _past(outcome, names)),
+            at=np.hstack([*(self.at[part] for part in rest), outcome.at]),
             claims=self.claims.plus([outcome]),
             names=names,
         )
@@ -136,8 +137,7 @@ class Experience:
         found = zip(past, weights.tolist(), cosines[near].tolist(), strict=True)
         return Recalled(
             tasks=tuple(task.near(weight, cosine, there) for task, weight, cosine in found),
-            proven=frozenset(key for key, _ in there & self.proven)
-            | {key for key, digest in self.proven & {*candidates} - said if known(key, digest)},
+            proven=frozenset(key for key, _ in self.proven & (there | {*candidates})),
             shared=shared,
         )
 

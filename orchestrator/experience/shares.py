@@ -20,6 +20,13 @@ def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int
     return sorted(-place for turn, place in sorted(turns)[:most] if own is None or turn <= own)
 
 
+def oldest_of_most(actors: Sequence[str]) -> int:
+    """Return the place that goes where there is one too many: the oldest of who has most."""
+    counts = Counter(actors)
+    most = max(counts.values())
+    return next(place for place, actor in enumerate(actors) if counts[actor] == most)
+
+
 def usual(actors: Sequence[str]) -> int:
     """Return how many tasks of one person count where all are judged together: as many as the median person has."""
     counts = Counter(actors).values()
