@@ -5,7 +5,7 @@ BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test test-slow lint types docs bench lock setup node-servers clean
+.PHONY: demo test test-slow lint types docs pictures bench lock setup node-servers clean
 
 demo: setup
 	$(BIN)/python -m examples.demo
@@ -42,6 +42,10 @@ setup: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# The pictures of docs/ui.md.
+pictures: setup node-servers
+	$(BIN)/python -m tests.pictures
 
 bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests import temporal_server
+from tests.browser import browser
 from tests.catalogues import router
 from tests.command_line import mcp_file, route, toolroute
 from tests.runner import runner, serve
@@ -15,7 +16,7 @@ from tests.temporal import task_queue
 from tests.temporal_server import temporal_address
 from tests.user import user
 
-__all__ = ["bench", "mcp_file", "model", "place", "route", "router", "runner", "serve", "store"]
+__all__ = ["bench", "browser", "mcp_file", "model", "place", "route", "router", "runner", "serve", "store"]
 __all__ += ["task_queue", "temporal_address", "toolroute", "user"]
 
 

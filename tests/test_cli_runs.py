@@ -13,14 +13,14 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
-from orchestrator.cli.runs import Desk
-from orchestrator.cli.temporal import Target, page_of, ui_pages
+from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, RunRequest, StepStatus
+from orchestrator.temporal.desk import Desk, page_of
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Assistant
 from tests.runner import Runner, Serve

@@ -24,7 +24,9 @@ def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
 
 def test_every_picture_is_shown() -> None:
     shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert [picture.name for picture in ROOT.glob("docs/*.svg") if picture.name not in shown] == []
+    assert [
+        picture.name for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("docs/ui/*")] if picture.name not in shown
+    ] == []
 
 
 def test_the_pipeline_of_the_page_can_be_made(tmp_path: Path) -> None:

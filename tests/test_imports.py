@@ -32,6 +32,7 @@ LAYERS = (
     "evaluate",
     "testing",
     "integrations",
+    "ui",
     "cli __main__",
 )
 """Each package imports from its own line and from those above it, also within functions."""

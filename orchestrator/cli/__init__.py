@@ -29,6 +29,7 @@ COMMANDS = {
     "experience": "experience:experience",
     "replay": "replay:replay_tasks",
     "setup": "setup:setup",
+    "ui": "ui:ui",
     "doctor": "doctor:doctor",
 }
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}

@@ -23,7 +23,7 @@ from orchestrator.routing.stages.experience import used_together
 @click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
 @click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
-    """Show what tools need, replace and resemble, and which are used together.
+    """Show what tools need, replace, resemble and are used with.
 
     Of one TOOL (server:name) up to ten others, nearest first; of a SERVER all edges from its tools; without either all
     edges. A catalogue states relations in its records or in a relations.jsonl; the others follow from schemas

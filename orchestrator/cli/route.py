@@ -2,13 +2,14 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, get_args
 
 import click
 
 from orchestrator.catalogue.export import Provider
 from orchestrator.cli import show
-from orchestrator.cli.options import Place, taking, typed
+from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import echo_json, echo_text, present, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
@@ -16,6 +17,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
+from orchestrator.routing.explain import explained
 
 NEEDS_USER = 5
 """Exit code: nothing went wrong, and a person's input or approval is needed."""
@@ -60,20 +62,19 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
 @click.command()
 @click.argument("task", metavar="QUERY")
-@taking("catalogue", "listed", "sources", "request", "shape", "calibration", "output")
-async def explain(place: Place, request: RouteRequest, options: Options, output: str) -> int:
+@taking("catalogue", "listed", "sources", "request", "shape", "calibration")
+@click.option("--html", metavar="FILE", type=FILE, help="Write it as a page, too: one file, which loads nothing.")
+@taking("output")
+async def explain(place: Place, request: RouteRequest, options: Options, html: Path | None, output: str) -> int:
     """Show the whole Decision for QUERY.
 
     Each match's words and fields, and why the others are not among the matches.
     """
     async with await place.open_router(options) as router:
         decision, past = await router.route(request), await router.past_like(request)
-    shown: dict[str, Any] = decision.to_json()
-    if past:
-        tasks = [{"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past]
-        shown["past_tasks"] = tasks
-    for match, entry in zip(decision.matches, shown["matches"], strict=True):
-        entry["words"] = {field: list(found) for field, found in match.words.items()}
+    shown = explained(decision, past)
+    if html is not None:
+        _write_page(html, shown, options.gate)
     present(output, shown, lambda: show.show_explanation(decision, past))
     return _exit_code(decision, output)
 
@@ -81,6 +82,15 @@ async def explain(place: Place, request: RouteRequest, options: Options, output:
 async def _decide(place: Place, request: RouteRequest, options: Options) -> Decision:
     async with await place.open_router(options) as router:
         return await router.route(request)
+
+
+def _write_page(path: Path, shown: dict[str, Any], gate: float) -> None:
+    from orchestrator.ui.decision import as_file
+
+    try:
+        path.write_text(as_file(shown, gate), encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--html {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def _exit_code(decision: Decision, output: str) -> int:

@@ -24,7 +24,6 @@ from orchestrator.cli.temporal import (
     clean_stdout,
     connect,
     make_plugin,
-    page_of,
     quiet,
     temporal_server,
     ui_pages,
@@ -51,6 +50,7 @@ from orchestrator.records.run import (
     StepStatus,
 )
 from orchestrator.records.tool_limits import SHORTEST_S
+from orchestrator.temporal.desk import page_of
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure

@@ -3,24 +3,18 @@
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
 import click
 
 from orchestrator.cli.options import Place, pairs, taking
 from orchestrator.cli.output import as_json, console, counted, dim, lines, note, present, table
-from orchestrator.cli.temporal import connect, page_of, quiet, target, ui_pages
-from orchestrator.errors import InvalidInput, Unavailable
+from orchestrator.cli.temporal import connect, quiet, target, ui_pages
+from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
-from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approval, Progress, Standing
+from orchestrator.records.run import Approval, Progress
+from orchestrator.temporal.desk import SOON, Desk, Listed
 
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecution
-
-_SOON = timedelta(seconds=10)
 _BY = click.option("--by", default="the command line", metavar="NAME", help="Who says so, for the history.")
 
 
@@ -29,101 +23,19 @@ def runs() -> None:
     """List, show, approve, refuse and cancel runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A run as lists show it: `waiting` are the steps that wait for approval, each with its tool."""
-
-    id: str
-    status: str
-    started: str
-    waiting: tuple[str, ...]
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """A tenant's view of a Temporal namespace; `pages`: where its UI shows workflows, "" where that is not known."""
-
-    client: "Client"
-    tenant: str
-    pages: str = ""
-
-    async def runs(self, *, ended: bool) -> list[Listed]:
-        """Return the tenant's runs, the latest first; those that ended only where wanted."""
-        query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
-        found = [(one, await _standing(one)) async for one in self.client.list_workflows(query)]
-        return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
-
-    async def run(self, run_id: str) -> Listed:
-        """Return one run; InvalidInput where the tenant has none of this id."""
-        from temporalio.service import RPCError, RPCStatusCode
-
-        try:
-            found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=_SOON)
-            standing = await _standing(found) if found.workflow_type == names.RUN else None
-        except RPCError as error:
-            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-                raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
-            standing = None
-        if standing is None or standing.tenant != self.tenant:
-            raise InvalidInput(f"{self.tenant} has no run {run_id!r}: `toolroute runs list --all` shows those it has")
-        return self._listed(found, standing)
-
-    async def progress(self, run_id: str) -> Progress | None:
-        """Return how a run's steps stand; None where no worker answers."""
-        from temporalio.service import RPCError
-
-        try:
-            handle = self.client.get_workflow_handle(run_id)
-            asked: Progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=_SOON)
-        except RPCError:
-            return None
-        return asked
-
-    async def say(self, run_id: str, word: Approval) -> None:
-        """Give a word on a step; InvalidInput where it does not count."""
-        from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
-        from temporalio.service import RPCError
-
-        handle = self.client.get_workflow_handle(run_id)
-        try:
-            await handle.execute_update(names.APPROVE, word, rpc_timeout=_SOON)
-        except WorkflowUpdateFailedError as error:
-            raise InvalidInput(f"{run_id}: {error.cause}") from None
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            raise Unavailable(f"{run_id}: no worker takes the word; start one with `toolroute worker`") from None
-        except RPCError as error:
-            raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
-
-    def _listed(self, found: "WorkflowExecution", standing: Standing) -> Listed:
-        status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
-        running = status == "running"
-        return Listed(
-            id=found.id,
-            status="waiting for approval" if running and standing.waiting else status,
-            started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
-            waiting=standing.waiting if running else (),
-            link=page_of(self.pages, found.id),
-        )
-
-
-async def _standing(found: "WorkflowExecution") -> Standing | None:
-    """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
-    try:
-        standing: Standing | None = await found.memo_value(names.RUN, None, type_hint=Standing)
-    except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
-        return None
-    return standing
+async def open_desk(place: Place, options: Options) -> Desk:
+    """Return the tenant's view of the Temporal server that the options name."""
+    quiet()
+    to = target(options)
+    return Desk(await connect(to), place.tenant, ui_pages(to, options))
 
 
 @asynccontextmanager
 async def _desk(place: Place, options: Options) -> AsyncIterator[Desk]:
     from orchestrator.temporal.devserver import settle
 
-    quiet()
-    to = target(options)
     try:
-        yield Desk(await connect(to), place.tenant, ui_pages(to, options))
+        yield await open_desk(place, options)
     finally:
         await settle()
 
@@ -226,5 +138,5 @@ async def cancel(run_id: str, place: Place, options: Options) -> None:
         found = await desk.run(run_id)
         if found.status not in ("running", "waiting for approval"):
             raise InvalidInput(f"{run_id} is {found.status}: there is nothing to cancel")
-        await desk.client.get_workflow_handle(run_id).cancel(rpc_timeout=_SOON)
+        await desk.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
         note(f"{run_id} is asked to stop")

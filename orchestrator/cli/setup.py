@@ -28,7 +28,7 @@ _NAMES = [client.name for client in CLIENTS]
 @click.option("--undo", is_flag=True, help="Give the clients their own servers back.")
 @taking("config", "tenant", "output")
 async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, output: str) -> int:
-    """Put one `toolroute serve` in place of the servers of your MCP clients.
+    """Put one server in place of those of your MCP clients.
 
     Their servers are taken over into the mcpServers file and listed once. Without --write the plan is only shown.
     Secrets stay in each client's own file. A server that toolroute cannot start stays where it is.

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from orchestrator import errors
 from orchestrator.cli.options import Place, typed
@@ -70,11 +69,6 @@ def ui_pages(to: Target, options: Options) -> str:
         with suppress(OSError, OverflowError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
             base = f"http://{host}:{int(port) + 1000}"
     return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows" if base else ""
-
-
-def page_of(pages: str, workflow_id: str) -> str:
-    """Return the page of a workflow among these; "" where there are none."""
-    return f"{pages}/{quote(workflow_id, safe='')}" if pages else ""
 
 
 @asynccontextmanager

@@ -3,11 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import compress
+from typing import Any
 
 import numpy as np
 
 from orchestrator.index.bm25 import Columns
 from orchestrator.index.keyword import FIELDS
+from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Near
 from orchestrator.records.tool import Match, Rejected, Stage
 from orchestrator.routing.task import Found, Ranking, Task
 from orchestrator.routing.understand import Understood
@@ -49,6 +52,15 @@ class Overlap:
         rows.sort(key=lambda row: self._place[self._words[row]])
         wanted = [self._words[row] for row in rows]
         return [list(compress(wanted, lacks)) for lacks in (self._held.take(rows, axis=1) == 0).tolist()]
+
+
+def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
+    """Return the JSON contract of `toolroute explain -o json`: a Decision, the words, and the past tasks like it."""
+    shown = decision.to_json()
+    for match, entry in zip(decision.matches, shown["matches"], strict=True):
+        entry["words"] = {field: list(found) for field, found in match.words.items()}
+    tasks = [{"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past]
+    return {**shown, **({"past_tasks": tasks} if tasks else {})}
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:

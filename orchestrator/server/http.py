@@ -105,8 +105,16 @@ def make_app(server: Server[Any], tokens: Tokens, hosts: Iterable[str] = (), ori
     return app
 
 
+async def _at_once(within_s: float) -> None: ...
+
+
 async def serve_http(
-    app: Any, host: str, port: int, started: Callable[[str], None], stop: Callable[[float], Coroutine[Any, Any, None]]
+    app: Any,
+    host: str,
+    port: int,
+    started: Callable[[str], None],
+    stop: Callable[[float], Coroutine[Any, Any, None]] = _at_once,
+    path: str = PATH,
 ) -> None:
     """Serve until a signal; `started` gets the URL. `stop` then has what is under way answered within a time."""
     listening = _listen(host, port)
@@ -121,7 +129,7 @@ async def serve_http(
             await super().startup(sockets)
             listening.listen(_QUEUE)
             name = f"[{host}]" if ":" in host else host
-            started(f"http://{name}:{listening.getsockname()[1]}{PATH}")
+            started(f"http://{name}:{listening.getsockname()[1]}{path}")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             stopping = asyncio.create_task(stop(_GRACE_S))

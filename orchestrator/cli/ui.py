@@ -1,0 +1,38 @@
+"""`toolroute ui`: pages on loopback for a person."""
+
+import logging
+
+import click
+
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import log, note
+from orchestrator.cli.runs import open_desk
+from orchestrator.options import Options
+
+
+@click.command()
+@taking("catalogue", "listed", "sources", "calibration", "temporal server")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port; 0: any free one.")
+async def ui(place: Place, options: Options, port: int) -> None:
+    """Show decisions, tools, servers, experience and runs as pages.
+
+    They are served on this machine alone, to whoever opens the link that is printed. Ctrl-C ends it.
+    """
+    from orchestrator.server.http import new_token, serve_http
+    from orchestrator.ui.app import make_app
+    from orchestrator.ui.scope import Scope
+
+    log(logging.WARNING)
+    async with await place.open_router(options) as router:
+        await router.index(place.tenant)  # What is wrong with the tools is said here.
+        scope = Scope(
+            router=router,
+            tenant=place.tenant,
+            options=options,
+            stores=() if router.store is None else place.stores,
+            servers=place.servers(),
+            desk=lambda: open_desk(place, options),
+        )
+        token = new_token()
+        app = make_app(scope, token)
+        await serve_http(app, "127.0.0.1", port, lambda at: note(f"open {at}?token={token}"), path="/")

@@ -1,0 +1,1 @@
+"""`toolroute ui`: pages on loopback that show a person what routing decides, knows and runs."""

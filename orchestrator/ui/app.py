@@ -1,0 +1,58 @@
+"""The application: its pages, the guard before them, and what a person reads where something went wrong."""
+
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.ui.ask import ask, kept
+from orchestrator.ui.experience import experience
+from orchestrator.ui.guard import HOSTS, Guard, changing
+from orchestrator.ui.replay import form as replay_form
+from orchestrator.ui.replay import replay
+from orchestrator.ui.runs import run, runs, say
+from orchestrator.ui.scope import Scope
+from orchestrator.ui.servers import check, servers
+from orchestrator.ui.templates import FOLDER, environment, page
+from orchestrator.ui.tools import tool, tools
+
+
+def make_app(scope: Scope, token: str) -> Starlette:
+    """Return the ASGI application, for whoever comes with the token in a link."""
+    app = Starlette(
+        routes=[
+            Route("/", ask),
+            Route("/decision", changing(kept), methods=["POST"]),
+            Route("/tools", tools),
+            Route("/tools/{key:path}", tool),
+            Route("/servers", servers),
+            Route("/servers", changing(check), methods=["POST"]),
+            Route("/experience", experience),
+            Route("/runs", runs),
+            Route("/runs/{run_id:path}", run),
+            Route("/runs/{run_id:path}", changing(say), methods=["POST"]),
+            Route("/replay", replay_form),
+            Route("/replay", changing(replay), methods=["POST"]),
+            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
+            Middleware(Guard, token=token),
+        ],
+        exception_handlers={ToolrouteError: _refused, HTTPException: _refused},
+    )
+    app.state.scope, app.state.token, app.state.templates = scope, token, environment()
+    return app
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 400 if isinstance(error, InvalidInput) else 503
+    text = error.detail if isinstance(error, HTTPException) else str(error)
+    return page(request, "message.html", status, title=HTTPStatus(status).phrase, text=text)

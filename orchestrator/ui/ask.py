@@ -1,0 +1,35 @@
+"""Ask: a task in, its Decision out; and a Decision that was kept."""
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.explain import explained
+from orchestrator.ui.decision import view
+from orchestrator.ui.scope import Scope
+from orchestrator.ui.shown import Shown
+from orchestrator.ui.templates import page
+
+
+async def ask(request: Request) -> Response:
+    """Show what fits the task of the query, or where none is asked a form."""
+    scope, task = Scope.of(request), request.query_params.get("task", "").strip()
+    if not task:
+        known = (await scope.router.index(scope.tenant)).catalogue
+        counts = {"tools": len(known), "servers": len(known.places)}
+        return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
+    asked = RouteRequest(query=task, tenant=scope.tenant)
+    decision, past = await scope.router.route(asked), await scope.router.past_like(asked)
+    shown = Shown.of(explained(decision, past))
+    return page(request, "ask.html", asked=task, kept=False, **view(shown, scope.options.gate))
+
+
+async def kept(request: Request, form: FormData) -> Response:
+    """Show a Decision from a file."""
+    given = form.get("decision")
+    if not isinstance(given, UploadFile):
+        raise HTTPException(400, "no file was given: choose one that holds a Decision")
+    shown = Shown.read(await given.read())
+    return page(request, "ask.html", asked="", kept=True, **view(shown, Scope.of(request).options.gate))

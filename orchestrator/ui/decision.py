@@ -1,0 +1,74 @@
+"""A Decision for a person: its way through the stages, the gate, the graph; as a part of a page or as one file."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.ui import drawing
+from orchestrator.ui.shown import Shown
+from orchestrator.ui.templates import file, percent
+
+LEGS = {
+    "always": "always-available",
+    "explicit": "named server",
+    "keyword": "keywords",
+    "semantic": "meaning",
+    "experience": "past tasks",
+    "required": "required by another",
+}
+"""What a person reads for each kind of evidence; a leg of somebody's own has its own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A stage that a task went through: what it found, and how long it took, None where that is not counted."""
+
+    name: str
+    found: str
+    ms: float | None = None
+
+
+def view(shown: Shown, gate: float) -> dict[str, Any]:
+    """Return what the templates show of a Decision; gate: the share from which on keywords settle a task."""
+    hops = {one.tool: one.hops for one in shown.related}
+    return {
+        "shown": shown,
+        "path": path(shown, gate),
+        "longest": max((ms for name, ms in shown.timings_ms.items() if name != "total"), default=0) or 1,
+        "gate": gate,
+        "legs": LEGS,
+        "dial": drawing.arc(shown.gate_confidence),
+        "tick": (drawing.on_dial(gate, 33), drawing.on_dial(gate, 47)),
+        "whole_dial": drawing.arc(1),
+        "graph": drawing.graph(shown.graph, hops),
+        "settled": shown.gate_confidence >= gate,
+    }
+
+
+def path(shown: Shown, gate: float) -> list[Passed]:
+    """Return the stages in the order in which they ran, the gate behind the last of the cheap ones."""
+    passed = [Passed(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
+    last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
+    if last is not None:
+        says = "open: keywords settle it" if shown.gate_confidence >= gate else "closed: meaning is searched, too"
+        found = f"{percent(shown.gate_confidence)} sure, {percent(gate)} needed; {says}"
+        passed.insert(last, Passed(name="gate", found=found))
+    return [one for one in passed if one.name != "total"]
+
+
+def _found(stage: str, shown: Shown) -> str:
+    if stage == "load":
+        return f"{shown.catalogue.tools:,} tools"
+    if stage == "understand":
+        return f"{len(shown.parts)} parts" if shown.parts else "one task"
+    if stage == "select":
+        return f"kept {len(shown.matches)}, first {', '.join(shown.recommended) or 'none'}"
+    by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
+    if not by_leg:
+        return "nothing"
+    chance, best = max(by_leg)
+    return f"{len(by_leg)} of the matches, best {best} at {chance:.2f}"
+
+
+def as_file(value: dict[str, Any], gate: float) -> str:
+    """Return a Decision's page as one HTML file that loads nothing; value: what `explain -o json` prints."""
+    return file("file.html", **view(Shown.of(value), gate))

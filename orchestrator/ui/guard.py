@@ -1,0 +1,69 @@
+"""The guard before every page: who has the link's token may see it, and only the pages' own forms change something."""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from hmac import compare_digest
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+
+HOSTS = ["127.0.0.1", "localhost"]
+"""Names under which pages are served: a page of another name that was led to this machine gets none."""
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_REMEDY = "open the link that `toolroute ui` has printed: it holds the token that lets you in"
+
+
+class Guard(BaseHTTPMiddleware):
+    """Turns the token of a link into a cookie, and answers nobody without it."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        super().__init__(app)
+        self._token = token
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        cookie = f"toolroute_{request.url.port}"  # Browsers send cookies to every port of a host.
+        if self._is_right(request.query_params.get("token", "")):
+            response: Response = RedirectResponse(request.url.path, 303)
+            response.set_cookie(cookie, self._token, httponly=True, samesite="strict")
+        elif self._is_right(request.cookies.get(cookie, "")):
+            response = await call_next(request)
+        else:
+            response = PlainTextResponse(f"{_REMEDY}\n", 401)
+        response.headers.update(_HEADERS)
+        return response
+
+    def _is_right(self, given: str) -> bool:
+        return compare_digest(given.encode(), self._token.encode())
+
+
+def form_token(request: Request) -> str:
+    """Return what a form of ours carries, and no other site can know."""
+    return sha256(f"form {request.app.state.token}".encode()).hexdigest()
+
+
+def changing(
+    answer: Callable[[Request, FormData], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a form: 403 for one that is not ours."""
+
+    async def endpoint(request: Request) -> Response:
+        async with request.form(max_files=1, max_fields=20) as form:
+            if not compare_digest(str(form.get("form", "")).encode(), form_token(request).encode()):
+                raise HTTPException(403, "this form is not of this page: load the page again, then send it")
+            return await answer(request, form)
+
+    return endpoint

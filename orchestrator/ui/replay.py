@@ -1,0 +1,54 @@
+"""Replay: what a change of pipeline or catalogue would do to past tasks."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orchestrator.errors import InvalidInput
+from orchestrator.evaluate import replay as replaying
+from orchestrator.routing.pipeline import PRESETS
+from orchestrator.routing.router import Router
+from orchestrator.ui.scope import Scope
+from orchestrator.ui.templates import page
+
+_MOST = 200
+"""Tasks that are routed again, the latest ones."""
+_SHOWN = 30
+
+
+async def form(request: Request) -> Response:
+    """Ask what is to change."""
+    return _page(request, None)
+
+
+async def replay(request: Request, form: FormData) -> Response:
+    """Route past tasks again, and show what they gain and lose."""
+    scope = Scope.of(request)
+    pipeline, catalogue = str(form.get("pipeline", "")), str(form.get("catalogue", "")).strip()
+    if pipeline not in PRESETS:
+        raise InvalidInput(f"pipeline {pipeline!r}: choose {', '.join(PRESETS)}")
+    if not scope.stores:
+        raise InvalidInput("past tasks are kept in a store: start `toolroute ui` without --catalogue, or with --store")
+    tasks = replaying.tasks_of(await asyncio.to_thread(scope.outcomes))[-_MOST:]
+    still = replace(scope.options, experience="off")
+    where: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {"stores": scope.stores}
+    async with AsyncExitStack() as stack:
+        before = await stack.enter_async_context(Router(stores=scope.stores, options=still))
+        after = await stack.enter_async_context(Router(**where, options=replace(still, pipeline=pipeline)))
+        found = await replaying.replay(tasks, before, after, scope.tenant, lambda *_: None)
+    return _page(request, found, pipeline, catalogue)
+
+
+def _page(
+    request: Request, found: list[replaying.Replayed] | None, pipeline: str = "", catalogue: str = ""
+) -> Response:
+    summary = None if found is None else replaying.summary(found)
+    changed = [one for one in found or () if one.lost or one.gained or one.moved][:_SHOWN]
+    chosen: dict[str, Any] = {"pipeline": pipeline or Scope.of(request).options.pipeline, "catalogue": catalogue}
+    return page(request, "replay.html", presets=PRESETS, summary=summary, changed=changed, **chosen)

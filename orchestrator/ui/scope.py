@@ -1,0 +1,47 @@
+"""What the pages show: one tenant's tools, past tasks, servers and runs."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from orchestrator.mcp.config import McpConfig
+from orchestrator.options import Options
+from orchestrator.records.outcome import Outcome
+from orchestrator.records.relation import Edge
+from orchestrator.records.tool import Tool
+from orchestrator.routing.router import Router
+from orchestrator.routing.stages.experience import used_together
+from orchestrator.temporal.desk import Desk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The places that pages read; `stores` are where the router reads, none with a catalogue alone;
+    `servers` is None without an mcpServers file, and `desk` connects to Temporal."""
+
+    router: Router
+    tenant: str
+    options: Options
+    desk: Callable[[], Awaitable[Desk]]
+    stores: tuple[str, ...] = ()
+    servers: McpConfig | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> "Scope":
+        """Return those of the application that serves a request."""
+        found: Scope = request.app.state.scope
+        return found
+
+    async def together(self) -> Callable[[Tool], Iterable[Edge]]:
+        """Return what gives the relations of a tool that the past tasks show."""
+        index = await self.router.index(self.tenant)
+        if self.router.learns:
+            await self.router.memories.get(self.tenant)
+        past = self.router.memories.at_hand(self.tenant)
+        return lambda tool: used_together(past, index, tool)
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return what is remembered of past tasks, oldest first; nothing where there is no store. Blocks."""
+        store = self.router.store
+        return store.outcomes.read(self.tenant).outcomes if store is not None else ()

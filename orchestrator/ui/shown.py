@@ -1,0 +1,86 @@
+"""A Decision as its page shows it: read from the JSON of one that was just made, or of one that was kept."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+
+from orchestrator.catalogue.reading import first_problem, read_json
+from orchestrator.errors import InvalidInput
+from orchestrator.records.relation import Edge, Related
+from orchestrator.records.tool import CatalogueVersion, Gives, Rejected, Stage, Tokens
+
+_FORM = "give what `toolroute route -o json`, `explain -o json` or `run -o json` prints"
+FOUND = {
+    Stage.ALWAYS: "always available for such a task",
+    Stage.EXPLICIT: "found on a server that the task names",
+    Stage.KEYWORD: "found by keywords",
+    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.NONE: "no tool fits",
+}
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ShownMatch(_Plain):
+    """A match: `evidence` by leg, `words` by field."""
+
+    tool: str
+    kind: str
+    score: FiniteFloat
+    evidence: dict[str, FiniteFloat] = {}
+    why: str = ""
+    words: dict[str, tuple[str, ...]] = {}
+    gives: Gives | None = None
+
+
+class PastTask(_Plain):
+    """A past task that speaks for this one."""
+
+    query: str
+    used: tuple[str, ...]
+    cosine: FiniteFloat
+
+
+class Shown(_Plain):
+    """A Decision."""
+
+    query: str
+    tenant: str = ""
+    stage: Stage
+    confidence: FiniteFloat
+    gate_confidence: FiniteFloat
+    semantic_ran: bool
+    parts: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    recommended: tuple[str, ...] = ()
+    catalogue: CatalogueVersion
+    tokens: Tokens
+    timings_ms: dict[str, FiniteFloat] = {}
+    warnings: tuple[str, ...] = ()
+    matches: tuple[ShownMatch, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    related: tuple[Related, ...] = ()
+    graph: tuple[Edge, ...] = ()
+    past_tasks: tuple[PastTask, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> "Shown":
+        """Read a Decision's JSON, or that of a run or plan that holds one; InvalidInput for another form."""
+        try:
+            return cls.model_validate(value.get("decision", value) if isinstance(value, dict) else value)
+        except ValidationError as error:
+            raise InvalidInput(f"this is no Decision: {first_problem(error, 'the file')}; {_FORM}") from None
+
+    @classmethod
+    def read(cls, text: bytes) -> "Shown":
+        """Read a file's text."""
+        try:
+            return cls.of(read_json(text.decode("utf-8-sig")))
+        except ValueError as error:
+            raise InvalidInput(f"this cannot be read as JSON ({error}); {_FORM}") from None
+
+    @property
+    def found(self) -> str:
+        return FOUND[self.stage]

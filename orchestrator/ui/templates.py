@@ -1,0 +1,55 @@
+"""Templates: every text is escaped, and control signs in what others wrote are left out."""
+
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from orchestrator.records.lines import plain
+from orchestrator.ui.guard import form_token
+from orchestrator.ui.scope import Scope
+
+FOLDER = Path(__file__).parent
+PAGES = {"Ask": "/", "Tools": "/tools", "Servers": "/servers", "Experience": "/experience", "Runs": "/runs"}
+PAGES |= {"Replay": "/replay"}
+
+
+def environment() -> Environment:
+    """Return the environment of all templates; an application keeps one."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"percent": percent, "path": lambda text: quote(text, safe="")}
+    return made
+
+
+def percent(share: float | None) -> str:
+    """Return a share for people: `-` where it is unknown, and never 100 % for what is less."""
+    if share is None:
+        return "-"
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
+def page(request: Request, name: str, status: int = 200, **values: Any) -> Response:
+    """Return a page as an answer."""
+    common = {"tenant": Scope.of(request).tenant, "pages": PAGES, "at": request.url.path}
+    template = request.app.state.templates.get_template(name)
+    text = template.render(**common, form_token=form_token(request), **values)
+    return HTMLResponse(text, status)
+
+
+def file(name: str, **values: Any) -> str:
+    """Return a page that is one file: its style stands in it, and it can load nothing."""
+    style = (FOLDER / "static" / "style.css").read_text(encoding="utf-8")
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    return environment().get_template(name).render(style=style, digest=digest, **values)

@@ -1,0 +1,84 @@
+"""Tools: all that a tenant has, searched by words, and one of them with all that is known of it."""
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from orchestrator.evaluate.findability import WITHIN, made_queries
+from orchestrator.experience.figures import figures
+from orchestrator.index.intent import reads_only
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.ui import drawing
+from orchestrator.ui.scope import Scope
+from orchestrator.ui.templates import page
+
+_SHOWN = 200
+
+
+async def tools(request: Request) -> Response:
+    """List the tools whose key and description hold all words that are searched for."""
+    scope, words = Scope.of(request), request.query_params.get("q", "")
+    server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
+    index = await scope.router.index(scope.tenant)
+    wanted = words.lower().split()
+    found = [
+        tool
+        for tool in (index.catalogue.of_server(server) if server else index.catalogue.tools)
+        if all(word in f"{tool.key} {tool.description}".lower() for word in wanted)
+        and not (flagged and tool.key not in index.flags)
+    ]
+    here: dict[str, Any] = {"words": words, "server": server, "flagged": flagged, "number": len(found)}
+    return page(request, "tools.html", found=found[:_SHOWN], flags=index.flags, known=index.catalogue, **here)
+
+
+async def tool(request: Request) -> Response:
+    """Show one tool: definition, flags, relations, how its calls went, and whether its own words find it."""
+    scope, key = Scope.of(request), request.path_params["key"]
+    index = await scope.router.index(scope.tenant)
+    if key not in index.catalogue.positions:
+        raise HTTPException(404, f"{scope.tenant} has no tool {key!r}")
+    shown = index.catalogue[key]
+    related, edges = index.graph.excerpt(key, more=await scope.together())
+    usage = figures(await asyncio.to_thread(scope.outcomes))["tools"].get(key)
+    schema = json.dumps(shown.input_schema or {}, indent=2, ensure_ascii=False)
+    return page(
+        request,
+        "tool.html",
+        tool=shown,
+        flags=index.flags.get(key, ()),
+        schema=schema,
+        parameters=parameters(shown),
+        reads_only=reads_only(shown),
+        graph=drawing.graph(edges, {one.tool: one.hops for one in related}),
+        usage=usage,
+        trials=await _trials(scope, shown),
+        within=WITHIN,
+    )
+
+
+def parameters(tool: Tool) -> list[dict[str, object]]:
+    """Return a tool's parameters: name, type, whether required, description."""
+    schema = tool.input_schema or {}
+    given, required = schema.get("properties"), schema.get("required")
+    found = []
+    for name, value in (given if isinstance(given, dict) else {}).items():
+        own = value if isinstance(value, dict) else {}
+        needed = isinstance(required, list) and name in required
+        about = {"type": own.get("type", "any"), "description": own.get("description", "")}
+        found.append({"name": name, "required": needed, **about})
+    return found
+
+
+async def _trials(scope: Scope, tool: Tool) -> list[tuple[str, int | None]]:
+    """Return queries made of a tool's own words, and its place among the answers to each, None behind the best ten."""
+    found = []
+    for query in made_queries(tool):
+        decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
+        keys = [match.tool.key for match in decision.matches]
+        found.append((query, keys.index(tool.key) + 1 if tool.key in keys else None))
+    return found

@@ -1,0 +1,78 @@
+"""A folder as somebody has it who used toolroute for a while: tools, servers, one of them broken, and past tasks."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.embed import embedder_for
+from orchestrator.options import Options
+from orchestrator.records.outcome import Use
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
+from tests.catalogues import EXAMPLES
+from tests.servers.start import config, entry
+
+PAST = {
+    "refund order {n}, it was charged twice": ["stripe:refund_charge"],
+    "tell the #ops channel that build {n} is out": ["slack:post_message"],
+    "what did we earn in week {n}, and put it into the sheet": ["snowflake:run_query", "google_sheets:append_rows"],
+    "the usual for joiner {n}": ["workflows:onboard_employee"],
+    "open a bug for the crash in release {n}": ["jira:create_issue", "slack:post_message"],
+    "who is late paying invoice {n}": ["quickbooks:list_overdue_invoices"],
+    "find the patient of case {n} and book a slot": ["ehr:find_patient", "ehr:book_appointment"],
+    "apollo figures of week {n}": ["snowflake:run_query"],
+}
+"""Past tasks and the tools that they used."""
+HOSTILE = Tool(
+    server="bad",
+    kind=Kind.INTEGRATION,
+    name="<img src=x onerror=alert(1)>",
+    description='<script>alert(1)</script><a href="javascript:alert(1)">the weather of Mars</a>',
+    input_schema={"type": "object", "properties": {"</td><script>alert(2)</script>": {"type": "string"}}},
+)
+_START = 1_790_000_000.0
+_LINK = re.compile(rb"open (http://127\.0\.0\.1:\d+/\?token=\S+)")
+
+
+async def furnish(folder: Path, rounds: int = 2) -> None:
+    """Fill the folder with `mcp.json` and the store `kept` of org:1; every past task comes once a round."""
+    servers = config(quick=entry("quick.py"), broken={"command": "/nowhere/mcp-server"})
+    (folder / "mcp.json").write_text(json.dumps(servers))
+    tenant, store = "org:1", Store(str(folder / "kept"), embedder=lambda: embedder_for(Options()))
+    tools = Catalogue([*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE])
+    store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places})
+    async with Router(store=store) as router:
+        for number in range(rounds):
+            await asyncio.gather(*(_record(router, tenant, number, place) for place in range(len(PAST))))
+    store.close()
+
+
+async def _record(router: Router, tenant: str, number: int, place: int) -> None:
+    task, keys = list(PAST.items())[place]
+    used = [Use(tool=key, ok=number + place != 7, ms=40.0 + 9 * number + 30 * place) for key in keys]
+    at, actor = _START + 86_400 * (3 * number + place / 10), f"user{number % 3}"
+    text = task.format(n=100 + number)
+    await router.record(text, used=used, tenant=tenant, name=f"{number}-{place}", actor=actor, at=at)
+
+
+@asynccontextmanager
+async def ui(folder: Path, *options: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """`toolroute ui` on that folder: its link, and the process."""
+    command = (sys.executable, "-m", "orchestrator", "ui", "--store", "kept", "--organization", "1", *options)
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            while not (found := _LINK.search(line := await process.stderr.readline())):
+                assert line, "it ended"
+        yield found[1].decode(), process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()

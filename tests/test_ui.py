@@ -1,0 +1,149 @@
+"""The pages of `toolroute ui`: who sees them, what changes something, and that a text is never more than a text."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import Unavailable
+from orchestrator.options import Options
+from orchestrator.routing.router import Router
+from orchestrator.temporal.desk import Desk
+from orchestrator.ui.app import make_app
+from orchestrator.ui.scope import Scope
+from tests.catalogues import EXAMPLES
+from tests.command_line import Run
+from tests.furnished import HOSTILE
+
+TOKEN, BASE = "a-token-of-the-tests", "http://127.0.0.1:4000"
+GET = [
+    "/",
+    "/?task=weather+of+Mars",
+    "/tools",
+    f"/tools/{quote(HOSTILE.key, safe='')}",
+    "/servers",
+    "/experience",
+    "/runs",
+    "/replay",
+]
+POST = ["/decision", "/servers", "/runs/some-run", "/replay"]
+
+
+async def away() -> Desk:
+    raise Unavailable("no Temporal server answers at <nowhere>")
+
+
+@pytest.fixture(scope="module")
+async def app() -> AsyncIterator[Any]:
+    tools = [*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE]
+    async with Router(Catalogue(tools)) as router:
+        yield make_app(Scope(router=router, tenant="org:1", options=Options(), desk=away), TOKEN)
+
+
+def client(app: Any, **settings: Any) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), **{"base_url": BASE, **settings})
+
+
+@pytest.fixture
+async def visitor(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody who has opened the link."""
+    async with client(app) as found:
+        await found.get(f"/?token={TOKEN}")
+        yield found
+
+
+async def test_nobody_sees_a_page_without_the_links_token(app: Any) -> None:
+    async with client(app) as stranger:
+        for path in [*GET, "/static/style.css", "/?token=another", f"/tools?token={TOKEN[:-1]}"]:
+            answer = await stranger.get(path)
+            assert (answer.status_code, "toolroute ui" in answer.text, len(answer.cookies)) == (401, True, 0), path
+        for path in POST:
+            assert (await stranger.post(path)).status_code == 401, path
+
+
+async def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets(app: Any) -> None:
+    async with client(app) as visitor:
+        answer = await visitor.get(f"/tools?token={TOKEN}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/tools")
+        assert answer.headers["set-cookie"] == f"toolroute_4000={TOKEN}; HttpOnly; Path=/; SameSite=strict"
+        assert (await visitor.get("/tools")).status_code == 200
+
+
+async def test_a_name_that_was_led_to_this_machine_gets_nothing(app: Any) -> None:
+    async with client(app, base_url="http://rebound.example:4000") as visitor:
+        answer = await visitor.get(f"/?token={TOKEN}")
+        assert (answer.status_code, len(answer.cookies)) == (400, 0)
+
+
+@pytest.mark.parametrize("path", POST)
+async def test_a_form_of_another_page_changes_nothing(visitor: httpx2.AsyncClient, path: str) -> None:
+    for form in ({}, {"form": "guessed"}):
+        answer = await visitor.post(path, data={**form, "word": "approve", "step": "s1"})
+        assert (answer.status_code, "load the page again" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize("path", GET)
+async def test_what_others_wrote_is_only_text(visitor: httpx2.AsyncClient, path: str) -> None:
+    answer = await visitor.get(path)
+    assert answer.status_code == 200
+    assert not re.findall(r"<script|<img|<[^>]*\s(?:on\w+|style)=|(?:href|src|action)=\"(?!/|#)", answer.text)
+    rules = answer.headers["content-security-policy"]
+    assert rules.startswith("default-src 'none'; style-src 'self';")
+    assert "unsafe" not in rules
+    assert "script-src" not in rules
+
+
+async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncClient) -> None:
+    page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
+    [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
+    assert ">stripe:refund_charge<" in answer
+    assert "Keywords alone are 88% sure; 70% settles a task." in page
+    assert "27,9" in page
+
+
+async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> None:
+    unknown = await visitor.get("/tools/nobody:nothing")
+    assert (unknown.status_code, "org:1 has no tool" in unknown.text) == (404, True)
+    assert "no Temporal server answers at &lt;nowhere&gt;" in (await visitor.get("/runs")).text
+    assert (await visitor.get("/runs/some-run")).status_code == 503
+
+
+async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncClient, app: Any) -> None:
+    decision = await app.state.scope.router.route("refund the customer who paid twice")
+    kept = json.dumps(decision.to_json())
+    [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/")).text)
+
+    async def shown(text: str) -> httpx2.Response:
+        return await visitor.post("/decision", data={"form": token}, files={"decision": ("kept.json", text)})
+
+    assert ">stripe:refund_charge<" in (await shown(kept)).text
+    assert ">stripe:refund_charge<" in (await shown(json.dumps({"decision": json.loads(kept), "plan": {}}))).text
+    for wrong in ("[1]", "no JSON", json.dumps({**json.loads(kept), "confidence": "<b>high</b>"})):
+        answer = await shown(wrong)
+        assert (answer.status_code, "explain -o json" in answer.text, "<b>" in answer.text) == (400, True, False)
+
+
+def test_explain_writes_a_page_that_is_one_file(toolroute: Run, tmp_path: Path) -> None:
+    lines = json.dumps({"server": HOSTILE.server, "name": HOSTILE.name, "description": HOSTILE.description})
+    (tmp_path / "tools.jsonl").write_text(lines)
+    ran = toolroute(
+        "explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html", tmp_path / "a.html"
+    )
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert (ran.exit_code, "&lt;img src=x onerror=alert(1)&gt;" in page) == (0, True)
+    assert not re.findall(r"<script|<img|<link|<a |<[^>]*\s(?:src|style)=|url\(|@import", page)
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in page
+    ran = toolroute(
+        "explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html", tmp_path / "no" / "a"
+    )
+    assert (ran.exit_code, "--html" in ran.stderr) == (2, True)
