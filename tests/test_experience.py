@@ -444,3 +444,24 @@ def test_one_more_task_rewrites_none_of_those_that_are_packed(tmp_path: Path) ->
         store.outcomes.add("local", [outcome(number)], vectors[number : number + 1], days=10)
     assert known().keys() == {*map(str, range(71)), *map(str, range(81, 90))}
     assert files() != packed
+
+
+def test_the_calls_of_past_tasks_stand_at_each_server_those_that_failed_too(tmp_path: Path, toolroute: Run) -> None:
+    uses = [Use(tool=MEANT, ms=20), Use(tool=MEANT, ok=False, ms=40)]
+    store = Store(tmp_path / "store", embedder=shipped())
+    store.replace_server("local", "salesforce", sample().of_server("salesforce"))
+
+    async def record() -> None:
+        async with Router(store=store) as router:
+            for number, use in enumerate(uses):
+                await router.record(JARGON[number], used=[use])
+
+    asyncio.run(record())
+    store.close()
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {name: {"command": "never"} for name in ("salesforce", "other")}}))
+    asked = ("servers", "--config", file, "--store", tmp_path / "store")
+    shown = {state["server"]: state for state in json.loads(toolroute(*asked, "-o", "json").stdout)}
+    assert [shown["salesforce"][name] for name in ("calls", "failures", "ms")] == [2, 1, 30]
+    assert [shown["other"][name] for name in ("calls", "failures", "ms")] == [0, 0, None]
+    assert "2, 1 failed, 30 ms" in toolroute(*asked).stdout

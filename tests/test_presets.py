@@ -7,11 +7,17 @@ import pytest
 
 from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import InvalidInput
-from orchestrator.records.tool import Tool
+from orchestrator.experience.calls import Calls
+from orchestrator.records.outcome import Use
+from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.health import health
 from orchestrator.routing.lists import rrf, weighted
 from orchestrator.routing.pipeline import PRESETS, Pipeline
 from orchestrator.routing.refiners.diversify import diversify
+from orchestrator.routing.refiners.graph_rerank import graph_rerank
+from orchestrator.routing.running import Clock
+from orchestrator.routing.select import recommend
+from orchestrator.routing.task import Found, Ranking
 from tests.catalogues import sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"
@@ -109,3 +115,30 @@ def test_health_reads_labels_and_what_is_no_number_counts_nothing() -> None:
     assert of() == of(stars="many") == of(last_release="soon") == 0
     assert of(stars="10000") == of(downloads="5000000") == 1
     assert of(last_release=datetime.now(UTC).date().isoformat()) > 0.99 > of(last_release="2025-11-24") > 0
+
+
+def test_health_grows_with_calls_that_worked_and_the_faster_the_more() -> None:
+    def of(calls: int, failures: int = 0, ms: float | None = None) -> float:
+        return health(Tool(server="s", name="n"), Calls(calls=calls, failures=failures, ms=ms))
+
+    assert of(0) == of(5, failures=5) == of(5, failures=5, ms=1) == 0
+    assert 1 > of(50) > of(5) > of(1) > 0
+    assert of(50) > of(50, failures=10)
+    assert of(50, ms=10) > of(50, ms=1_000) > of(50, ms=60_000)
+
+
+async def test_of_equals_the_one_whose_calls_work_comes_first_and_both_are_recommended() -> None:
+    catalogue = Catalogue([tool("one:send_mail", "Send mail"), tool("two:send_mail", "Send mail")])
+    fails, works = catalogue
+    equal = Ranking(order=(0, 1), scores={0: 0.5, 1: 0.5}, evidence={0: {}, 1: {}}, confidence=0.5)
+    async with Router(catalogue) as router:
+        for number in range(12):
+            await router.record(f"task {number}", used=[Use(tool=fails.key, ok=False, ms=90)])
+            await router.record(f"other {number}", used=[Use(tool=works.key, ms=90)])
+        task, _ = await router.begin(RouteRequest(query="send mail", tenant="local"), Clock())
+    assert graph_rerank(task, Found(), equal).order == (1, 0)
+    assert graph_rerank(replace(task, experience=None), Found(), equal).order == (0, 1)
+    matches = [Match(tool=works, score=0.5), Match(tool=fails, score=0.5)]
+    assert recommend(matches, (), task.calls) == (works.key, fails.key)
+    assert recommend(matches) == (works.key,)
+    assert task.calls(replace(works, hash="another definition")) == Calls()

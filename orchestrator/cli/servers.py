@@ -1,13 +1,18 @@
 """`toolroute servers`: how the servers of an mcpServers file stand."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, counting, note, present, table
+from orchestrator.cli.output import console, counting, note, present, table, warn
+from orchestrator.errors import ToolrouteError
+from orchestrator.experience.calls import Calls, uses_by
 from orchestrator.mcp.config import McpConfig
+from orchestrator.records.outcome import Use
+from orchestrator.store.store import Store
 
 
 @click.command()
@@ -17,8 +22,9 @@ from orchestrator.mcp.config import McpConfig
 async def servers(place: Place, check: bool, output: str) -> int:
     """Show server status.
 
-    State, tools, idle time and last error, the last sync's included. Nothing is connected: what the file and the store
-    hold is shown. With --check it exits 1 when no server could be connected, 4 when some could not.
+    State, tools, calls of past tasks, idle time and last error, the last sync's included. Nothing is connected: what
+    the file and the store hold is shown. With --check it exits 1 when no server could be connected, 4 when some could
+    not.
     """
     from orchestrator.mcp.sync import exit_code
 
@@ -35,6 +41,7 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
         stored = place.open_store()
         counts = await asyncio.to_thread(stored.servers, place.tenant)
         connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))
+        used = await _used(stored, place.tenant)
         if check:
             note(f"connecting {', '.join(connections.config.servers)} ...")
             names = connections.config.servers
@@ -45,16 +52,29 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
                     done()
 
                 await asyncio.gather(*map(connect, names))
-        return [state.to_json() for state in connections.states()]
+        return [state.to_json() | asdict(Calls.of(used.get(state.server, ()))) for state in connections.states()]
+
+
+async def _used(store: Store, tenant: str) -> dict[str, list[Use]]:
+    """Return the calls of past tasks by server; where they cannot be read, say so."""
+    try:
+        kept = await asyncio.to_thread(store.outcomes.read, tenant)
+    except ToolrouteError as error:
+        warn([f"past calls are not shown: {error}"])
+        return {}
+    return uses_by(lambda use: use.tool.partition(":")[0], kept.outcomes)
 
 
 def _show(states: list[dict[str, Any]]) -> None:
     from orchestrator.mcp.faults import without_name
 
-    rows = table("server", "state", "transport", "tools", "idle", "last error", right=("tools", "idle"))
+    rows = table("server", "state", "transport", "tools", "calls", "idle", "last error", right=("tools", "idle"))
     for state in states:
         idle = "" if state["idle_s"] is None else f"{state['idle_s']:.0f} s"
         number = "" if state["tools"] is None else str(state["tools"])
         error = without_name(state["server"], state["last_error"])
-        rows.add_row(state["server"], state["state"], state["transport"], number, idle, error)
+        failed = f", {state['failures']} failed" if state["failures"] else ""
+        took = "" if state["ms"] is None else f", {state['ms']:.0f} ms"
+        calls = f"{state['calls']}{failed}{took}" if state["calls"] else ""
+        rows.add_row(state["server"], state["state"], state["transport"], number, calls, idle, error)
     console().print(rows)

@@ -1,11 +1,12 @@
 """Figures of what is remembered: how often routing was right, by week, and how each tool's calls went."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
-from statistics import median
 from typing import Any
 
-from orchestrator.records.outcome import Outcome, Use
+from orchestrator.experience.calls import Calls, uses_by
+from orchestrator.records.outcome import Outcome
 
 CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 """The numbers of tasks between which the learning curve counts."""
@@ -29,25 +30,10 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "curve": [
             {"tasks": end, "right": _right(outcomes[start:end])} for start, end in zip(starts, ends, strict=True)
         ],
-        "tools": {key: _usage(own) for key, own in _calls(outcomes).items()},
+        "tools": {key: asdict(Calls.of(own)) for key, own in uses_by(lambda use: use.tool, outcomes).items()},
     }
 
 
 def _right(outcomes: Sequence[Outcome]) -> float | None:
     claims = [claim.right for outcome in outcomes if outcome.worked and (claim := outcome.both or outcome.words)]
     return round(sum(claims) / len(claims), 4) if claims else None
-
-
-def _calls(outcomes: Sequence[Outcome]) -> dict[str, list[Use]]:
-    """Return each tool's calls, the most called first."""
-    calls: dict[str, list[Use]] = {}
-    for outcome in outcomes:
-        for use in outcome.used:
-            calls.setdefault(use.tool, []).append(use)
-    return dict(sorted(calls.items(), key=lambda item: -len(item[1])))
-
-
-def _usage(calls: Sequence[Use]) -> dict[str, Any]:
-    times = [use.ms for use in calls if use.ms is not None]
-    failures = sum(not use.ok for use in calls)
-    return {"calls": len(calls), "failures": failures, "ms": round(median(times), 1) if times else None}

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from sys import intern
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.shares import newest, oldest_of_most
-from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled
+from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
 NEAREST, FAR = 10, 0.2
 """The past tasks that speak for a new one, and the cosine up to which one says nothing. Chosen on the development sets
@@ -52,8 +53,8 @@ class _Past:
 class Experience:
     """One tenant's past tasks, oldest first, with their vectors [dimension, tasks] of length 1.
 
-    `at`: when each was done, in seconds. Adding makes a new Experience. Vectors stand in columns, which a product with
-    one vector reads in two thirds of the time.
+    `at`: when each was done, in seconds. `uses` are the calls of each tool, of tasks that failed, too. Adding makes a
+    new Experience. Vectors stand in columns, which a product with one vector reads in two thirds of the time.
     """
 
     vectors: NDArray[np.float32]
@@ -61,6 +62,7 @@ class Experience:
     at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     claims: Claims = field(default_factory=Claims)
     names: Mapping[Name, Name] = field(default_factory=dict)
+    uses: Mapping[str, Sequence[Use]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
@@ -75,12 +77,14 @@ class Experience:
             at=np.array([outcome.at for outcome in kept]),
             claims=Claims().plus(kept),
             names=names,
+            uses=by_definition(sorted(outcomes, key=lambda outcome: outcome.at), {}),
         )
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
         """Return this with one more Outcome that worked; beyond MOST_TASKS the oldest of who has most goes."""
+        uses = by_definition([outcome], self.uses)
         if not outcome.worked:
-            return self
+            return replace(self, uses=uses)
         names = dict(self.names)
         full = len(self.tasks) >= MOST_TASKS
         gone = oldest_of_most([*(task.actor for task in self.tasks), outcome.actor]) if full else len(self.tasks)
@@ -91,12 +95,17 @@ class Experience:
             at=np.hstack([*(self.at[part] for part in rest), outcome.at]),
             claims=self.claims.plus([outcome]),
             names=names,
+            uses=uses,
         )
 
     @cached_property
     def proven(self) -> frozenset[Name]:
         """The tools that any task used."""
         return frozenset(name for task in self.tasks for name in task.tools[: task.used])
+
+    def calls(self, key: str, digest: str) -> Calls:
+        """Return how the calls of a tool went since it is defined as it is."""
+        return Calls.of(self.uses.get(f"{key} {digest}", ()))
 
     @cached_property
     def co_use(self) -> CoUse:

@@ -65,7 +65,7 @@ def _within_conversation(
 def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> Decision:
     matches, stage, fitted, covering = chosen.matches, chosen.stage, chosen.fitted, chosen.covering
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
-    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts)
+    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts, task.calls)
     related, graph = task.index.graph.excerpt(
         *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
     )

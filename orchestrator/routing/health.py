@@ -1,8 +1,9 @@
-"""Health: how well kept a tool seems, by its labels."""
+"""Health: how well kept a tool seems, by its labels, and how its calls went."""
 
 import math
 from datetime import UTC, datetime
 
+from orchestrator.experience.calls import Calls
 from orchestrator.records.tool import Tool
 
 MANY = {"stars": 10_000, "downloads": 1_000_000}
@@ -11,11 +12,21 @@ FRESH_DAYS = 730
 """The days after which a release counts 0; one of today counts 1."""
 
 
-def health(tool: Tool) -> float:
-    """Return the mean of what the labels `stars`, `downloads` and `last_release` (an ISO date) say, 0 to 1."""
+SLOW_MS = 1_000
+"""Milliseconds of a call that count half; none counts 1."""
+_UNKNOWN = 2
+"""Calls that are supposed to have failed, so that a few that worked prove little."""
+
+
+def health(tool: Tool, calls: Calls | None = None) -> float:
+    """Return the mean of what the labels `stars`, `downloads` and `last_release` (an ISO date) say, and of how often
+    and how fast its calls worked; 0 to 1."""
     said = [_counted(tool.labels[name], most) for name, most in MANY.items() if name in tool.labels]
     if "last_release" in tool.labels:
         said.append(_fresh(tool.labels["last_release"]))
+    if calls is not None and calls.calls:
+        worked = (calls.calls - calls.failures) / (calls.calls + _UNKNOWN)
+        said += [worked, *([] if calls.ms is None else [worked / (1 + calls.ms / SLOW_MS)])]
     return sum(said) / len(said) if said else 0.0
 
 

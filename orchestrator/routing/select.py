@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
+from orchestrator.experience.calls import Calls
 from orchestrator.index.graph import are_alike, bare
 from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
@@ -34,17 +35,19 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
     }
 
 
-def recommend(matches: Sequence[Match], best_of_parts: Sequence[str] = ()) -> tuple[str, ...]:
+def recommend(
+    matches: Sequence[Match], best_of_parts: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
+) -> tuple[str, ...]:
     """Return the keys of the one or two tools to use first.
 
     Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts or
-    names several servers, and another one has a best tool of its own.
+    names several servers, and another one has a best tool of its own. What no label says is read from the calls.
     """
     if not matches:
         return ()
     best = matches[0]
     if len(matches) > 1 and matches[1].score >= WITHIN * best.score:
-        ages = {match.tool.labels.get("maturity") for match in matches[:2]}
+        ages = {match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]}
         if ages == {"stable", "emerging"}:
             return best.tool.key, matches[1].tool.key
     others = {match.tool.key for match in matches[1:]} if best_of_parts else ()

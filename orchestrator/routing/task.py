@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.experience.calls import Calls
 from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
@@ -15,7 +16,7 @@ from orchestrator.records.completion import Usage
 from orchestrator.records.findings import Asked, Explicit, Needs
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Gives
+from orchestrator.records.tool import Gives, Tool
 from orchestrator.routing.asking import RouteModel
 from orchestrator.routing.search import Candidates, Search
 from orchestrator.routing.understand import Understood
@@ -44,6 +45,10 @@ class Task:
     experience: Experience | None = None
     servers: frozenset[str] | None = None
     model: RouteModel | None = None
+
+    def calls(self, tool: Tool) -> Calls:
+        """Return how the tenant's calls of a tool went."""
+        return self.experience.calls(tool.key, tool.hash) if self.experience else Calls()
 
     @property
     def most(self) -> int:

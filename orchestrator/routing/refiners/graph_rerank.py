@@ -35,7 +35,7 @@ def graph_rerank(task: Task, found: Found, ranking: Ranking) -> Ranking:
     worth = {
         position: GRAPH * (linked[position] / most + dense[tools[position].server] / max(dense.values())) / 2
         + RELEVANCE * relevance[position]
-        + HEALTH * health(tools[position])
+        + HEALTH * health(tools[position], task.calls(tools[position]))
         for position in pool
     }
     return ranking.reordered(sorted(pool, key=lambda position: -worth[position]))

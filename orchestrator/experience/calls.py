@@ -1,0 +1,48 @@
+"""Calls: how those of a tool or a server went in finished tasks."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from orchestrator.records.outcome import Outcome, Use
+
+MOST_CALLS = 100
+"""The newest calls of a tool by which its health is judged."""
+OFTEN, RELIABLE = 10, 0.9
+"""From so many calls on, this share of which worked, a tool is known as stable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """The number of calls, of those that failed, and the median milliseconds, None where no call's time is known."""
+
+    calls: int = 0
+    failures: int = 0
+    ms: float | None = None
+
+    @classmethod
+    def of(cls, uses: Sequence[Use]) -> "Calls":
+        times = [use.ms for use in uses if use.ms is not None]
+        failures = sum(not use.ok for use in uses)
+        return cls(calls=len(uses), failures=failures, ms=round(median(times), 1) if times else None)
+
+    @property
+    def maturity(self) -> str:
+        """Return `stable` for what worked often, `emerging` for what is hardly known or fails, "" without a call."""
+        stable = self.calls >= OFTEN and self.calls - self.failures >= RELIABLE * self.calls
+        return "stable" if stable else "emerging" if self.calls else ""
+
+
+def uses_by(key: Callable[[Use], str], outcomes: Iterable[Outcome]) -> dict[str, list[Use]]:
+    """Return the calls by what this key says of them, what was called most first."""
+    found: dict[str, list[Use]] = {}
+    for outcome in outcomes:
+        for use in outcome.used:
+            found.setdefault(key(use), []).append(use)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def by_definition(outcomes: Iterable[Outcome], earlier: Mapping[str, Sequence[Use]]) -> dict[str, Sequence[Use]]:
+    """Return the newest calls by key and hash of their tools, with these Outcomes' behind the earlier ones."""
+    new = uses_by(lambda use: f"{use.tool} {use.hash}", outcomes)
+    return {**earlier, **{name: [*earlier.get(name, ()), *own][-MOST_CALLS:] for name, own in new.items()}}
