@@ -12,7 +12,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12.11-slim-bookworm
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels toolroute \
+    pip install --no-cache-dir --no-index --find-links /wheels 'toolroute[mcp]' \
     && useradd --create-home --uid 10001 toolroute \
     && install --directory --owner 10001 /var/lib/toolroute
 USER 10001

@@ -67,10 +67,10 @@ $(NODE): tests/node/package-lock.json .venv/installed
 	cd tests/node && PATH="$$PATH:$(CURDIR)/.venv/bin" npm ci --loglevel=error
 
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml requirements/dev.in -o requirements/dev.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra mcp pyproject.toml requirements/dev.in -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/bench.in -o requirements/bench.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/docs.in -o requirements/docs.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --constraint requirements/dev.lock -o requirements/runtime.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra mcp pyproject.toml --constraint requirements/dev.lock -o requirements/runtime.lock
 
 clean:
 	rm -rf .venv .venv-bench .venv-docs build dist *.egg-info

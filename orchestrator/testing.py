@@ -18,6 +18,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self, Union
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from orchestrator.catalogue.tokens import compact, count_tokens
+from orchestrator.errors import MissingExtra
 from orchestrator.index.text import terms
 
 if TYPE_CHECKING:
@@ -200,6 +202,8 @@ class ScriptedModel:
         return 0 if callable(self._replies) else len(self._replies)
 
     def __enter__(self) -> Self:
+        if find_spec("uvicorn") is None or find_spec("starlette") is None:
+            raise MissingExtra("the scripted model needs uvicorn and starlette: pip install 'toolroute[mcp]' has both")
         self._thread.start()
         if not self._started.wait(30) or not self.url:
             raise RuntimeError("the scripted model did not start: no port of 127.0.0.1 could be opened")

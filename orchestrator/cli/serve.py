@@ -45,7 +45,10 @@ async def serve(
     It has `search` and `call_tool`. A tool that needs approval asks the client's user; where the client cannot ask, it
     is refused with what to do.
     """
+    from orchestrator.mcp.extra import check_extra
     from orchestrator.routing.router import Router
+
+    check_extra()
     from orchestrator.server.gateway import Followed, Gateway
     from orchestrator.server.http import Tokens, make_app, new_token, serve_http
     from orchestrator.server.places import share

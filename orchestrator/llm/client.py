@@ -216,12 +216,11 @@ class Models:
 
     def _open(self) -> "AsyncOpenAI":
         if self._client is None:
-            import httpx2
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, Timeout
 
             if not self._key and self.url == OPENAI_URL:
                 raise Unauthorised(NO_KEY)
-            timeout = httpx2.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
+            timeout = Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
             key = self._key or "none"
             self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=0, timeout=timeout)
         return self._client

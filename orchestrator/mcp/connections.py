@@ -18,6 +18,7 @@ from orchestrator.mcp.calls import Call
 from orchestrator.mcp.child import Watcher
 from orchestrator.mcp.config import Limits, McpConfig, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
+from orchestrator.mcp.extra import check_extra
 from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
@@ -244,6 +245,7 @@ class Connections:
         return connection
 
     def _start(self, server: Server, in_turn: bool) -> Connection:
+        check_extra()
         settled = partial(self._on_settled, server)
         connection = server.connection = Connection(
             server.spec, server.limits, settled, handshake=server.handshake, watcher=self._watcher

@@ -154,8 +154,8 @@ class LogFilter(logging.Filter):
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "stdio", "streamable_http")),
         *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
-        *(f"httpcore2.{module}" for module in ("connection", "http11", "http2", "proxy", "socks")),
-        *("client", "httpx2"),
+        *(f"httpcore{two}.{part}" for two in ("2", "") for part in ("connection", "http11", "http2", "proxy", "socks")),
+        *("client", "httpx2", "httpx", "openai._base_client"),  # The last two: of openai 2.
     )
 
     def __init__(self, secrets: Secrets) -> None:
