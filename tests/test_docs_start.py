@@ -14,7 +14,11 @@ BIN = Path(sys.executable).parent
 
 
 def _environment(home: Path) -> dict[str, str]:
-    return {"XDG_DATA_HOME": str(home), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return {
+        "HOME": str(home),
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    }
 
 
 def _lines(text: str) -> list[str]:
