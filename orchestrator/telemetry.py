@@ -88,9 +88,10 @@ def _end(current: Any, found: Mapping[str, Any]) -> None:
 
 def stage(name: str, seconds: float) -> None:
     """Trace a stage that has just ended, as a part of what is traced now."""
-    if tracer := _tracer():
+    api = sys.modules.get("opentelemetry.trace")
+    if api is not None and api.get_current_span().is_recording():
         end = time.time_ns()
-        tracer.start_span(name, start_time=end - int(seconds * 1e9)).end(end)
+        _tracer().start_span(name, start_time=end - int(seconds * 1e9)).end(end)
 
 
 def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:

@@ -24,7 +24,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator import Connections, Router, telemetry
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records.request import RouteHint
+from orchestrator.records.run import Approve
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import program
 from tests.imported import loaded
@@ -179,6 +183,23 @@ async def test_a_run_is_one_trace_from_its_client_to_its_tools(
     assert children(spans, named(spans, "execute_tool time:get_current_time")) == [
         "MCP send tools/call get_current_time"
     ]
+
+
+async def test_what_serve_is_asked_for_is_traced_from_the_client_to_the_server_behind_it(
+    seen: Seen, tmp_path: Path
+) -> None:
+    parsed = McpConfig.parse(config(quick=entry("quick.py")))
+    async with (
+        Gateway(parsed, Router(store=str(tmp_path))) as gateway,
+        Client(make_server(gateway, "local", Approve.NEVER)) as client,
+    ):
+        await client.call_tool("search", {"query": f"add two numbers {SENTINEL}"})
+        await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": 1, "b": 2}})
+    spans = seen.spans()
+    assert "retrieval local" in children(spans, named(spans, "tools/call search"))
+    assert children(spans, named(spans, "tools/call call_tool")) == ["execute_tool quick:add"]
+    assert children(spans, named(spans, "execute_tool quick:add")) == ["MCP send tools/call add"]
+    assert SENTINEL not in written(spans)
 
 
 def test_without_a_provider_nothing_of_it_is_loaded() -> None:
