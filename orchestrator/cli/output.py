@@ -31,7 +31,7 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
 
 def note(text: str) -> None:
     """Write progress or a warning on standard error, as one line."""
-    click.echo(inline(text), err=True)
+    click.echo(inline(text), file=sys.stderr)  # Which stands above a bar while one is shown.
 
 
 def warn(warnings: Iterable[str]) -> None:

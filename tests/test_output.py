@@ -1,0 +1,32 @@
+"""What commands write on standard error while they work."""
+
+import io
+import sys
+
+import pytest
+
+from orchestrator.cli.output import counting, note
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with counting("listing servers", 2) as done:
+        done()
+        note("quick: 8 tools stored")
+    return stream.getvalue()
+
+
+def test_a_note_stands_above_the_bar_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = written_to(Terminal(), monkeypatch)
+    assert "\x1b[2Kquick: 8 tools stored\n" in written
+    assert "1/2" in written
+
+
+def test_a_file_gets_notes_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert written_to(io.StringIO(), monkeypatch) == "quick: 8 tools stored\n"
