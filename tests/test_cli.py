@@ -35,6 +35,7 @@ SHAPE: dict[str, Any] = {
     ),
     **dict.fromkeys(("catalogue", "tokens", "timings_ms", "usage"), dict),
     "coverage": (*NUMBER, type(None)),
+    "about": (dict, type(None)),
     "semantic_ran": bool,
 }
 MATCH = {"tool", "server", "name", "kind", "score", "evidence", "why", "gives", "for_parts", "source"}

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import pytest
 
 from orchestrator import Catalogue, Router, RouteRequest
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.experience.calls import Calls
 from orchestrator.records.outcome import Use
+from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.health import health
 from orchestrator.routing.lists import rrf, weighted
@@ -106,6 +108,52 @@ async def test_no_source_fills_the_answer_while_others_wait() -> None:
     assert "two" in [match.tool.server for match in found.matches[:4]]
     alone = await Router(Catalogue(tools[:8]), pipeline=koi).route("send mail", limit=5)
     assert len(alone.matches) == 5
+
+
+POST = (Relation(to="a:list_addresses"), Relation(to="a:post", type="replaces"))
+KOI = [
+    tool("a:send_mail", "Send mail", relations=POST),
+    tool("a:list_addresses", "Who is known"),
+    tool("b:send_letter", "Send a letter by mail"),
+]
+
+
+@pytest.mark.parametrize(
+    ("hint", "first"), [("auto", "send_mail"), ("vector", "send_mail"), ("graph", "list_addresses")]
+)
+async def test_koi_orders_by_the_list_that_is_asked_for(hint: str, first: str) -> None:
+    found = await Router(Catalogue(KOI), pipeline="koi").route("send mail", route_hint=hint)
+    assert (found.matches[0].tool.name, found.warnings) == (first, ())
+
+
+async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None:
+    router = Router(Catalogue(KOI[1:]), pipeline="koi")
+    found, plain = await router.route("send mail", route_hint="graph"), await router.route("send mail")
+    assert found.matches == plain.matches
+    assert [warning.startswith("route_hint graph: ") for warning in found.warnings] == [True]
+    by_default = await Router(Catalogue(KOI)).route("send mail", route_hint="vector")
+    assert "route_hint vector" in by_default.warnings[0]
+
+
+async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> None:
+    router = Router(Catalogue(KOI), pipeline="koi")
+    assert (await router.route("post it")).matches[0].tool.name == "send_mail"
+    found = await router.route("mail, by b:send_letter")
+    assert found.matches[0].tool.name == "send_letter"
+    assert found.about is not None
+    assert (found.about.intent, found.about.entities[0].means) == ("general", ("b:send_letter",))
+
+
+async def test_without_vectors_koi_answers_by_words_and_graph() -> None:
+    class Down:
+        id, dimension, remote = "down", 8, True
+
+        def embed(self, texts: object) -> NoReturn:
+            raise EmbedderUnavailable("gone")
+
+    found = await Router(Catalogue(KOI), embedder=Down(), pipeline="koi").route("send mail")
+    assert found.matches[0].tool.name == "send_mail"
+    assert found.warnings == ("keyword leg alone: gone",)
 
 
 def test_health_reads_labels_and_what_is_no_number_counts_nothing() -> None:

@@ -116,8 +116,9 @@ def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context
 
 
 def relations(decision: Decision) -> list[str]:
-    """Return which matches give what others require, a line each."""
-    return [f"{match.tool.key} {match.gives}" for match in decision.matches if match.gives]
+    """Return which matches give what others require, and the excerpt of the graph, a line each."""
+    given = [f"{match.tool.key} {match.gives}" for match in decision.matches if match.gives]
+    return [*given, *(f"{edge.source} {edge.type} {edge.to}" for edge in decision.graph)]
 
 
 class _Filling:

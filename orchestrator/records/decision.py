@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.records.about import About
 from orchestrator.records.completion import Usage
 from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
@@ -37,8 +38,9 @@ class Decision:
     texts of the task's parts that routing searched for by themselves, where there are several. `named_servers`: a plan
     puts no other server in the place of one that the task names. `related` are the tools within two hops of the
     recommended ones, at most ten, and `graph` the edges among all of these. It `leans` where only the
-    turns before say what the task means. `needs` are those that a language model wrote of the task, and `usage` is what
-    it took for this Decision.
+    turns before say what the task means. `about` is a preset's analysis of the task: a
+    question about tools is answered there. `needs` are those that a language model wrote of the task, and `usage` is
+    what it took for this Decision.
     """
 
     query: str
@@ -62,6 +64,7 @@ class Decision:
     related: tuple[Related, ...] = ()
     graph: tuple[Edge, ...] = ()
     leans: bool = False
+    about: About | None = None
     needs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
@@ -120,6 +123,7 @@ class Decision:
             "rejected": [asdict(item) for item in self.rejected],
             "related": [asdict(item) for item in self.related],
             "graph": [asdict(edge) for edge in self.graph],
+            "about": asdict(self.about) if self.about else None,
             "needs": list(self.needs),
             "usage": asdict(self.usage),
         }

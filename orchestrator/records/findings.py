@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.records.about import About
 from orchestrator.records.completion import Usage
 from orchestrator.records.decision import NamedServer
 from orchestrator.records.outcome import Recalled
@@ -104,5 +105,6 @@ class Findings:
     lists: dict[str, dict[str, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
     needs: Needs = field(default_factory=Needs)
+    about: About | None = None
     warnings: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)

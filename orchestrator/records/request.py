@@ -15,11 +15,18 @@ MAX_CONVERSATION_CHARS = 500_000
 
 
 class RouteHint(StrEnum):
-    """The legs to run: by the gate, keyword alone, or always both."""
+    """The legs to run: by the gate, keyword alone, or always both. `vector` and `graph` order by that list alone."""
 
     AUTO = "auto"
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
+    VECTOR = "vector"
+    GRAPH = "graph"
+
+    @property
+    def ordered_by(self) -> str:
+        """The list of a preset that alone is to order; "" for all."""
+        return {RouteHint.VECTOR: "vectors", RouteHint.GRAPH: "graph"}.get(self, "")
 
 
 class Fusion(StrEnum):

@@ -65,7 +65,8 @@ def _within_conversation(
 def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> Decision:
     matches, stage, fitted, covering = chosen.matches, chosen.stage, chosen.fitted, chosen.covering
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
-    recommended = () if stage is Stage.NONE else select.recommend(unflagged, ranking.best_of_parts, task.calls)
+    none = stage is Stage.NONE or (found.about is not None and bool(found.about.tools))
+    recommended = () if none else select.recommend(unflagged, ranking.best_of_parts, task.calls)
     related, graph = task.index.graph.excerpt(
         *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
     )
@@ -98,6 +99,7 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
         related=related,
         graph=graph,
         leans=task.leans,
+        about=found.about,
         needs=found.needs.texts,
         usage=found.needs.usage + ranking.usage,
     )
@@ -116,7 +118,7 @@ def _nothing_fits(task: Task, found: Found, ranking: Ranking) -> bool:
 
 
 def _stage(task: Task, found: Found, ranking: Ranking) -> Stage:
-    if found.settled:
+    if found.settled and found.always:
         return Stage.ALWAYS
     if not ranking.order or _nothing_fits(task, found, ranking):
         return Stage.NONE

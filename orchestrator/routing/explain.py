@@ -126,6 +126,9 @@ def warnings_of(
         for match in kept
         if match.tool.key in index.flags
     ]
+    wanted = task.request.route_hint
+    if wanted.ordered_by and not found.lists.get(wanted.ordered_by):
+        warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
     warnings += [f"{m.said!r} is read as the server {m.server!r}" for m in found.explicit.mentions if m.corrected]
     fits = {index.catalogue.tools[p].server for p in ranking.lifted} | {
         k.partition(":")[0] for k in ranking.best_of_parts

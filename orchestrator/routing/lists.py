@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, Counts, Postings
+from orchestrator.index.text import terms
 from orchestrator.records.tool import Tool
 from orchestrator.routing.stages.fusion import fuse
 from orchestrator.routing.task import Found, Ranking, Task, best_first
@@ -26,30 +27,57 @@ SEEDS = 5
 """The number of tools of each list that lead on to what is related."""
 
 
-def by_words(fields: Fields, *, weights: Sequence[float] = (1.0,), k1: float, b: float, pool: int = POOL) -> Any:
-    """Return a leg that scores by BM25 over these fields, a term of each counting so much."""
+SYNONYM = 0.5
+"""The weight of a synonym next to the word itself."""
+
+
+def by_words(
+    fields: Fields,
+    *,
+    weights: Sequence[float] = (1.0,),
+    k1: float,
+    b: float,
+    pool: int = POOL,
+    times: int = 0,
+    called: str = "bm25",
+) -> Any:
+    """Return a leg that scores by BM25 over these fields, a term of each counting so much, into the list `called`.
+
+    Of the `pool` best, or `times` as many as the request wants. Synonyms that the task's analysis gives count half.
+    """
 
     def build(task: Task) -> Postings:
         documents = [fields(tool) for tool in task.index.catalogue.tools]
         return Postings(Counts.of(Corpus.of(documents, weights)), k1=k1, b=b)
 
     def bm25(task: Task, found: Found) -> Found:
+        if _is_answered(found):
+            return found
         postings = task.index.derived((fields, tuple(weights), k1, b), lambda: build(task))
-        columns = postings.columns(task.understood.terms)
-        scores = columns.scores(columns.asked([dict.fromkeys(task.understood.terms, 1.0)]))[0]
-        return _listed(found, "bm25", scores, pool)
+        others = found.about.expanded.values() if found.about else ()
+        asked = dict.fromkeys(terms(" ".join(text for own in others for text in own)), SYNONYM)
+        asked |= dict.fromkeys(task.understood.terms, 1.0)
+        columns = postings.columns(asked)
+        return _listed(found, called, columns.scores(columns.asked([asked]))[0], times * task.most or pool)
 
     return bm25
 
 
-def by_vectors(*, pool: int = POOL) -> Any:
+def _is_answered(found: Found) -> bool:
+    """Return whether tools answer the task already, as it asks about them."""
+    return found.about is not None and bool(found.about.tools)
+
+
+def by_vectors(*, pool: int = POOL, times: int = 0) -> Any:
     """Return a leg that scores by cosine; without vectors it adds nothing, as the semantic leg has said why."""
 
     async def vectors(task: Task, found: Found) -> Found:
+        if _is_answered(found):
+            return found
         own = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts))[0]
         if own is None or (side := task.index.vectors) is None:
             return found
-        return _listed(found, "vectors", side.score(own[:1])[0], pool)
+        return _listed(found, "vectors", side.score(own[:1])[0], times * task.most or pool)
 
     return vectors
 
@@ -68,9 +96,10 @@ def by_graph(task: Task, found: Found) -> Found:
 
 def by_name(task: Task, found: Found) -> Found:
     """Add those tools of the lists that the task names, or whose server it names."""
-    servers, tools = set(found.explicit.wanted), task.index.catalogue.tools
-    every = dict.fromkeys(position for own in found.lists.values() for position in own)
-    named = {place: 1.0 for place in every if tools[place].server in servers or tools[place].name in task.request.query}
+    said = {own for entity in (found.about.entities if found.about else ()) for own in entity.means}
+    said |= set(found.explicit.wanted)
+    every, tools = dict.fromkeys(p for own in found.lists.values() for p in own), task.index.catalogue.tools
+    named = {place: 1.0 for place in every if not said.isdisjoint((tools[place].key, tools[place].server))}
     return replace(found, lists={**found.lists, "named": named}) if named else found
 
 
@@ -115,10 +144,13 @@ def merged_by(merge: Merge) -> Any:
     """Return a fusion that orders by merged lists; scores and confidence stay the calibrated ones."""
 
     def merged(task: Task, found: Found) -> Ranking:
-        ranking, scores = fuse(task, found), merge(found.lists)
+        ranking, wanted = fuse(task, found), task.request.route_hint.ordered_by
+        scores = found.lists.get(wanted) or merge(found.lists)
         if not scores:
             return ranking
         every = {**dict.fromkeys(scores, 0.0), **ranking.scores}
+        if wanted == "graph" and found.lists.get(wanted):  # As likely as what leads to it is right, and it is needed.
+            every |= {place: max(every[place], ranking.confidence * chance) for place, chance in scores.items()}
         evidence = {place: {**ranking.evidence.get(place, {}), **_shares(place, found.lists)} for place in every}
         return replace(ranking, scores=every, own=every, evidence=evidence).reordered(best_first(scores))
 

@@ -10,7 +10,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.routing.decide import decide
 from orchestrator.routing.task import Found, Ranking, Task
 
-PRESETS = ("default", "fabric", "koi", "prismgate", "toolpilot")
+PRESETS = ("default", "coderag", "fabric", "koi", "prismgate", "toolpilot")
 """Each a value in a file of `presets/`, which names its source."""
 
 Leg = Callable[[Task, Found], Found | Awaitable[Found]]

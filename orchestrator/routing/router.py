@@ -48,6 +48,7 @@ from orchestrator.routing.asking import RouteModel
 from orchestrator.routing.conversation import earlier_texts
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import masked, study, uses
+from orchestrator.routing.lexicon import Lexicon
 from orchestrator.routing.memories import Memories
 from orchestrator.routing.needs import NeedsReader
 from orchestrator.routing.pipeline import Pipeline
@@ -117,6 +118,7 @@ class Router:
         self._own_models: Any = None
         self._model = RouteModel(self._models, options.route_timeout_s)
         self._needs = NeedsReader(self._model)
+        self._lexicon = Lexicon(options.intents, options.synonyms, self._static)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(given, str | Path)
         self._opened: list[Store] = []
@@ -281,6 +283,10 @@ class Router:
         """Tell whether past tasks are kept and read."""
         return self.options.experience != "off"
 
+    def _static(self) -> Embedder:
+        """Return the shipped embedder, which the intents' threshold was measured with."""
+        return self.embedder if self.options.embedder == "static" and self._owns_embedder else embedder_for(Options())
+
     def _models(self) -> Any:
         """Return the language models: the caller's, else those of the options, opened once; None without one."""
         if self._given_models is not None:
@@ -306,6 +312,7 @@ class Router:
             experience=past,
             servers=self._servers,
             model=self._model,
+            lexicon=self._lexicon,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:

@@ -26,7 +26,7 @@ from orchestrator.routing.stages.semantic import KEYWORD_ALONE
 from orchestrator.routing.task import Found, Task
 
 Value = TypeVar("Value")
-_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "needs", "warnings")
+_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "needs", "about", "warnings")
 """What Found and Findings hold alike."""
 _ARRAYS: Mapping[str, Any] = {
     "overlap": np.bool_,

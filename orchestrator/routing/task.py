@@ -12,12 +12,14 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
+from orchestrator.records.about import About
 from orchestrator.records.completion import Usage
 from orchestrator.records.findings import Asked, Explicit, Needs
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives, Tool
 from orchestrator.routing.asking import RouteModel
+from orchestrator.routing.lexicon import Lexicon
 from orchestrator.routing.search import Candidates, Search
 from orchestrator.routing.understand import Understood
 
@@ -45,6 +47,7 @@ class Task:
     experience: Experience | None = None
     servers: frozenset[str] | None = None
     model: RouteModel | None = None
+    lexicon: Lexicon | None = None
 
     def calls(self, tool: Tool) -> Calls:
         """Return how the tenant's calls of a tool went."""
@@ -68,6 +71,7 @@ class Found:
     leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
     are the cosines of the flagged tools that are `near_flagged`. `recalled`: the past tasks that are like this one.
     `lists`: scores of a preset's own legs by position, of any scale. `needs`: those that a language model wrote.
+    `about`: the task's analysis, where a preset makes one.
     """
 
     always: Mapping[int, Asked] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class Found:
     recalled: Recalled | None = None
     lists: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     needs: Needs = field(default_factory=Needs)
+    about: About | None = None
     warnings: tuple[str, ...] = ()
 
     def allows(self, position: int) -> bool:

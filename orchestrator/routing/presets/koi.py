@@ -7,19 +7,21 @@ from orchestrator.routing.narrow import narrow
 from orchestrator.routing.pipeline import Pipeline, never
 from orchestrator.routing.refiners.diversify import diversify
 from orchestrator.routing.refiners.standing import append_flagged
+from orchestrator.routing.stages.about import classify
 from orchestrator.routing.stages.explicit import explicit
 from orchestrator.routing.stages.keyword import keyword
 from orchestrator.routing.stages.semantic import semantic
 
 
 def whole(tool: Tool) -> list[list[str]]:
-    """Return the terms of server, name and description as one field."""
-    return [terms(f"{spaced(tool.server)} {spaced(tool.name)} {tool.description}")]
+    """Return the terms of server, name, former names and description as one field."""
+    former = " ".join(spaced(relation.name) for relation in tool.relations if relation.replaces)
+    return [terms(f"{spaced(tool.server)} {spaced(tool.name)} {former} {tool.description}")]
 
 
 PIPELINE = Pipeline(
     name="koi",
-    cheap=(explicit, narrow, keyword, by_words(whole, k1=1.5, b=0.75)),
+    cheap=(explicit, narrow, classify, keyword, by_words(whole, k1=1.5, b=0.75)),
     gate=never,
     dear=(semantic, by_vectors(), by_graph, by_name),
     fusion=merged_by(weighted(bm25=0.6, vectors=0.2, graph=0.2, named=0.15)),

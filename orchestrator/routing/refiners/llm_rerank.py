@@ -48,7 +48,7 @@ def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Any:
 
     async def rerank(task: Task, found: Found, ranking: Ranking) -> Ranking:
         pool = ranking.order[:top]
-        if len(pool) < 2 or task.model is None or not task.model.is_named():
+        if len(pool) < 2 or found.settled or task.model is None or not task.model.is_named():
             return ranking
         judge = _all_at_once if mode == "list" else _each_alone
         scores, usage, reasons = await judge(task.model, task.understood.asked, [_shown(task, own) for own in pool])
