@@ -14,6 +14,8 @@ from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.records.lines import one_line
 from orchestrator.records.relation import NEEDS, Edge
+from orchestrator.records.request import RouteRequest
+from orchestrator.routing.running import Clock
 from orchestrator.routing.stages.experience import used_together
 
 
@@ -30,10 +32,9 @@ async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     and, with a store, from the tenant's past tasks.
     """
     async with await place.open_router(Options.from_env()) as router:
-        index = await router.index(place.tenant)
-        unread = await router.memories.get(place.tenant) if router.learns else ""
-        experience, catalogue = router.memories.at_hand(place.tenant), index.catalogue
-    warn([unread] if unread else [])
+        task, found = await router.begin(RouteRequest(query="", tenant=place.tenant), Clock())
+    index, experience, catalogue = task.index, task.experience, task.index.catalogue
+    warn(found.warnings)
     edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
     start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
     nodes = list(dict.fromkeys([*start, *_ends(edges)]))
