@@ -35,8 +35,8 @@ CLAIMED, SAME = 0.2, 0.98
 """The chance from which the best tool by routing is a claim, and the cosine from which a near task overrules it though
 no task ever used that tool. Of tasks for such tools the first one was else lost in 1 to 10 of 100."""
 SHOWN = 5
-"""The first places, where tools that no task ever used stay as far as others make room. Kept at all costs, tasks for
-such tools would lose nothing and all others gain an eighth less; not kept, the former lose .02 recall@5 on one set."""
+"""The first places, where tools that no task ever used do not fall for having been passed over, and stay as far as
+others make room. Kept at all costs, all other tasks would gain an eighth less; not kept, theirs lose .02 recall@5."""
 FIRST = 3
 """The first places, into which no single person's tasks bring a tool."""
 
@@ -143,7 +143,6 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
     best, raised = int(np.argmax(before)), after > before
     claimed = before[best] >= log_odds(CLAIMED)
     if claimed and keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
-        after[best] = max(after[best], before[best])
         after[raised] = np.minimum(after[raised], after[best] - BEHIND)
     if recalled.shared:
         ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
@@ -155,10 +154,12 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
 
 def _keep_unproven(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
     """Let what rises take, in place, the place of a tool that past tasks know, not of one that none ever used."""
+    unproven = [n for n in np.argsort(-before, kind="stable")[:SHOWN].tolist() if keys[n] not in recalled.proven]
+    after[unproven] = np.maximum(after[unproven], before[unproven])
     first = np.argsort(-after, kind="stable")[:SHOWN].tolist()
-    for tool in np.argsort(-before, kind="stable")[:SHOWN].tolist():
+    for tool in unproven:
         others = [other for other in first if keys[other] in recalled.proven and after[other] <= before[other]]
-        if tool not in first and keys[tool] not in recalled.proven and others:
+        if tool not in first and others:
             after[tool] = after[others[-1]] + BEHIND
             first[first.index(others[-1])] = tool
 

@@ -16,10 +16,12 @@ LATEST = 500
 """The claims that are fitted to: what was claimed before much was known says little by now."""
 NEAR_GATE = 0.6
 """The gate's claims below it are held down by bounds of their own, and say nothing of its map."""
-SURE, RIGHT, LEAST, DOUBT = 0.7, 0.85, 20, 10
+SURE, RIGHT, LEAST, DOUBT, LOWERED = 0.7, 0.85, 20, 10, 0.5
 """Of claims of SURE or more, where there are LEAST in all, a share of RIGHT is to come true, with DOUBT further ones of
 which .9 do. It lowers the calibration error of maps that are too sure from .031 to .025 and costs others nothing; at
-.87 it held back a third of a set's sure claims. Chosen on the development sets."""
+.87 it held back a third of a set's sure claims. Log-odds are lowered by LOWERED at most: after 100 Outcomes the mean
+calibration error is then .078, without a bound .087, and as many of the sure claims are right. Chosen on the
+development sets."""
 _STEP = 0.1
 
 Claimed = tuple[tuple[float, bool, str], ...]
@@ -73,7 +75,7 @@ def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:
     odds, right = np.log(chances / (1 - chances)), np.array([came for _, came in claims])
     sure = float(np.log(SURE / (1 - SURE)))
     lower = 0.0
-    while lower < 2.0:
+    while lower < LOWERED:
         held = right[odds - lower >= sure]
         if held.sum() + DOUBT * 0.9 >= RIGHT * (len(held) + DOUBT):
             break

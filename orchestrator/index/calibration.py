@@ -230,11 +230,18 @@ class Correction:
         inputs = np.column_stack([log_odds(found[:, 0]), np.ones(len(found))])
         start = np.array([1.0, 0.0])
         solution = start.copy()
+
+        def loss(values: NDArray[np.float64]) -> float:
+            odds = inputs @ values
+            return float((np.logaddexp(0, odds) - found[:, 1] * odds).sum() + prior / 2 * ((values - start) ** 2).sum())
+
         for _ in range(50):
             claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
             slope = inputs.T @ (found[:, 1] - claimed) - prior * (solution - start)
             curve = (inputs * (claimed * (1 - claimed))[:, None]).T @ inputs + prior * np.eye(2)
             step = np.linalg.solve(curve, slope)
+            while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
+                step /= 2  # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
             solution += step
             if np.abs(step).max() < 1e-7:
                 break
