@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -21,17 +22,19 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.experience.memory import Experience
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.outcome import Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
+from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
 from research.sources import SETS
 
 STEPS = (0, 20, 50, 200, 500, 1_500)
 PRESENT = 200
 WRONG, UNUSED = 0.2, 0.3
-REMEMBERED, TOOLS = 10_000, 500
+REMEMBERED, TOOLS, ADDED = 10_000, 500, 65
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def wronged(past: list[Query], tools: list[str], chance: random.Random) -> list[
     ]
 
 
-async def measured(folder: Path) -> dict[str, dict[int, Step]]:
+async def measured(folder: Path, pipeline: Pipeline) -> dict[str, dict[int, Step]]:
     """The figures of one set by scenario; the present of `unused` needs tools that its past never used."""
     catalogue, chance = Catalogue.read(folder), random.Random(7)
     known = catalogue.positions.keys()
@@ -94,7 +97,7 @@ async def measured(folder: Path) -> dict[str, dict[int, Step]]:
     }
     embedder, found = embedder_for(Options()), {}
     for name, (before, now, steps) in splits.items():
-        async with Router(catalogue, embedder=embedder) as router:
+        async with Router(catalogue, embedder=embedder, pipeline=pipeline) as router:
             await router.route(RouteRequest(query="warm up", tenant="local", route_hint="semantic"))  # type: ignore[arg-type]
             found[name] = await lived(router, before, now, steps)
     return found
@@ -124,8 +127,8 @@ def tables(figures: dict[str, dict[str, dict[int, Step]]]) -> str:
     return "\n".join(lines)
 
 
-def remembered(catalogue: Catalogue, dimension: int) -> Experience:
-    """Make a number of tasks at random places, each with ten tools."""
+def remembered(catalogue: Catalogue, dimension: int) -> tuple[list[Outcome], np.ndarray]:
+    """Make a number of tasks at random places, each with ten tools; and their vectors."""
     chance = np.random.default_rng(7)
     vectors = chance.normal(size=(REMEMBERED, dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -134,8 +137,21 @@ def remembered(catalogue: Catalogue, dimension: int) -> Experience:
         own = [tools[place] for place in chance.choice(len(tools), 10, replace=False)]
         offered = tuple(Offer(tool=tool.key, hash=tool.hash, chance=0.1) for tool in own)
         query = f"task number {number} of a user who wants some ten words of text kept"
-        outcomes.append(Outcome(id=str(number), query=query, used=(Use(tool=own[0].key),), offered=offered))
-    return Experience.of(outcomes, vectors)
+        used = (Use(tool=own[0].key),)
+        outcomes.append(Outcome(id=str(number), query=query, used=used, offered=offered, at=time.time()))
+    return outcomes, vectors
+
+
+def adding(outcomes: list[Outcome], vectors: np.ndarray, embedder: Embedder) -> float:
+    """Return the milliseconds of computing that a folder takes for one more of these, in the mean of as many as one
+    packing."""
+    with TemporaryDirectory() as folder:
+        store = Store(folder, embedder=embedder)
+        store.outcomes.add("org:a", outcomes, vectors, 365)
+        began = time.process_time()
+        for number in range(ADDED):
+            store.outcomes.add("org:a", [replace(outcomes[0], id=f"new {number}")], vectors[:1], 365)
+        return (time.process_time() - began) / ADDED * 1000
 
 
 async def cost(data: Path) -> str:
@@ -144,7 +160,8 @@ async def cost(data: Path) -> str:
     queries = read_set(data / "bench" / "bfcl").queries[:300]
     async with Router(catalogue) as router:
         await router.route(RouteRequest(query="warm up", tenant="local", route_hint="semantic"))  # type: ignore[arg-type]
-        experience = remembered(catalogue, router.embedder.dimension)
+        outcomes, vectors = remembered(catalogue, router.embedder.dimension)
+        experience, added = Experience.of(outcomes, vectors), adding(outcomes, vectors, router.embedder)
         router.memories.give("org:a", experience)
         times: dict[str, list[float]] = {"org:a": [], "org:b": []}
         for query in [*queries[:20], *queries]:
@@ -159,7 +176,10 @@ async def cost(data: Path) -> str:
     with_it, without = (float(np.median(times[tenant][20:])) for tenant in ("org:a", "org:b"))
     share = with_it / without - 1
     times_shown = f"{with_it:.2f} ms with {REMEMBERED:,} remembered tasks and {without:.2f} ms without: {share:+.0%}"
-    return f"At {TOOLS} tools a route takes {times_shown}. They take {size / 1e6:.0f} MB."
+    return (
+        f"At {TOOLS} tools a route takes {times_shown}. They take {size / 1e6:.0f} MB. One more of them takes a folder "
+        f"{added:.0f} ms of computing, in the mean of {ADDED}."
+    )
 
 
 def draw(figures: dict[str, dict[str, dict[int, Step]]], file: Path) -> None:
@@ -175,11 +195,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--without", default="", metavar="REFINER", help="leave a refiner of the pipeline out")
     parser.add_argument("--write", type=Path, metavar="PAGE")
     arguments = parser.parse_args()
-    figures = {}
+    pipeline, figures = Pipeline.named("default"), {}
+    kept = tuple(refine for refine in pipeline.refiners if getattr(refine, "__name__", "") != arguments.without)
+    pipeline = replace(pipeline, refiners=kept)
     for name in arguments.sets:
-        figures[name] = asyncio.run(measured(arguments.data / "bench" / name))
+        figures[name] = asyncio.run(measured(arguments.data / "bench" / name, pipeline))
         clean = figures[name]["clean"]
         print(name, {step: (round(one.recall, 3), round(one.hit, 3)) for step, one in clean.items()}, flush=True)
     found = f"{tables(figures)}\n\n{asyncio.run(cost(arguments.data))}"
