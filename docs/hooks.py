@@ -18,7 +18,14 @@ OUTSIDE = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages from outside."""
+    """Add the pages from outside, and the files that pages of docs/ show as examples."""
+    shown = {
+        link
+        for page in ROOT.glob("docs/*.md")
+        for link in re.findall(r"\]\(\.\./(examples/[^)]+)\)", page.read_text("utf-8"))
+    }
+    for example in sorted(shown):
+        files.append(File.generated(config, example, abs_src_path=str(ROOT / example)))
     for source, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=_linked(source, (ROOT / source).read_text("utf-8"))))
     return files
