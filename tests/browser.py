@@ -6,13 +6,16 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import portalocker
 import pytest
-from playwright.async_api import Browser, async_playwright
 
 from tests.servers.real import NODE_MODULES, node
 from tests.shared_data import skip_or_fail
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 _PACKAGE = NODE_MODULES / "@sparticuz" / "chromium"
 _UNPACK = "import chromium from '@sparticuz/chromium'; console.log(await chromium.executablePath())"
@@ -41,8 +44,10 @@ def unpacked() -> Path:
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium() -> AsyncIterator["Browser"]:
     """A running browser."""
+    from playwright.async_api import async_playwright  # Every test run reads this file, and few need it.
+
     folder = unpacked()
     libraries = {"LD_LIBRARY_PATH": str(folder / "al2023" / "lib")}
     async with async_playwright() as playwright:
@@ -56,6 +61,6 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def browser() -> AsyncIterator["Browser"]:
     async with chromium() as started:
         yield started

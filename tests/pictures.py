@@ -26,8 +26,8 @@ PAGES = {
     "run": f"/runs/{RUN}",
     "replay": "/replay",
 }
-_HEIGHT = 800
-"""Pixels of a page that its picture shows."""
+_HEIGHT = {"ask": 1050}
+"""Pixels of a page that its picture shows, else 800."""
 
 
 async def main() -> None:
@@ -55,7 +55,7 @@ async def picture(page: Page, name: str) -> None:
         await page.get_by_label("Pipeline").select_option("fabric") if name == "replay" else None
         await page.locator("main button").click()
         await page.locator("table, .figures").first.wait_for()
-    height = min(_HEIGHT, await page.evaluate("document.documentElement.scrollHeight"))
+    height = min(_HEIGHT.get(name, 800), await page.evaluate("document.documentElement.scrollHeight"))
     await page.screenshot(
         path=FOLDER / f"{name}.png", full_page=True, clip={"x": 0, "y": 0, "width": 1000, "height": height}
     )

@@ -14,6 +14,7 @@ LEGS = {
     "semantic": "meaning",
     "experience": "past tasks",
     "required": "required by another",
+    "used_with": "used together",
 }
 """What a person reads for each kind of evidence; a leg of somebody's own has its own name."""
 

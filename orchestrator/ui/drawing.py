@@ -75,11 +75,12 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
 
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
-    """Return the edges from one tool to another, of those that mean the same in both directions one."""
+    """Return the edges from one tool to another; one without a direction where no other is known."""
     pairs: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
-        if edge.type not in (SIMILAR, USED_WITH) or (edge.to, edge.source) not in pairs:
-            pairs.setdefault((edge.source, edge.to), []).append(edge)
+        pair, back = (edge.source, edge.to), (edge.to, edge.source)
+        if edge.type not in (SIMILAR, USED_WITH) or not {pair, back} & pairs.keys():
+            pairs.setdefault(pair, []).append(edge)
     return pairs
 
 

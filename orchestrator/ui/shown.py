@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from orchestrator.catalogue.reading import first_problem, read_json
 from orchestrator.errors import InvalidInput
 from orchestrator.records.relation import Edge, Related
-from orchestrator.records.tool import CatalogueVersion, Gives, Rejected, Stage, Tokens
+from orchestrator.records.tool import CatalogueVersion, Rejected, Stage, Tokens
 
 _FORM = "give what `toolroute route -o json`, `explain -o json` or `run -o json` prints"
 FOUND = {
@@ -24,15 +24,14 @@ class _Plain(BaseModel):
 
 
 class ShownMatch(_Plain):
-    """A match: `evidence` by leg, `words` by field."""
+    """A match, with its `evidence` by leg."""
 
     tool: str
     kind: str
     score: FiniteFloat
     evidence: dict[str, FiniteFloat] = {}
     why: str = ""
-    words: dict[str, tuple[str, ...]] = {}
-    gives: Gives | None = None
+    source: str = ""
 
 
 class PastTask(_Plain):
@@ -53,6 +52,7 @@ class Shown(_Plain):
     gate_confidence: FiniteFloat
     semantic_ran: bool
     parts: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
     catalogue: CatalogueVersion
