@@ -18,6 +18,9 @@ async def ui(place: Place, options: Options, port: int) -> None:
 
     They are served on this machine alone, to whoever opens the link that is printed. Ctrl-C ends it.
     """
+    from orchestrator.mcp.extra import check_extra
+
+    check_extra()
     from orchestrator.server.http import new_token, serve_http
     from orchestrator.ui.app import make_app
     from orchestrator.ui.scope import Scope

@@ -15,12 +15,13 @@ from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.ui.ask import ask, kept
 from orchestrator.ui.experience import experience
 from orchestrator.ui.guard import HOSTS, Guard, changing
+from orchestrator.ui.page import page
 from orchestrator.ui.replay import form as replay_form
 from orchestrator.ui.replay import replay
 from orchestrator.ui.runs import run, runs, say
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.servers import check, servers
-from orchestrator.ui.templates import FOLDER, environment, page
+from orchestrator.ui.templates import FOLDER, environment
 from orchestrator.ui.tools import tool, tools
 
 

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.explain import explained
 from orchestrator.ui.decision import view
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.shown import Shown
-from orchestrator.ui.templates import page
 
 
 async def ask(request: Request) -> Response:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from orchestrator.experience.figures import figures
 from orchestrator.records.outcome import Outcome
 from orchestrator.ui import drawing
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.templates import page
 
 _SHOWN = 30
 

@@ -14,8 +14,8 @@ from orchestrator.errors import InvalidInput
 from orchestrator.evaluate import replay as replaying
 from orchestrator.routing.pipeline import PRESETS
 from orchestrator.routing.router import Router
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.templates import page
 
 _MOST = 200
 """Tasks that are routed again, the latest ones."""

@@ -6,8 +6,8 @@ from starlette.responses import RedirectResponse, Response
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.run import Approval
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.templates import page
 
 _BY = "toolroute ui"
 

@@ -13,8 +13,8 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.states import ServerState
 from orchestrator.records.outcome import Outcome
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.templates import page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
 
 from orchestrator.records.lines import plain
-from orchestrator.ui.guard import form_token
-from orchestrator.ui.scope import Scope
 
 FOLDER = Path(__file__).parent
-PAGES = {"Ask": "/", "Tools": "/tools", "Servers": "/servers", "Experience": "/experience", "Runs": "/runs"}
-PAGES |= {"Replay": "/replay"}
 
 
 def environment() -> Environment:
@@ -38,14 +32,6 @@ def percent(share: float | None) -> str:
     if share is None:
         return "-"
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
-
-
-def page(request: Request, name: str, status: int = 200, **values: Any) -> Response:
-    """Return a page as an answer."""
-    common = {"tenant": Scope.of(request).tenant, "pages": PAGES, "at": request.url.path}
-    template = request.app.state.templates.get_template(name)
-    text = template.render(**common, form_token=form_token(request), **values)
-    return HTMLResponse(text, status)
 
 
 def file(name: str, **values: Any) -> str:

@@ -14,8 +14,8 @@ from orchestrator.index.intent import reads_only
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.ui import drawing
+from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.templates import page
 
 _SHOWN = 200
 
