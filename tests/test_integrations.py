@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from agents import Agent as OpenAIAgent
@@ -12,6 +13,9 @@ from langchain.agents import create_agent
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
 from pydantic_ai import Agent
+from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPlugin
+from temporalio.client import Client as TemporalClient
+from temporalio.worker import Replayer, Worker
 
 from examples import fastmcp_server, langchain_agent, openai_agents_agent, pydantic_ai_agent
 from examples.functions import FUNCTIONS
@@ -19,8 +23,11 @@ from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 from orchestrator.integrations.openai_agents import ToolRoutedModel
-from orchestrator.integrations.pydantic_ai import ToolRouting
+from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
+from orchestrator.records import durable_names as names
+from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import Asked, Reply, ScriptedModel, ToolCalls
+from tests.agent_workflow import AGENT, TOOLS, Assistant
 
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
 Ask = Callable[..., Any]
@@ -138,3 +145,30 @@ async def test_fastmcp_shows_two_tools_finds_the_others_and_learns_from_the_call
         assert nothing == {"result": []}
     await fastmcp_server.search.aclose()
     assert learnt(fastmcp_server.search._toolbox.router) == [["current_weather"]]  # type: ignore[arg-type]
+
+
+async def test_pydantic_ai_in_a_workflow_routes_and_records_by_activities_and_replays(
+    model: ScriptedModel, temporal_address: str
+) -> None:
+    script(model, WEATHER, "Grey.")
+    ours = OrchestratorPlugin(catalogue=catalogue_of(TOOLS))
+    client = await TemporalClient.connect(temporal_address, plugins=[PydanticAIPlugin(), ours])
+    queue = f"agents-{uuid4().hex[:8]}"
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[Assistant],
+        plugins=[AgentPlugin(AGENT)],
+        build_id="test",
+        max_cached_workflows=0,
+    ):
+        handle = await client.start_workflow(
+            Assistant.run, "what is the weather like in Oslo?", id=queue, task_queue=queue
+        )
+        assert await handle.result() == "Grey."
+    assert offered(model.asked) == [ONCE, ONCE]
+    history = await handle.fetch_history()
+    kinds = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    assert [kind for kind in kinds if kind.startswith("toolroute")] == [names.ROUTE, names.RECORD_OUTCOME]
+    plugins = [PydanticAIPlugin(), AgentPlugin(AGENT), ours]
+    await Replayer(workflows=[Assistant], plugins=plugins, debug_mode=True).replay_workflow(history)

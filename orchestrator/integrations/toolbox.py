@@ -55,7 +55,8 @@ class Toolbox:
         keep: Sequence[str] = (),
     ) -> None:
         self.router = router or Router(Catalogue())
-        self.tenant, self.actor, self.limit, self.keep = tenant, actor, limit, tuple(keep)
+        self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
+        self.actor, self.limit, self.keep = actor, limit, tuple(keep)
         self._routers = OrderedDict[str, Router]()
         self._offered = OrderedDict[str, tuple[str, ...]]()
         self._turns = OrderedDict[str, tuple[tuple[str, ...], Decision | None]]()
