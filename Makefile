@@ -50,8 +50,8 @@ pictures: setup node-servers
 bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md
 	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md --keep .venv-bench/peers.json
-	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/temporal.md
-	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/learning.md
+	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured-temporal.md
+	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured-learning.md
 	.venv-bench/bin/python -m benchmarks.connections
 
 .venv-bench/installed: requirements/dev.lock requirements/bench.lock

@@ -29,6 +29,23 @@ def test_every_picture_is_shown() -> None:
     ] == []
 
 
+def test_every_page_is_in_the_contents_of_the_site() -> None:
+    contents = re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [page.name for page in ROOT.glob("docs/*.md") if page.name not in contents] == []
+
+
+def test_no_page_is_long() -> None:
+    words = {page.name: len(_prose(page).split()) for page in ROOT.glob("docs/*.md")}
+    assert {name: count for name, count in words.items() if count > 1_200} == {}
+    assert sum(words.values()) < 24_000
+
+
+def _prose(page: Path) -> str:
+    """Return a page without its code and tables."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"^\|.*", "", text, flags=re.MULTILINE)
+
+
 def test_the_pipeline_of_the_page_can_be_made(tmp_path: Path) -> None:
     [pipeline] = python_of("docs/design.md")
     assert printed(f"{pipeline}\nprint(router.pipeline.name)", tmp_path) == "plain\n"

@@ -1,4 +1,4 @@
-"""The Python of docs/temporal.md runs, and what it names exists."""
+"""The Python of docs/temporal.md and docs/temporal-tools.md runs, and what it names exists."""
 
 import importlib
 from pathlib import Path
@@ -15,8 +15,8 @@ from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working
 
-TEXT = (ROOT / "docs" / "temporal.md").read_text()
-WORKFLOW, PLUGIN, START = python_of("docs/temporal.md")
+TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
+[WORKFLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
 
 
 async def test_the_workflow_of_the_page_runs(

@@ -10,8 +10,9 @@ from orchestrator.records.tool import Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call of one tool, for one tenant. `idempotency_key` is the same over attempts and resets (docs/temporal.md).
+    """One call of one tool, for one tenant.
 
+    `idempotency_key` is the same over attempts and resets (docs/temporal-operating.md).
     `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
     bounds the whole call, connecting included.
     """
