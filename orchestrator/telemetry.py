@@ -88,10 +88,10 @@ def _end(current: Any, found: Mapping[str, Any]) -> None:
 
 def stage(name: str, seconds: float) -> None:
     """Trace a stage that has just ended, as a part of what is traced now."""
-    api = sys.modules.get("opentelemetry.trace")
-    if api is not None and api.get_current_span().is_recording():
+    tracer = _tracer()
+    if tracer is not None and sys.modules["opentelemetry.trace"].get_current_span().is_recording():
         end = time.time_ns()
-        _tracer().start_span(name, start_time=end - int(seconds * 1e9)).end(end)
+        tracer.start_span(name, start_time=end - int(seconds * 1e9)).end(end)
 
 
 def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:

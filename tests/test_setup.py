@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from orchestrator.catalogue.reading import without_comments
-from orchestrator.mcp.clients import CLIENTS
+from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.takeover import take_over
 from tests.command_line import Run
-from tests.servers.start import HERE, text_of
+from tests.servers.start import HERE, free_port, running, text_of
 
 QUICK = {"command": sys.executable, "args": [str(HERE / "quick.py")]}
 SECRETS = ("ghp_abcdef0123456789abcd", "sk-other-9876543210zyxw", "hunter2hunter2")
@@ -31,9 +33,9 @@ CODEX = """# Mine.
 model = "gpt-5.4"   # the model
 
 [mcp_servers.docs]
-url = "http://127.0.0.1:9/mcp"
+url = "%s"
 bearer_token_env_var = "DOCS_TOKEN"
-startup_timeout_sec = 0.5
+startup_timeout_sec = 30
 
 [mcp_servers.local]
 command = "uvx"
@@ -49,25 +51,37 @@ def written_as(name: str, servers: dict[str, Any], **more: Any) -> str:
     return json.dumps({**more, name: servers}, indent=4)
 
 
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    """The address of a server over HTTP."""
+    port = free_port()
+    with asyncio.Runner() as runner:
+        serving = running("plain.py", port)
+        runner.run(serving.__aenter__())
+        yield f"http://127.0.0.1:{port}/mcp"
+        runner.run(serving.__aexit__(None, None, None))
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def home(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """A home with files of six clients, in which the command line works; the seventh client is not there."""
     for name in ("APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DOCS_TOKEN", "docs-9876543210")
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(sys, "platform", "linux")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     secret = {**QUICK, "env": {"TOKEN": SECRETS[0], "LOG": "debug"}}
-    remote = {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": f"Bearer {SECRETS[2]}"}}
+    remote = {"url": web, "headers": {"Authorization": f"Bearer {SECRETS[2]}"}}
     texts = {
         "claude-desktop": written_as("mcpServers", {"quick": secret}, theme="dark"),
         "claude-code": written_as("mcpServers", {"quick": secret}, numStartups=7),
-        "cursor": written_as("mcpServers", {"remote": {**remote, "toolroute": {"connect_timeout_s": 0.5}}}),
+        "cursor": written_as("mcpServers", {"remote": remote, "gone": {"url": "http://127.0.0.1:9/mcp"}}),
         "vscode": CODE.replace("\n", "\r\n"),
         "gemini": written_as("mcpServers", {}, selectedAuthType="none"),
-        "codex": CODEX,
+        "codex": CODEX % web,
     }
     paths = {client.name: client.path({"HOME": str(tmp_path)}, "linux") for client in CLIENTS}
     for name, text in texts.items():
@@ -109,6 +123,7 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
         ("claude-desktop", "quick"): ("quick", ""),
         ("claude-code", "quick"): ("quick", "the same entry is there"),
         ("cursor", "remote"): ("remote", ""),
+        ("cursor", "gone"): ("gone", ""),
         ("vscode", "quick"): ("quick-vscode", "another is called quick"),
         ("vscode", "asks"): ("", "the client asks its user for a value of it"),
         ("codex", "docs"): ("docs", ""),
@@ -123,7 +138,8 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
 def test_servers_are_taken_over_without_their_secrets_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
     before = contents(home)
     done = toolroute("setup", "--write")
-    assert done.exit_code == 4, done.stderr  # The two remote ones are not there.
+    assert done.exit_code == 4, done.stderr
+    assert "gone: cannot be connected" in done.stderr
     config = Path.cwd() / "mcp.json"
     said = config.read_text() + done.stdout + done.stderr
     assert not [secret for secret in SECRETS if secret in said]
@@ -151,25 +167,31 @@ def test_servers_are_taken_over_without_their_secrets_and_given_back(home: dict[
     assert list(tomllib.loads(codex)["mcp_servers"]) == ["local", "toolroute"]
     assert tomllib.loads(codex)["mcp_servers"]["toolroute"]["env_vars"] == ["DOCS_TOKEN"]
     assert after["gemini"] == before["gemini"]
-    again = toolroute("setup")
-    assert "no server to take over" in again.stderr
+    assert list(json.loads(after["cursor"])["mcpServers"]) == ["gone", "toolroute"]
+    again = toolroute("setup", "-o", "json")
+    assert [move["server"] for one in json.loads(again.stdout)["clients"] for move in one["servers"]] == [
+        "gone",
+        "asks",
+        "local",
+    ]
 
     new = {**json.loads(after["cursor"])["mcpServers"], "new": QUICK}
     home["cursor"].write_text(json.dumps({"mcpServers": new}))
     assert toolroute("setup", "--undo").exit_code == 0
     undone = contents(home)
     assert {name for name in before if undone[name] != before[name]} == {"cursor"}
-    assert list(json.loads(undone["cursor"])["mcpServers"]) == ["remote", "new"]
+    assert list(json.loads(undone["cursor"])["mcpServers"]) == ["remote", "gone", "new"]
     assert not list(home["cursor"].parent.glob("*toolroute"))
     assert "nothing to undo" in toolroute("setup", "--undo").stderr
 
 
-def test_a_broken_file_is_named_and_left_alone(home: dict[str, Path], toolroute: Run) -> None:
-    home["cursor"].write_text('{"mcpServers": {')
+@pytest.mark.parametrize("text", ['{"mcpServers": {', '{"mcpServers": {"a": {"command": "x"}}, "more": [1,}', "[]"])
+def test_a_broken_file_is_named_and_left_alone(home: dict[str, Path], toolroute: Run, text: str) -> None:
+    home["cursor"].write_text(text)
     shown = toolroute("setup", "--client", "cursor", "--write")
     assert "Cursor is left alone: " in shown.stderr
     assert "no server to take over" in shown.stderr
-    assert home["cursor"].read_text() == '{"mcpServers": {'
+    assert home["cursor"].read_text() == text
 
 
 @pytest.mark.slow
@@ -185,3 +207,122 @@ async def _sum_by(start: StdioServerParameters) -> str:
     async with Client(stdio_client(start)) as client:
         called = {"tool": "quick:add", "arguments": {"a": 1, "b": 2}}
         return text_of(await client.call_tool("call_tool", called))
+
+
+def cursor(tmp_path: Path, servers: dict[str, Any]) -> ClientFile:
+    path = tmp_path / "cursor.json"
+    path.write_text(written_as("mcpServers", servers))
+    [client] = [one for one in CLIENTS if one.name == "cursor"]
+    return ClientFile.read(client, path)
+
+
+def test_no_server_gets_the_secret_of_another_whatever_they_are_called(tmp_path: Path) -> None:
+    names = {"env": {"TOKEN": "sk-literal-0000", "OTHER": "${GITHUB_TOKEN}"}}
+    given = {
+        "a-b": {**QUICK, "env": {"TOKEN": "sk-first-1111"}},
+        "a_b": {**QUICK, "env": {"TOKEN": "sk-second-2222"}},
+        "github": {**QUICK, **names},
+        "none": {**QUICK, "env": None, "headers": None},
+    }
+    servers: dict[str, Any] = {}
+    [taken] = take_over([cursor(tmp_path, given)], servers)
+    for name, entry in given.items():
+        meant = McpConfig.parse({"mcpServers": {name: entry}}).servers[name].launch({"GITHUB_TOKEN": "own"})
+        known = {**taken.variables, "GITHUB_TOKEN": "own"}
+        assert McpConfig.parse({"mcpServers": servers}).servers[name].launch(known).env == meant.env
+    assert taken.variables["GITHUB_TOKEN"] == "${GITHUB_TOKEN}"
+    again: dict[str, Any] = dict(servers)
+    assert take_over([cursor(tmp_path, given)], again)[0].variables == taken.variables
+    assert again == servers
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"url": "https://example.org/mcp?api_key=hunter2%2Fhunter2%3D"},
+        {"url": "https://u:hunter2hunter2@example.org/mcp"},
+        {"command": "x", "args": ["Server=db;Password=hunter2hunter2;Port=1"]},
+        {"command": "x", "args": ["--header", "X-Key: hunter2hunter2"]},
+    ],
+)
+def test_a_secret_in_an_address_or_an_argument_stays_with_its_client(tmp_path: Path, entry: dict[str, Any]) -> None:
+    servers: dict[str, Any] = {}
+    [taken] = take_over([cursor(tmp_path, {"one": entry})], servers)
+    assert "hunter2" not in json.dumps(servers) + repr(taken.moves)
+    made, meant = (
+        McpConfig.parse({"mcpServers": {"one": given}}).servers["one"].launch(taken.variables)
+        for given in (servers["one"], entry)
+    )
+    assert (made.url, made.args) == (meant.url, meant.args)
+
+
+def test_servers_between_other_tables_are_replaced_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
+    quick = f"command = {json.dumps(QUICK['command'])}\nargs = {json.dumps(QUICK['args'])}\n"
+    rest = '[projects."/x"]\ntrust_level = "trusted"\n', '[mcp_servers.off]\ncommand = "x"\nenabled = false # not now\n'
+    text = f"[mcp_servers.a]\n{quick}since = 2026-01-01\n{rest[0]}[mcp_servers.b]\n{quick}[tui]\nx = 1\n{rest[1]}"
+    home["codex"].write_bytes(("\ufeff" + text).replace("\n", "\r\n").encode())
+    assert toolroute("setup", "--client", "codex", "--write").exit_code == 0
+    written = home["codex"].read_bytes().decode().replace("\r\n", "\n")
+    assert [part in written for part in rest] == [True, True]
+    assert list(tomllib.loads(written)["mcp_servers"]) == ["off", "toolroute"]
+    assert toolroute("setup", "--client", "codex", "--undo").exit_code == 0
+    assert home["codex"].read_bytes() == text.replace("\n", "\r\n").encode()
+
+
+def test_what_a_client_writes_while_its_servers_are_listed_stays(
+    home: dict[str, Path], toolroute: Run, tmp_path: Path
+) -> None:
+    path, script = home["claude-code"], tmp_path / "starts.py"
+    changes = f"p = pathlib.Path({str(path)!r}); p.write_text(p.read_text().replace(': 7', ': 8'))"
+    script.write_text(
+        f"import os, pathlib\n{changes}\nos.execv({sys.executable!r}, {[sys.executable, *QUICK['args']]})"
+    )
+    path.write_text(written_as("mcpServers", {"own": {**QUICK, "args": [str(script)]}}, numStartups=7))
+    done = toolroute("setup", "--client", "claude-code", "--write")
+    assert done.exit_code == 0, done.stderr
+    written = json.loads(path.read_text())
+    assert (written["numStartups"], list(written["mcpServers"])) == (8, ["toolroute"])
+
+
+def test_a_second_run_elsewhere_adds_to_the_same_file_and_keeps_what_was_added_to_our_entry(
+    home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = Path.cwd() / "mcp.json"
+    home["cursor"].write_text(written_as("mcpServers", {"one": QUICK}))
+    assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
+    ours = json.loads(home["cursor"].read_text())["mcpServers"]["toolroute"]
+    mine = {**ours, "args": [*ours["args"], "--approve", "never"], "autoApprove": ["search"]}
+    home["cursor"].write_text(written_as("mcpServers", {"toolroute": mine, "two": QUICK}))
+    monkeypatch.chdir(tmp_path)
+    assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
+    assert list(McpConfig.read(config).servers) == ["one", "two"]
+    assert json.loads(home["cursor"].read_text())["mcpServers"] == {"toolroute": mine}
+    assert not (tmp_path / "mcp.json").exists()
+
+
+def test_undo_keeps_what_was_changed_since_and_passes_by_what_is_broken(home: dict[str, Path], toolroute: Run) -> None:
+    before = home["claude-desktop"].read_bytes()
+    names = [part for name in ("claude-desktop", "cursor", "claude-code") for part in ("--client", name)]
+    assert toolroute("setup", *names, "--write").exit_code == 4
+    home["claude-code"].write_text("{")
+    now = json.loads(home["cursor"].read_text())["mcpServers"]
+    home["cursor"].write_text(json.dumps({"mcpServers": {**now, "gone": {"url": "http://127.0.0.1:8/mcp"}}}))
+    undone = toolroute("setup", "--undo")
+    assert undone.exit_code == 1
+    assert "Claude Code is left alone, what it had is in" in undone.stderr
+    servers = json.loads(home["cursor"].read_text())["mcpServers"]
+    assert (list(servers), servers["gone"]["url"]) == (["remote", "gone"], "http://127.0.0.1:8/mcp")
+    assert home["claude-desktop"].read_bytes() == before
+
+
+def test_a_client_whose_file_cannot_be_written_is_named_and_no_other_one_is_harmed(
+    home: dict[str, Path], toolroute: Run
+) -> None:
+    before = home["claude-desktop"].read_bytes()
+    home["claude-desktop"].with_name(f"{home['claude-desktop'].name}.before-toolroute").mkdir()
+    done = toolroute("setup", "--client", "claude-desktop", "--client", "claude-code", "--write")
+    assert done.exit_code == 1
+    assert "Claude Desktop is left alone: " in done.stderr
+    assert list(json.loads(home["claude-code"].read_text())["mcpServers"]) == ["toolroute"]
+    assert home["claude-desktop"].read_bytes() == before
+    assert not list(home["claude-desktop"].parent.glob("*.new"))

@@ -210,6 +210,15 @@ def test_without_a_provider_nothing_of_it_is_loaded() -> None:
     assert "opentelemetry" not in loaded(code)
 
 
+def test_a_route_within_a_span_of_a_provider_that_is_not_the_processs_is_answered() -> None:
+    code = (
+        "import asyncio; from opentelemetry.sdk.trace import TracerProvider; from orchestrator import Router;"
+        "scope = TracerProvider().get_tracer('mine').start_as_current_span('mine'); scope.__enter__();"
+        f"asyncio.run(Router({str(EXAMPLES / 'tools.jsonl')!r}).route({CLEAR!r}, route_hint='keyword'))"
+    )
+    assert "opentelemetry" in loaded(code)
+
+
 @pytest.mark.slow
 async def test_the_log_names_neither_task_nor_secret_at_info_whatever_runs(
     user: User, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from orchestrator.cli.output import console, counted, counting, note, present, t
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, write
 from orchestrator.mcp.config import McpConfig, find_config
-from orchestrator.mcp.takeover import Taken, take_over
+from orchestrator.mcp.takeover import Taken, served, take_over
 from orchestrator.options import Options, set_variables
 from orchestrator.records.lines import inline
 
@@ -31,17 +32,19 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
     """Put one server in place of those of your MCP clients.
 
     Their servers are taken over into the mcpServers file and listed once. Without --write the plan is only shown.
-    Secrets stay in each client's own file. A server that toolroute cannot start stays where it is.
+    Secrets stay in each client's own file. A server that toolroute cannot start or list stays where it is.
 
-    Exits 1 when no server could be listed (no client is changed then), 4 when some could not.
+    Exits 1 when no server could be listed (nothing is written then) or a client's file not written, 4 when some
+    servers could not be listed.
     """
     chosen = [client for client in CLIENTS if not only or client.name in only]
     if undo:
         return _undo(chosen)
-    config = (place.config or find_config() or Path("mcp.json")).absolute()
+    files = _found(chosen)
+    config = (place.config or served(files) or find_config() or Path("mcp.json")).absolute()
     own = _own(config)
     servers = dict(own.entries) if own else {}
-    taken = take_over(_found(chosen), servers)
+    taken = take_over(files, servers)
     plan = _plan(config, taken)
     present(output, plan, lambda: _show(plan))
     if not any(one.any for one in taken):
@@ -50,20 +53,35 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
     if not writes:
         note("nothing is written: --write carries this out")
         return 0
+    unlisted = await _sync(place, McpConfig.parse({"mcpServers": servers}, str(config)), taken)
+    taken = [one.without(unlisted) for one in taken]
+    if not any(one.any for one in taken):
+        warn(["no server could be listed: nothing is written"])
+        return 1
+    before = own.entries if own else {}
+    servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
     if own is None:
         write(config, json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n")
-    elif servers != own.entries:
+    elif servers != before:
         _save(own, own.with_entries(servers))
-    code = await _sync(place, config, taken)
-    if code == 1:
-        warn(["no server could be listed: the clients stay as they are"])
-        return code
     command = [*_program(), "serve", "--config", str(config), *_options(place)]
-    for one in taken:
-        if one.any:
-            _save(one.file, one.text(command))
-            note(f"{one.file.client.title} starts toolroute from now on: restart it")
-    return code
+    written = [_replace(one, command) for one in taken if one.any]
+    return 4 * bool(unlisted) if all(written) else 1
+
+
+def _replace(one: Taken, command: Sequence[str]) -> bool:
+    """Put our entry into a client's file, as it is by now: some clients write it all the time."""
+    client = one.file.client
+    try:
+        now = ClientFile.read(client, one.file.path)
+        if now.entries != one.file.entries:
+            raise InvalidConfig("its servers have changed meanwhile: run this again")
+        _save(now, replace(one, file=now).text(command))
+    except InvalidConfig as error:
+        warn([f"{client.title} is left alone: {error}"])
+        return False
+    note(f"{client.title} starts toolroute from now on: restart it")
+    return True
 
 
 def _found(clients: Sequence[Client]) -> list[ClientFile]:
@@ -73,7 +91,7 @@ def _found(clients: Sequence[Client]) -> list[ClientFile]:
         path = client.path(set_variables(), sys.platform)
         try:
             found += [ClientFile.read(client, path)] if path.is_file() else []
-        except InvalidConfig as error:
+        except (InvalidConfig, OSError) as error:
             warn([f"{client.title} is left alone: {error}"])
     return found
 
@@ -97,8 +115,9 @@ def _save(file: ClientFile, text: str) -> None:
     write(file.path, text)
 
 
-async def _sync(place: Place, config: Path, taken: Sequence[Taken]) -> int:
-    """List the servers that were taken over, with the clients' own secrets, and store their tools."""
+async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list[str]:
+    """List the servers that are taken over, with the clients' own secrets, store their tools, and return the names of
+    those that could not be listed."""
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import ServerReport, sync
 
@@ -111,12 +130,12 @@ async def _sync(place: Place, config: Path, taken: Sequence[Taken]) -> int:
             done()
             failed.extend([report.line] if report.error else [])
 
-        async with Connections(McpConfig.read(config), environ={**known, **os.environ}) as connections:
+        async with Connections(config, environ={**known, **os.environ}) as connections:
             report = await sync(connections, place.open_store(Options.from_env()), place.tenant, listed, names)
-    warn(failed)
-    tools = sum(one.tools for one in report.servers)
-    note(f"{counted(tools, 'tool')} of {counted(len(names), 'server')} stored")
-    return report.exit_code
+    warn([f"{line}; it stays where it is" for line in failed])
+    listed_ones = [one for one in report.servers if not one.error]
+    note(f"{counted(sum(one.tools for one in listed_ones), 'tool')} of {counted(len(listed_ones), 'server')} stored")
+    return [one.server for one in report.servers if one.error]
 
 
 def _program() -> list[str]:
@@ -134,21 +153,26 @@ def _options(place: Place) -> list[str]:
 
 
 def _undo(clients: Sequence[Client]) -> int:
-    """Put back what each client had; servers that were added since stay."""
-    undone = 0
+    """Put back what each client had; servers that were added since stay. A client that is broken takes none away."""
+    undone, failed = 0, False
     for client in clients:
         path = client.path(set_variables(), sys.platform)
         backup = ClientFile(client=client, path=path, text="", entries={}).backup
         if not backup.is_file():
             continue
-        before = ClientFile.read(client, backup)
-        write(path, ClientFile.read(client, path).undone(before) if path.is_file() else before.text)
+        try:
+            before = ClientFile.read(client, backup)
+            write(path, ClientFile.read(client, path).undone(before) if path.is_file() else before.text)
+        except InvalidConfig as error:
+            failed = True
+            warn([f"{client.title} is left alone, what it had is in {backup}: {error}"])
+            continue
         backup.unlink()
         undone += 1
         note(f"{client.title} has its own servers again: {path}")
-    if not undone:
+    if not undone and not failed:
         note("nothing to undo: no client was changed by `toolroute setup --write`")
-    return 0
+    return int(failed)
 
 
 def _plan(config: Path, taken: Sequence[Taken]) -> dict[str, Any]:

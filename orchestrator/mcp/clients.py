@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class ClientFile:
     def read(cls, client: Client, path: Path) -> "ClientFile":
         """Read a file; InvalidConfig where it is broken."""
         try:
-            text = path.read_bytes().decode("utf-8")  # Line ends stay as they are.
+            text = path.read_bytes().decode("utf-8-sig")  # Line ends stay as they are.
             return cls(client=client, path=path, text=text, entries=_entries(client, text))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
@@ -86,7 +87,7 @@ class ClientFile:
     def with_entries(self, entries: Mapping[str, Any]) -> str:
         """Return the text with these servers in place of its own."""
         if self.client.is_toml:
-            return _toml_with(self.text, self.client.key, entries)
+            return _line_ends(_toml_with(self.text, self.client.key, entries), self.text)
         start, end = _span(self.text, self.client.key)
         line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         indent = line[: len(line) - len(line.lstrip(" \t"))]
@@ -94,10 +95,10 @@ class ClientFile:
         return self.text[:start] + _line_ends(written, self.text) + self.text[end:]
 
     def undone(self, before: "ClientFile") -> str:
-        """Return the text with the servers that it had before; those that were added since stay."""
-        added = {name: entry for name, entry in self.entries.items() if name not in (*before.entries, OURS)}
-        if added:
-            return self.with_entries({**before.entries, **added})
+        """Return the text with the servers that it had before; those that were added or changed since stay so."""
+        now = {name: entry for name, entry in self.entries.items() if name != OURS}
+        if (entries := {**before.entries, **now}) != before.entries:
+            return self.with_entries(entries)
         if self.client.is_toml:
             return _toml_undone(self.text, before.text, self.client.key)
         (start, end), (first, last) = _span(self.text, self.client.key), _span(before.text, self.client.key)
@@ -105,14 +106,23 @@ class ClientFile:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file, or a link's own target, in one step; its permissions stay, and a new one is its owner's alone."""
+    """Replace a file, or a link's own target, in one step; its permissions stay, and a new one is its owner's alone.
+
+    Raises InvalidConfig where it cannot be written; the file is as before then.
+    """
     target = path.resolve()
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    fresh.touch(mode=0o600)
-    fresh.write_bytes(text.encode("utf-8"))
-    fresh.chmod(mode)
-    fresh.replace(target)
+    try:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        fresh.touch(mode=0o600)
+        fresh.write_bytes(text.encode("utf-8"))
+        fresh.chmod(mode)
+        fresh.replace(target)
+    except OSError as error:
+        raise InvalidConfig(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def _entries(client: Client, text: str) -> dict[str, Any]:
@@ -121,8 +131,8 @@ def _entries(client: Client, text: str) -> dict[str, Any]:
 
         value: Any = tomlkit.parse(text).unwrap().get(client.key, {})
     else:
-        span = _find(text, client.key)
-        value = read_json(without_comments(text)[slice(*span)]) if span else {}
+        whole = read_json(without_comments(text))
+        value = whole.get(client.key, {}) if isinstance(whole, dict) else None
     if not isinstance(value, dict):
         raise ValueError(f"{client.key!r} is no object of servers")
     return value
@@ -157,14 +167,21 @@ def _span(text: str, key: str) -> tuple[int, int]:
 
 
 def _line_ends(written: str, text: str) -> str:
-    return written.replace("\n", "\r\n") if "\r\n" in text else written
+    return written.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else written
 
 
 def _toml_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
     import tomlkit
+    from tomlkit.container import OutOfOrderTableProxy
 
     document: Any = tomlkit.parse(text)
     own = document[key]
+    if isinstance(own, OutOfOrderTableProxy):  # Servers with other tables between them, of which it can delete none.
+        whole = tomlkit.table(is_super_table=True)
+        for name in own:
+            whole.append(name, own[name])
+        document.remove(key)
+        document[key] = own = whole
     for name in [name for name in own if name not in entries]:
         del own[name]
     for name, entry in entries.items():

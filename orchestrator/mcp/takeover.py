@@ -6,8 +6,9 @@ A secret stays in its client's own file, as a variable of our entry there: the c
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class Move:
     server: str
     name: str = ""
     note: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_taken(self) -> bool:
@@ -35,23 +37,37 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A client's file, what becomes of its servers, and the variables (with secrets) that these need there."""
+    """A client's file, and what becomes of its servers, with the variables (and secrets) that each needs there."""
 
     file: ClientFile
     moves: tuple[Move, ...]
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def any(self) -> bool:
         return any(move.is_taken for move in self.moves)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        return {name: value for move in self.moves for name, value in move.variables.items()}
+
+    def without(self, names: Collection[str]) -> "Taken":
+        """Return this with the servers of these names staying where they are."""
+        return replace(
+            self, moves=tuple(replace(m, name="", variables={}) if m.name in names else m for m in self.moves)
+        )
+
     def text(self, command: Sequence[str]) -> str:
-        """Return the file's text with our entry in place of the servers that are taken over."""
+        """Return the file's text with our entry in place of the servers that are taken over.
+
+        What a person has added to our entry stays, its arguments where they say all that `command` does.
+        """
         gone = {move.server for move in self.moves if move.is_taken}
         ours = self.file.entries.get(OURS)
         variables = {**((ours or {}).get("env") or {}), **self.variables}
         kind = {"type": "stdio"} if self.file.client.key == "servers" else {}
-        entry: dict[str, Any] = {**kind, "command": command[0], "args": [*command[1:]]}
+        args = (ours or {}).get("args") or []
+        entry: dict[str, Any] = {**kind, **(ours or {}), "command": command[0]}
+        entry["args"] = args if set(command[1:]) <= set(args) else [*command[1:]]
         if self.file.client.is_toml:
             passed = [name for name, value in variables.items() if value == f"${{{name}}}"]
             variables = {name: value for name, value in variables.items() if name not in passed}
@@ -61,47 +77,65 @@ class Taken:
         return self.file.with_entries({**kept, OURS: entry})
 
 
-def take_over(files: Iterable[ClientFile], servers: dict[str, Any]) -> list[Taken]:
+def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Taken]:
     """Return what becomes of each file's servers, and add those that are taken to `servers`, entries by name.
 
     The same entry counts once; another one of the same name gets the client's name behind its own.
     """
-    return [_take(file, servers) for file in files]
+    entries = [{server: _entry(file, given) for server, given in file.entries.items()} for file in files]
+    named = _named(entries)
+    return [_take(file, given, servers, named) for file, given in zip(files, entries, strict=True)]
 
 
-def _take(file: ClientFile, servers: dict[str, Any]) -> Taken:
-    moves, variables = list[Move](), dict[str, str]()
+def served(files: Iterable[ClientFile]) -> Path | None:
+    """Return the configuration that our entry in one of these files names, None without one."""
+    given = [file.entries[OURS] for file in files if OURS in file.entries]
+    found = [dict(pairwise(map(str, entry["args"]))).get("--config") for entry in given if _is_ours(entry)]
+    return next((Path(one) for one in found if one and Path(one).is_file()), None)
+
+
+def _entry(file: ClientFile, given: Any) -> Any:
+    """Return a client's entry as an mcpServers file has it; what is null is left out there."""
+    entry = json.loads(json.dumps(_from_codex(given), default=str)) if file.client.is_toml else given
+    return {key: value for key, value in entry.items() if value is not None} if isinstance(entry, dict) else entry
+
+
+def _named(entries: Any) -> set[str]:
+    return {found["name"] for found in VARIABLE.finditer(json.dumps(entries))}
+
+
+def _take(file: ClientFile, entries: Mapping[str, Any], servers: dict[str, Any], named: set[str]) -> Taken:
     if OURS in file.entries and not _is_ours(file.entries[OURS]):
         return Taken(file=file, moves=(Move(server=OURS, note="its name is that of our own entry: rename it"),))
-    for server, given in file.entries.items():
-        if not _is_ours(given):
-            entry = _from_codex(given) if file.client.is_toml else given
-            move, found = _move(server, entry, file.client.name, servers)
-            moves.append(move)
-            variables |= found
-    return Taken(file=file, moves=tuple(moves), variables=variables)
+    others = [(server, entry) for server, entry in entries.items() if not _is_ours(entry)]
+    return Taken(file=file, moves=tuple(_move(*one, file.client.name, servers, named) for one in others))
 
 
-def _move(server: str, entry: Any, client: str, servers: dict[str, Any]) -> tuple[Move, dict[str, str]]:
-    """Return what becomes of a server, and its variables; its entry is among `servers` then."""
+def _move(server: str, entry: Any, client: str, servers: dict[str, Any], named: set[str]) -> Move:
+    """Return what becomes of a server; its entry is among `servers` where it is taken."""
     if reason := _unusable(server, entry):
-        return Move(server=server, note=reason), {}
+        return Move(server=server, note=reason)
     for name in (server, f"{server}-{client}"):
-        hidden, found = _hide(name, entry)
+        theirs = _named([other for key, other in servers.items() if key != name])
+        hidden, variables = _hide(name, entry, named | theirs)
         note = "the same entry is there" if name in servers else ""
         if servers.setdefault(name, hidden) in (hidden, entry):
-            return Move(server=server, name=name, note=note if name == server else f"another is called {server}"), found
-    return Move(server=server, note=f"{server} and {name} are other entries: rename it"), {}
+            note = note if name == server else f"another is called {server}"
+            return Move(server=server, name=name, note=note, variables=variables)
+    return Move(server=server, note=f"{server} and {name} are other entries: rename it")
 
 
 def _is_ours(entry: Any) -> bool:
-    args = (entry.get("args") or ()) if isinstance(entry, Mapping) else ()
-    return "serve" in args and (Path(str(entry.get("command"))).stem == OURS or "orchestrator" in args)
+    args = entry.get("args") if isinstance(entry, Mapping) else ()
+    if not isinstance(args, list) or "serve" not in args:
+        return False
+    started = (entry.get("command"), *args[: args.index("serve")])
+    return not {OURS, "orchestrator"}.isdisjoint(Path(str(one)).stem for one in started)
 
 
 def _unusable(server: str, entry: Any) -> str:
     """Return why toolroute cannot start a server as its client does; "" where it can."""
-    if "${input:" in json.dumps(entry, default=str):
+    if "${input:" in json.dumps(entry):
         return "the client asks its user for a value of it"
     config = McpConfig.parse({"mcpServers": {server: entry}}, source="")
     if server in config.off:
@@ -109,15 +143,16 @@ def _unusable(server: str, entry: Any) -> str:
     return config.servers[server].problem.partition(f"server {server!r}: ")[2]
 
 
-def _hide(name: str, entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return an entry with variables in place of its secrets, and the value of each variable that it names."""
+def _hide(name: str, entry: Mapping[str, Any], named: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return an entry with variables in place of its secrets, none of them `named` elsewhere, and the value of each
+    variable that it names."""
     variables, prefix = dict[str, str](), _NO_LETTER.sub("_", name.upper()).strip("_") or "SERVER"
     prefix = prefix if prefix[0].isalpha() else f"MCP_{prefix}"
 
     def put(key: str, value: str) -> str:
         own = _NO_LETTER.sub("_", key.upper()).strip("_")
         variable = own if own.startswith(f"{prefix}_") else f"{prefix}_{own}"
-        while variables.get(variable, value) != value:
+        while variable in named or variables.get(variable, value) != value:
             variable += "_2"
         variables[variable] = value
         return f"${{{variable}}}"

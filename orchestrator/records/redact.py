@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 MASK = "***"
 
@@ -72,9 +72,9 @@ def url_secrets(url: str) -> list[str]:
     except ValueError:
         return [url]
     segments = [segment for segment in parts.path.split("/") if len(segment) >= _LONG_SEGMENT]
-    given = parse_qsl(parts.query)
-    parameters = [value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)]
-    return [*_passwords(url), *segments, *parameters]
+    given = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
+    hidden = [value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)]
+    return [*_passwords(url), *segments, *hidden, *map(unquote_plus, hidden)]
 
 
 def typed_secrets(text: str) -> list[str]:
@@ -84,8 +84,8 @@ def typed_secrets(text: str) -> list[str]:
 
 
 def argument_secrets(args: Sequence[str]) -> list[str]:
-    """Return what to mask of a command's arguments: values of options and variables named as secrets, headers, and
-    passwords of URLs."""
+    """Return what to mask of a command's arguments: values of options and variables named as secrets, also within an
+    argument (`Server=x;Password=y`), headers, and passwords of URLs."""
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
         name, is_given, value = argument.partition("=")
@@ -96,7 +96,7 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
             found += _parts(value)
         elif before.startswith("-") and _SECRET_NAME.search(before) and not argument.startswith("-"):
             found += _parts(argument)
-        found += _passwords(argument)
+        found += [*_passwords(argument), *(named for named, _ in _TYPED.findall(argument) if named)]
     return [secret for secret in found if not _is_number(secret)]
 
 
