@@ -1,9 +1,11 @@
 """The pages of `toolroute ui`: who sees them, what changes something, and that a text is never more than a text."""
 
+import html
 import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,18 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import Unavailable
 from orchestrator.options import Options
+from orchestrator.records.run import StepStatus
 from orchestrator.routing.router import Router
 from orchestrator.temporal.desk import Desk
 from orchestrator.ui.app import make_app
+from orchestrator.ui.decision import path
 from orchestrator.ui.scope import Scope
+from orchestrator.ui.shown import Shown
 from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.furnished import HOSTILE
+from tests.runner import Runner
+from tests.temporal import until
 
 TOKEN, BASE = "a-token-of-the-tests", "http://127.0.0.1:4000"
 GET = [
@@ -75,6 +82,8 @@ async def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets(
         assert (answer.status_code, answer.headers["location"]) == (303, "/tools")
         assert answer.headers["set-cookie"] == f"toolroute_4000={TOKEN}; HttpOnly; Path=/; SameSite=strict"
         assert (await visitor.get("/tools")).status_code == 200
+        for path, leads_to in {"//evil.example/": "/evil.example/", "/runs/a%3Fb": "/runs/a%3Fb"}.items():
+            assert (await visitor.get(f"{BASE}{path}?token={TOKEN}")).headers["location"] == leads_to
 
 
 async def test_a_name_that_was_led_to_this_machine_gets_nothing(app: Any) -> None:
@@ -105,7 +114,7 @@ async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncC
     page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
     [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
     assert ">stripe:refund_charge<" in answer
-    assert "Keywords alone are 88% sure; 70% settles a task." in page
+    assert "Keywords alone are 88% sure, and settled it." in page
     assert "27,9" in page
 
 
@@ -126,9 +135,61 @@ async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncC
 
     assert ">stripe:refund_charge<" in (await shown(kept)).text
     assert ">stripe:refund_charge<" in (await shown(json.dumps({"decision": json.loads(kept), "plan": {}}))).text
+    halved = await shown(json.dumps({**json.loads(kept), "query": "a\ud800b", "recommended": ["s:\ud800"]}))
+    assert (halved.status_code, ">ab<" in halved.text) == (200, True)
     for wrong in ("[1]", "no JSON", json.dumps({**json.loads(kept), "confidence": "<b>high</b>"})):
         answer = await shown(wrong)
         assert (answer.status_code, "explain -o json" in answer.text, "<b>" in answer.text) == (400, True, False)
+
+
+async def test_the_gate_is_shown_as_it_went_whatever_the_pipeline(app: Any) -> None:
+    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+
+    def gate(**otherwise: Any) -> str:
+        shown = Shown.of({**decision, **otherwise})
+        [found] = [one.found for one in path(shown, 0.7) if one.name == "gate"]
+        return found
+
+    assert gate() == "keywords alone are 88% sure, and settled it"
+    assert gate(semantic_ran=True) == "keywords alone are 88% sure, and meaning was searched, too"
+    assert gate(gate_confidence=0.1).endswith("meaning was not searched")
+    others = Shown.of({**decision, "timings_ms": {"by_graph": 1.0, "semantic": 1.0}})
+    assert [one.found for one in path(others, 0.7)] == ["", "none of the matches"]
+
+
+async def test_a_page_that_breaks_says_so_and_takes_no_other_with_it(app: Any, caplog: Any) -> None:
+    async def broken() -> Desk:
+        raise RuntimeError("a secret")
+
+    scope = replace(app.state.scope, desk=broken)
+    async with client(make_app(scope, TOKEN)) as visitor:
+        await visitor.get(f"/?token={TOKEN}")
+        answer = await visitor.get("/runs")
+        assert (answer.status_code, "RuntimeError" in answer.text, "a secret" in answer.text) == (500, True, False)
+        assert (answer.headers["cache-control"], "a secret" in caplog.text) == ("no-store", True)
+        assert (await visitor.get("/tools")).status_code == 200
+
+
+async def test_a_run_shows_the_exact_call_and_asks_for_no_word_once_it_has_ended(app: Any, runner: Runner) -> None:
+    task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
+    handle = await runner.start(task, name="a?b%2F", approve="changes")
+    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+
+    async def desk() -> Desk:
+        return Desk(runner.client, "org:1")
+
+    async with client(make_app(replace(app.state.scope, desk=desk), TOKEN)) as visitor:
+        await visitor.get(f"/?token={TOKEN}")
+        where = f"/runs/{quote(handle.id, safe='')}"
+        page = html.unescape((await visitor.get(where)).text)
+        assert '"title": "Grüße <b>\\u200b"' in page
+        fields = {name: re.findall(rf'name="{name}" value="(\w+)"', page)[0] for name in ("form", "step", "digest")}
+        answer = await visitor.post(where, data={**fields, "word": "approve"})
+        assert (answer.status_code, answer.headers.get("location")) == (303, where)
+        await until(handle, "s1", StepStatus.DONE)
+        await handle.terminate()
+        page = (await visitor.get(where)).text
+        assert ("terminated" in page, "needs approval" in page, "<button" in page) == (True, True, False)
 
 
 def test_explain_writes_a_page_that_is_one_file(toolroute: Run, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Write what commands have to say: results on standard output, notes on standard error, control signs on neither."""
 
-import json
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,11 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.index.safety import suspects
-from orchestrator.records.lines import SIGNS, inline, plain
+from orchestrator.records.lines import as_json, inline, plain
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import trace_ids
 
-_ESCAPED = {sign: f"\\u{sign:04x}" for sign in SIGNS}
 _MOST_FLAGGED = 20
 
 
@@ -43,11 +41,6 @@ def warn(warnings: Iterable[str]) -> None:
 def echo_text(text: str) -> None:
     """Write a result that is a text: exact for a file or a program, without control signs for a terminal."""
     click.echo(plain(text) if sys.stdout.isatty() else text)
-
-
-def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """Return JSON whose strings have every control sign escaped."""
-    return json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str).translate(_ESCAPED)
 
 
 def echo_json(value: Any, *, indent: int | None = 1) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli.options import Place, pairs, taking, typed
-from orchestrator.cli.output import as_json, log, note, present
+from orchestrator.cli.output import log, note, present
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import (
@@ -36,7 +36,7 @@ from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.digests import digest_of
-from orchestrator.records.lines import inline, one_line
+from orchestrator.records.lines import as_json, inline, one_line
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
     Approval,

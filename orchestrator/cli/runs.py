@@ -8,10 +8,11 @@ from dataclasses import asdict
 import click
 
 from orchestrator.cli.options import Place, pairs, taking
-from orchestrator.cli.output import as_json, console, counted, dim, lines, note, present, table
+from orchestrator.cli.output import console, counted, dim, lines, note, present, table
 from orchestrator.cli.temporal import connect, quiet, target, ui_pages
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
+from orchestrator.records.lines import as_json
 from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.desk import SOON, Desk, Listed
 
@@ -136,7 +137,7 @@ async def cancel(run_id: str, place: Place, options: Options) -> None:
     """
     async with _desk(place, options) as desk:
         found = await desk.run(run_id)
-        if found.status not in ("running", "waiting for approval"):
+        if not found.under_way:
             raise InvalidInput(f"{run_id} is {found.status}: there is nothing to cancel")
         await desk.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
         note(f"{run_id} is asked to stop")

@@ -1,8 +1,11 @@
 """Lines: what others wrote (names, descriptions, errors) never begins a line of its own, nor moves a cursor."""
 
-# From 0x2028 on: ends of lines, and what turns the direction of the text behind it.
-SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {ord("\n"), ord("\t")}
-_LEFT_OUT = dict.fromkeys(SIGNS)
+import json
+from typing import Any
+
+# From 0x2028 on: ends of lines, what turns the direction of the text behind it, and halves of signs, which UTF-8 lacks.
+_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)}
+_LEFT_OUT = dict.fromkeys(_SIGNS - {ord("\n"), ord("\t")})
 
 
 def plain(text: str) -> str:
@@ -19,3 +22,10 @@ def one_line(text: str, limit: int | None = None) -> str:
     """Return the text as one line with single blanks, cut at the limit."""
     line = " ".join(inline(text).split())
     return line if limit is None or len(line) <= limit else f"{line[: max(0, limit - 1)]}…"
+
+
+def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """Return JSON in which every sign that cannot be seen is escaped: blanks without width, turns of direction."""
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
+    unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
+    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})

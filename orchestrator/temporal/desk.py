@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecution
 
 SOON = timedelta(seconds=10)
+_WAITS = "waiting for approval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,11 @@ class Listed:
     started: str
     waiting: tuple[str, ...]
     link: str
+
+    @property
+    def under_way(self) -> bool:
+        """Return True until the run has ended."""
+        return self.status in ("running", _WAITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Desk:
         running = status == "running"
         return Listed(
             id=found.id,
-            status="waiting for approval" if running and standing.waiting else status,
+            status=_WAITS if running and standing.waiting else status,
             started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
             waiting=standing.waiting if running else (),
             link=page_of(self.pages, found.id),

@@ -1,7 +1,5 @@
 """The application: its pages, the guard before them, and what a person reads where something went wrong."""
 
-from http import HTTPStatus
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -56,4 +54,4 @@ def make_app(scope: Scope, token: str) -> Starlette:
 def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 400 if isinstance(error, InvalidInput) else 503
     text = error.detail if isinstance(error, HTTPException) else str(error)
-    return page(request, "message.html", status, title=HTTPStatus(status).phrase, text=text)
+    return page(request, "message.html", status, title="That did not work", text=text)

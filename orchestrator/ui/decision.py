@@ -41,7 +41,7 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         "tick": (drawing.on_dial(gate, 33), drawing.on_dial(gate, 47)),
         "whole_dial": drawing.arc(1),
         "graph": drawing.graph(shown.graph, hops),
-        "settled": shown.gate_confidence >= gate,
+        "went": _went(shown, gate),
     }
 
 
@@ -50,10 +50,16 @@ def path(shown: Shown, gate: float) -> list[Passed]:
     passed = [Passed(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
     last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
     if last is not None:
-        says = "open: keywords settle it" if shown.gate_confidence >= gate else "closed: meaning is searched, too"
-        found = f"{percent(shown.gate_confidence)} sure, {percent(gate)} needed; {says}"
-        passed.insert(last, Passed(name="gate", found=found))
+        passed.insert(last, Passed(name="gate", found=_went(shown, gate)))
     return [one for one in passed if one.name != "total"]
+
+
+def _went(shown: Shown, gate: float) -> str:
+    """Return what came of the gate; some pipelines keep it closed however sure the keywords are."""
+    sure = f"keywords alone are {percent(shown.gate_confidence)} sure"
+    if shown.gate_confidence < gate:
+        return f"{sure}, {percent(gate)} settles a task: meaning was {'' if shown.semantic_ran else 'not '}searched"
+    return f"{sure}, and {'meaning was searched, too' if shown.semantic_ran else 'settled it'}"
 
 
 def _found(stage: str, shown: Shown) -> str:
@@ -65,7 +71,7 @@ def _found(stage: str, shown: Shown) -> str:
         return f"kept {len(shown.matches)}, first {', '.join(shown.recommended) or 'none'}"
     by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
     if not by_leg:
-        return "nothing"
+        return "none of the matches" if stage in LEGS else ""  # Other legs give evidence under names of their own.
     chance, best = max(by_leg)
     return f"{len(by_leg)} of the matches, best {best} at {chance:.2f}"
 

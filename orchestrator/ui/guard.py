@@ -1,8 +1,10 @@
 """The guard before every page: who has the link's token may see it, and only the pages' own forms change something."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from hmac import compare_digest
+from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -10,6 +12,8 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp
+
+logger = logging.getLogger(__package__)
 
 HOSTS = ["127.0.0.1", "localhost"]
 """Names under which pages are served: a page of another name that was led to this machine gets none."""
@@ -37,14 +41,22 @@ class Guard(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         cookie = f"toolroute_{request.url.port}"  # Browsers send cookies to every port of a host.
         if self._is_right(request.query_params.get("token", "")):
-            response: Response = RedirectResponse(request.url.path, 303)
+            response: Response = RedirectResponse("/" + quote(request.scope["path"].lstrip("/")), 303)
             response.set_cookie(cookie, self._token, httponly=True, samesite="strict")
         elif self._is_right(request.cookies.get(cookie, "")):
-            response = await call_next(request)
+            response = await self._answer(request, call_next)
         else:
             response = PlainTextResponse(f"{_REMEDY}\n", 401)
         response.headers.update(_HEADERS)
         return response
+
+    async def _answer(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        try:
+            return await call_next(request)
+        except Exception as error:
+            logger.exception("%s %r broke", request.method, request.scope["path"])
+            why = "the terminal of `toolroute ui` says where; the other pages are there as before"
+            return PlainTextResponse(f"this page broke ({type(error).__name__}): {why}\n", 500)
 
     def _is_right(self, given: str) -> bool:
         return compare_digest(given.encode(), self._token.encode())

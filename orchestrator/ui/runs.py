@@ -1,5 +1,7 @@
 """Runs: how they stand, what waits for approval, and a person's word on it."""
 
+from urllib.parse import quote
+
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -36,4 +38,4 @@ async def say(request: Request, form: FormData) -> Response:
     await desk.run(run_id)  # Of another tenant's none is heard.
     step, digest = str(form.get("step", "")), str(form.get("digest", ""))
     await desk.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_BY))
-    return RedirectResponse(request.url.path, 303)
+    return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

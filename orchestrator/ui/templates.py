@@ -1,6 +1,7 @@
 """Templates: every text is escaped, and control signs in what others wrote are left out."""
 
 from base64 import b64encode
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from orchestrator.records.lines import plain
+from orchestrator.records.lines import as_json, plain
 
 FOLDER = Path(__file__).parent
 
@@ -23,7 +24,11 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "path": lambda text: quote(text, safe="")}
+    made.filters |= {
+        "percent": percent,
+        "path": partial(quote, safe="", errors="replace"),
+        "exact": partial(as_json, indent=2),
+    }
     return made
 
 

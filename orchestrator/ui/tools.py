@@ -1,7 +1,6 @@
 """Tools: all that a tenant has, searched by words, and one of them with all that is known of it."""
 
 import asyncio
-import json
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -45,13 +44,11 @@ async def tool(request: Request) -> Response:
     shown = index.catalogue[key]
     related, edges = index.graph.excerpt(key, more=await scope.together())
     usage = figures(await asyncio.to_thread(scope.outcomes))["tools"].get(key)
-    schema = json.dumps(shown.input_schema or {}, indent=2, ensure_ascii=False)
     return page(
         request,
         "tool.html",
         tool=shown,
         flags=index.flags.get(key, ()),
-        schema=schema,
         parameters=parameters(shown),
         reads_only=reads_only(shown),
         graph=drawing.graph(edges, {one.tool: one.hops for one in related}),
