@@ -5,6 +5,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.logs import read_past
+from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
 from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Claim, Outcome, Use
+from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.routing.learning import masked
 from orchestrator.routing.router import Router
@@ -125,6 +127,19 @@ async def test_what_one_person_taught_stays_once_another_is_there(first: str) ->
     assert abs(now.confidence - before.confidence) < 0.02
 
 
+def test_another_persons_task_is_heard_behind_any_number_of_nearer_ones() -> None:
+    angles = [0.1 + number / 10_000 for number in range(1_000)] + [1.0]
+    tasks = [
+        outcome(number, used=(Use(tool=MEANT),), offered=(Offer(tool=MEANT, hash="", chance=0.5),), actor=actor)
+        for number, actor in enumerate(["ann"] * 1_000 + ["bob"])
+    ]
+    vectors = np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
+    found = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), (), lambda *_: True)
+    assert found is not None
+    assert found.shared
+    assert [task.query for task in found.tasks] == [f"task {number}" for number in (0, 1, 1_000, *range(2, 9))]
+
+
 async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:
     router = await taught(sample(), JARGON, MEANT)
     before = await router.route("friday thing for the board, now")
@@ -175,11 +190,12 @@ async def test_tools_are_recorded_as_a_model_and_a_decision_name_them() -> None:
     [
         ({"query": "x", "used": [MEANT], "at": 1.79e12}, "log.jsonl:2: at: .*milliseconds"),
         ({"query": "x", "used": [MEANT], "at": "2999-01-01"}, "log.jsonl:2: at: .*a day ahead"),
+        ([], "log.jsonl:2: cannot be read .no JSON object"),
         ({"messages": [{"role": "assistant", "tool_calls": ["x"]}]}, "log.jsonl:2: .*'x' in tool_calls"),
         ({"messages": [{"role": "assistant", "tool_calls": [{"function": None}]}]}, "log.jsonl:2: .*in tool_calls"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_named(line: dict[str, object], said: str, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_read_is_named(line: Any, said: str, tmp_path: Path) -> None:
     _write(tmp_path / "log.jsonl", [{"query": "x", "used": []}, line])
     with pytest.raises(InvalidInput, match=said):
         read_past(tmp_path / "log.jsonl")

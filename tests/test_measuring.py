@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import peers, quality, renewal, routing
+from benchmarks import learning, peers, quality, renewal, routing
 from orchestrator.evaluate.runner import Query
 from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
@@ -50,3 +50,9 @@ async def test_what_coverage_sets_keep_is_measured_on_the_queries_of_a_set(bench
     assert all(len(query.scores) == len(query.tokens) for query in routed)
     lines = promises.coverage_table({"one": routed[:2], "other": routed[2:]}).splitlines()
     assert [line.count("|") for line in lines] == [6] * 4
+
+
+def test_one_small_set_has_a_table_of_what_its_past_is_worth() -> None:
+    step = learning.Step(0.5, 1.0, [(0.9, True)])
+    table = learning.tables({"small": {"clean": {0: step, 1_500: step}, "wrong": {1_500: step}, "unused": {}}})
+    assert [line.split(" |")[0] for line in table.splitlines()[-2:]] == ["| 0", "| 1,500"]

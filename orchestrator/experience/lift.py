@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.calibration import log_odds
-from orchestrator.records.outcome import Near, Recalled
+from orchestrator.records.outcome import Recalled
 
 FEATURES = ("used", "passed", "passed_unproven", "found_low")
 """Of each candidate. `used` and `passed`: what routing missed there, by those tasks where it was about as sure of the
@@ -25,6 +26,8 @@ CONFIDENCE = ("lift", "lead", "changed", "known")
 """How far the best tool was moved, and its lead; whether another one is best now; and how much near tasks weigh."""
 LEAST = 0.002
 """The chance of a tool that routing did not find, and the least of any."""
+MOST = 1 - 1e-4
+"""The greatest chance whose log-odds are told apart."""
 SPARSE = 0.02
 """The weight of near tasks at which they count half."""
 ALIKE_USED, ALIKE_PASSED = 4.0, 2.0
@@ -91,46 +94,40 @@ def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftM
 
 
 def features(odds: Values, keys: Sequence[str], recalled: Recalled) -> NDArray[np.float64]:
-    """Return FEATURES [candidates, features] of the candidates with these log-odds by routing alone."""
-    place = {key: number for number, key in enumerate(keys)}
-    weight = sum(task.weight for task in recalled.tasks) + SPARSE
-    at, counts, chance, gap = _said(recalled.tasks, place, odds, used=True)
-    missed = counts * (1 - chance)
-    found = np.bincount(at, missed, len(keys))
-    alike = np.bincount(at, missed * np.exp(-gap / ALIKE_USED), len(keys))
-    at, counts, chance, gap = _said(recalled.tasks, place, odds, used=False)
-    against = counts * chance * np.exp(-gap / ALIKE_PASSED)
-    passed = -(_agreed(recalled, place, at, against) if recalled.shared else np.bincount(at, against, len(keys)))
-    unproven = np.array([key not in recalled.proven for key in keys])
-    low = np.sqrt(found * weight) * np.maximum(0.0, LOW - odds)
-    return np.stack([alike, passed, passed * unproven, low], axis=1) / weight
-
-
-def _said(
-    tasks: Sequence[Near], place: dict[str, int], odds: Values, *, used: bool
-) -> tuple[NDArray[np.int64], Values, Values, Values]:
-    """Return what the tasks say of candidates: which, the task's weight, the chance then, and how far that was off.
+    """Return FEATURES [candidates, features] of the candidates with these log-odds by routing alone.
 
     A tool that routing had not found for a task that used it counts from the second such task on: most wrong Outcomes
     name such a tool.
     """
-    said = [
-        (key, task.weight, chance) for task in tasks for key, chance in (task.used if used else task.passed).items()
-    ]
-    times = Counter(key for key, *_ in said)
-    rows = [(place[key], *rest) for key, *rest in said if key in place and (rest[1] or times[key] > 1 or not used)]
-    at, counts, chance = np.array(rows, np.float64).reshape(-1, 3).T
-    places = at.astype(np.int64)
-    return places, counts, chance, np.abs(odds[places] - log_odds(np.maximum(chance, LEAST)))
+    place, stood = {key: number for number, key in enumerate(keys)}, odds.tolist()
+    missed, alike, against = [0.0] * len(keys), [0.0] * len(keys), dict[str, list[float]]()
+    times = Counter([key for task in recalled.tasks for key in task.used])
+    for task in recalled.tasks:
+        said = against.setdefault(task.actor if recalled.shared else "", [0.0] * len(keys))
+        for key, chance in task.used.items():
+            if (at := place.get(key)) is not None and (chance or times[key] > 1):
+                own = task.weight * (1 - chance)
+                missed[at] += own
+                alike[at] += own * exp(-abs(stood[at] - _odds(chance)) / ALIKE_USED)
+        for key, chance in task.passed.items():
+            if (at := place.get(key)) is not None:
+                said[at] += task.weight * chance * exp(-abs(stood[at] - _odds(chance)) / ALIKE_PASSED)
+    weight = sum(task.weight for task in recalled.tasks) + SPARSE
+    passed = -_agreed(np.array([*against.values()]), shared=recalled.shared)
+    unproven = np.array([key not in recalled.proven for key in keys])
+    low = np.sqrt(np.array(missed) * weight) * np.maximum(0.0, LOW - odds)
+    return np.stack([np.array(alike), passed, passed * unproven, low], axis=1) / weight
 
 
-def _agreed(recalled: Recalled, place: dict[str, int], at: NDArray[np.int64], against: Values) -> Values:
-    """Return what is said against each candidate, of each person no more than another says too."""
-    actors = [task.actor for task in recalled.tasks for key in task.passed if key in place]
-    numbers = {actor: number for number, actor in enumerate(dict.fromkeys(actors))}
-    said = np.zeros((max(2, len(numbers)), len(place)))
-    np.add.at(said, (np.array([numbers[actor] for actor in actors], np.int64), at), against)
-    return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2]).sum(axis=0))
+def _odds(chance: float) -> float:
+    """Return the log-odds of one chance, as `log_odds` does of many in 20 times the time."""
+    held = min(max(chance, LEAST), MOST)
+    return log(held / (1 - held))
+
+
+def _agreed(said: Values, *, shared: bool) -> Values:
+    """Return what people say against each candidate, of each no more than another says too; [people, candidates]."""
+    return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2]).sum(axis=0) if shared else said[0])
 
 
 def _is_alone(recalled: Recalled, key: str) -> bool:
@@ -141,7 +138,7 @@ def _is_alone(recalled: Recalled, key: str) -> bool:
 def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
     """Lower in place what may not come first."""
     best, raised = int(np.argmax(before)), after > before
-    claimed = before[best] >= log_odds(CLAIMED)
+    claimed = before[best] >= _odds(CLAIMED)
     if claimed and keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
         after[raised] = np.minimum(after[raised], after[best] - BEHIND)
     if recalled.shared:
@@ -173,5 +170,5 @@ def _of_best(before: Values, after: Values, recalled: Recalled) -> Values:
 
 
 def _lead(odds: Values) -> float:
-    best, second = np.sort(np.append(odds, log_odds(LEAST)))[:-3:-1]
+    best, second = np.sort(np.append(odds, _odds(LEAST)))[:-3:-1]
     return float(best - second)

@@ -74,7 +74,8 @@ def read_past(path: Path) -> list[Past]:
     tasks: list[Past] = []
     for number, line in numbered_lines(text):
         try:
-            record = read_json(line)
+            if not isinstance(record := read_json(line), dict):
+                raise ValueError("no JSON object")
             tasks += _tasks(_Chat(**record)) if "messages" in record else [Past(**record)]
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {FORM}") from None

@@ -108,6 +108,11 @@ class Index:
                 found.setdefault(label, []).append(position)
         return found
 
+    @cached_property
+    def trusted(self) -> Mapping[tuple[str, str], int]:
+        """The positions of the tools that are not flagged, by key and hash, as past tasks name them."""
+        return {(tool.key, tool.hash): n for n, tool in enumerate(self.catalogue) if tool.key not in self.flags}
+
     def counted(self) -> Self:
         """Return the index with all definitions counted, which blocks for a second at 13,000: call it in a thread."""
         _ = self.sizes

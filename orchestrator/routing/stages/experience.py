@@ -1,6 +1,5 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -39,18 +38,13 @@ def used_together(experience: Experience | None, index: Index, tool: Tool) -> It
     """Return the relations of a tool that the past tasks show."""
     if experience is None:
         return ()
-    return experience.co_use.edges((tool.key, tool.hash), lambda *name: _is_there(index, name))
-
-
-def _is_there(index: Index, name: Name) -> bool:
-    """Return whether a tool is in the catalogue as it was, and is not flagged."""
-    place = index.catalogue.positions.get(name[0])
-    return place is not None and index.catalogue.tools[place].hash == name[1] and name[0] not in index.flags
+    return experience.co_use.edges((tool.key, tool.hash), lambda *name: name in index.trusted)
 
 
 def is_allowed(task: Task, found: Found, name: Name) -> bool:
-    """Return whether a tool is there, and neither filters nor the task leave it out."""
-    return _is_there(task.index, name) and found.allows(task.index.catalogue.positions[name[0]])
+    """Return whether a tool is there as it was, is not flagged, and neither filters nor the task leave it out."""
+    place = task.index.trusted.get(name)
+    return place is not None and found.allows(place)
 
 
 def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
@@ -99,6 +93,6 @@ def _shifted(chances: Any, by: Any) -> Any:
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
     """Return how many of the past tasks like this one used each of these tools."""
-    used = Counter(key for past in recalled.tasks for key in past.used)
+    used = {key: sum(key in past.used for past in recalled.tasks) for key in moved.values()}
     likes = f"of {len(recalled.tasks)} past tasks like this"
     return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}
