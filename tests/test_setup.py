@@ -291,7 +291,8 @@ def test_a_second_run_elsewhere_adds_to_the_same_file_and_keeps_what_was_added_t
     home["cursor"].write_text(written_as("mcpServers", {"one": QUICK}))
     assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
     ours = json.loads(home["cursor"].read_text())["mcpServers"]["toolroute"]
-    mine = {**ours, "args": [*ours["args"], "--approve", "never"], "autoApprove": ["search"]}
+    serves = ours["args"][ours["args"].index("serve") :]
+    mine = {"command": "uvx", "args": ["toolroute", *serves, "--approve", "never"], "autoApprove": ["search"]}
     home["cursor"].write_text(written_as("mcpServers", {"toolroute": mine, "two": QUICK}))
     monkeypatch.chdir(tmp_path)
     assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0

@@ -147,6 +147,8 @@ async def test_a_call_is_traced_once_as_a_tool_with_the_librarys_own_span_within
         [open_now] = seen.points("toolroute.connections")
         with pytest.raises(Exception, match="no tool 'nope'"):
             await servers.call("quick:nope")
+        with pytest.raises(Exception, match="no server"):
+            await servers.call(f"{SENTINEL}:add")
     spans = seen.spans()
     call = named(spans, "execute_tool quick:add")
     assert children(spans, call) == ["MCP send tools/call add"]
@@ -158,6 +160,7 @@ async def test_a_call_is_traced_once_as_a_tool_with_the_librarys_own_span_within
     assert (open_now["toolroute.server"], open_now["value"].value) == ("quick", 1)
     counts = {one.get("error.type", ""): one["value"].count for one in seen.points("gen_ai.execute_tool.duration")}
     assert counts == {"": 2, "UnknownTool": 1}
+    assert SENTINEL not in written(spans) + str(seen.points("gen_ai.execute_tool.duration"))
     assert [one["value"].value for one in seen.points("toolroute.connections")] == [0]
 
 

@@ -113,6 +113,8 @@ def _run() -> int:
         takes = [] if getattr(error, "ctx", None) is None else error.ctx.command.params  # type: ignore[attr-defined]
         if "unexpected extra argument" in error.message and any(param.name == "task" for param in takes):
             click.echo("Quote a task of several words.", err=True)
+        if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in cli.params):
+            click.echo(f"It stands before the command: toolroute {error.option_name} ...", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -122,6 +122,7 @@ class Connections:
 
     async def exchange(self, call: Call) -> Answered:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
+        self._server(call.server)  # What no server is called is measured and logged as none.
         with telemetry.calling(call.key) as seen:
             answered = await self._exchange(call)
             if answered.is_error:

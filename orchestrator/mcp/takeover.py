@@ -59,15 +59,15 @@ class Taken:
     def text(self, command: Sequence[str]) -> str:
         """Return the file's text with our entry in place of the servers that are taken over.
 
-        What a person has added to our entry stays, its arguments where they say all that `command` does.
+        What a person has added to our entry stays, how it starts us where that says all that `command` does.
         """
         gone = {move.server for move in self.moves if move.is_taken}
         ours = self.file.entries.get(OURS)
         variables = {**((ours or {}).get("env") or {}), **self.variables}
         kind = {"type": "stdio"} if self.file.client.key == "servers" else {}
-        args = (ours or {}).get("args") or []
-        entry: dict[str, Any] = {**kind, **(ours or {}), "command": command[0]}
-        entry["args"] = args if set(command[1:]) <= set(args) else [*command[1:]]
+        entry: dict[str, Any] = {**kind, **(ours or {})}
+        if not set(command[command.index("serve") :]) <= set(entry.get("args") or ()):
+            entry |= {"command": command[0], "args": [*command[1:]]}
         if self.file.client.is_toml:
             passed = [name for name, value in variables.items() if value == f"${{{name}}}"]
             variables = {name: value for name, value in variables.items() if name not in passed}
