@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.ui import drawing
 from orchestrator.ui.shown import Shown
-from orchestrator.ui.templates import file, percent
+from orchestrator.ui.templates import file
 
 LEGS = {
     "always": "always-available",
@@ -56,10 +56,9 @@ def path(shown: Shown, gate: float) -> list[Passed]:
 
 def _went(shown: Shown, gate: float) -> str:
     """Return what came of the gate; some pipelines keep it closed however sure the keywords are."""
-    sure = f"keywords alone are {percent(shown.gate_confidence)} sure"
-    if shown.gate_confidence < gate:
-        return f"{sure}, {percent(gate)} settles a task: meaning was {'' if shown.semantic_ran else 'not '}searched"
-    return f"{sure}, and {'meaning was searched, too' if shown.semantic_ran else 'settled it'}"
+    if shown.semantic_ran:
+        return "meaning was searched, too"
+    return "keywords settled it" if shown.gate_confidence >= gate else "meaning was not searched"
 
 
 def _found(stage: str, shown: Shown) -> str:
