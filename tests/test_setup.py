@@ -284,6 +284,17 @@ def test_what_a_client_writes_while_its_servers_are_listed_stays(
     assert (written["numStartups"], list(written["mcpServers"])) == (8, ["toolroute"])
 
 
+def test_a_server_is_listed_with_its_clients_secret_whatever_this_shell_has(
+    home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_TOKEN", "another-one-1234")
+    starts = f"case $TOKEN in right-*) exec {sys.executable} {QUICK['args'][0]};; esac"
+    own = {"command": "sh", "args": ["-c", starts], "env": {"TOKEN": "right-9876543210"}}
+    home["cursor"].write_text(written_as("mcpServers", {"own": own}))
+    done = toolroute("setup", "--client", "cursor", "--write")
+    assert done.exit_code == 0, done.stderr
+
+
 def test_a_second_run_elsewhere_adds_to_the_same_file_and_keeps_what_was_added_to_our_entry(
     home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
