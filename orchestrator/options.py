@@ -7,7 +7,7 @@ TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
@@ -30,14 +30,14 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Settings with their defaults; a value out of range fails here. `repr` shows no key."""
+    """Settings with their defaults; a value out of range fails here. `repr` shows no key and no address."""
 
-    store: str = ""
+    store: str = field(default="", repr=False)
     embedder: str = "static"
     model: str = ""
     model_route: str = ""
     model_plan: str = ""
-    model_url: str = ""
+    model_url: str = field(default="", repr=False)
     model_timeout_s: float = 60.0
     understand: str = "plain"
     """`model`: a language model writes what tools a task needs, and each need is searched, too; else `plain`."""

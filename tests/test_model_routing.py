@@ -105,6 +105,15 @@ async def test_a_model_neither_names_servers_nor_brings_back_what_the_task_leave
         assert len(model.asked) == 2  # that asks for nothing
 
 
+async def test_a_server_within_a_word_is_left_out_of_needs_as_is_an_action_that_is_ruled_out_alone() -> None:
+    said = {"needs": ["slack:post_message to a channel", "Slack-like message", "Get the directions", "Find an address"]}
+    async with routing([said, said], understand="model") as (router, _):
+        found = await router.route("plan a bike route, without directions")
+        assert found.needs == ("to a channel", "message", "Find an address")
+        named = await router.route("tell Ana on Slack, please")
+        assert named.needs[:2] == tuple(said["needs"][:2])
+
+
 async def test_what_one_tenant_asked_is_asked_anew_for_another() -> None:
     async with routing([NEEDS, {"needs": []}], understand="model") as (router, model):
         for tenant in ("org:1", "org:2", "org:1", "org:2"):

@@ -68,6 +68,8 @@ LABELLED = [
         ({"published_from": "2026-01-01"}, "ac", ""),
         ({"published_from": "2026-01-01", "undated": "out"}, "a", ""),
         ({"published_to": "2024"}, "bc", ""),
+        ({"publishd_from": "2026-01-01", "language": "go"}, "c", "no tool has a label 'publishd'"),
+        ({"language": "go", "colour": "red"}, "c", "no tool has a label 'colour'"),
     ],
 )
 async def test_the_context_narrows_and_its_least_important_wishes_go_first(
@@ -81,6 +83,8 @@ async def test_the_context_narrows_and_its_least_important_wishes_go_first(
 async def test_a_context_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidInput, match="most important first"):
         await Router(Catalogue(LABELLED)).route("parse json", context={"year": 2026})
+    with pytest.raises(InvalidInput, match="undated='maybe': give in or out"):
+        await Router(Catalogue(LABELLED)).route("parse json", context={"undated": "maybe"})
 
 
 async def test_what_belongs_to_the_other_candidates_comes_forward_by_the_graph() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from orchestrator import Router
 from orchestrator.errors import InvalidInput, StoreUnavailable
@@ -16,6 +18,7 @@ from orchestrator.store.sources import Source
 from orchestrator.store.store import Store, Stored
 from tests.catalogues import tool
 from tests.command_line import Run
+from tests.loopback import served
 from tests.stores import FILES, MAIL, shipped
 
 NOBODY = "http://127.0.0.1:9"
@@ -96,6 +99,45 @@ async def test_a_source_that_fails_is_named_and_the_rest_answers(own: Store) -> 
     async with Router(stores=[NOBODY, "http://127.0.0.1:8"]) as router:
         with pytest.raises(StoreUnavailable, match=NOBODY):
             await router.route("send an email", tenant="org:1")
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b'{"result": "of org:9"}'), (200, b"{}"), (200, b"\xff"), (200, b"[" * 9**5), (404, b"")]
+)
+async def test_a_source_that_is_no_qdrant_server_is_named_and_nothing_of_its_answer_is_shown(
+    own: Store, status: int, body: bytes
+) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(body, status, media_type="application/json")(scope, receive, send)
+
+    with served(answer) as url:
+        async with Router(stores=[own, url]) as router:
+            decision = await router.route("send an email", tenant="org:1")
+    [warning] = decision.warnings
+    assert warning.startswith(f"source {url}: its tools are not among these: the store {url} does not answer")
+    assert "org:9" not in warning
+    assert decision.matches[0].tool.key == "mail:send_email"
+
+
+async def test_a_source_that_fails_in_any_way_is_named_and_the_rest_answers(own: Store, tmp_path: Path) -> None:
+    class Broken(Store):
+        def load(self, tenant: str) -> Stored:
+            raise KeyError("of org:9")
+
+    async with Router(stores=[own, Source(store=Broken(tmp_path, embedder=shipped()), name="b")]) as router:
+        decision = await router.route("send an email", tenant="org:1")
+    assert decision.warnings == ("source b: its tools are not among these: KeyError",)
+
+
+@pytest.mark.parametrize("secret", ["s3cret", "s3@cret", "s3/cret", "s3#cret", "s3 cret"])
+async def test_credentials_in_a_sources_address_are_shown_nowhere(own: Store, secret: str) -> None:
+    url = f"http://me:{secret}@127.0.0.1:9/?api_key={secret}"
+    source = Source.of(f"{url}#org:public")
+    async with Router(stores=[own, url, source], options=Options(store=url)) as router:
+        decision = await router.route("send an email", tenant="org:1")
+        shown = (router.options, source, source.shown, *router.stores, *decision.warnings, decision.to_json())
+    assert not [text for text in map(str, shown) if "cret" in text]
+    assert "; ".join(decision.warnings).count("source http://127.0.0.1:9") == 2
 
 
 async def test_a_source_that_is_late_is_named_and_counts_once_it_has_answered(own: Store, tmp_path: Path) -> None:

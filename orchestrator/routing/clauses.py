@@ -24,12 +24,12 @@ QUOTE = re.compile(
 _CUT = re.compile(
     r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
 )
-_LEFT_OUT = re.compile(
-    r"(?i)(?:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
+_MARK = (
+    r"(?i:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
     r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
-    r"(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
+_LEFT_OUT = re.compile(rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)")
 
 
 _NEGATION = re.compile(
@@ -90,6 +90,11 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 def left_out_spans(text: str) -> list[tuple[int, int]]:
     """Return where a text says what is not wanted, in characters."""
     return [found.span() for found in _LEFT_OUT.finditer(masked(text))]
+
+
+def unmarked(part: str) -> str:
+    """Return the thing or action that one of the parts names that say what is not wanted."""
+    return re.sub(_MARK, "", part, count=1)
 
 
 def split_clauses(text: str, actions: frozenset[str]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.errors import InvalidInput
 from orchestrator.records.tool import Tool
 from orchestrator.routing.task import Found, Task
 
@@ -19,13 +20,24 @@ def narrow(task: Task, found: Found) -> Found:
     """
     context = task.request.context
     wanted = [wish for wish in context.items() if wish[0] != _UNDATED]
+    relaxed, undated = list[str](), context.get(_UNDATED, "in")
+    if undated not in ("in", "out"):
+        raise InvalidInput(f"context {_UNDATED}={undated!r}: give in or out")
     if not wanted:
         return found
-    relaxed, undated = list[str](), context.get(_UNDATED, "in") != "out"
-    while not (left := _fitting(task, found, wanted, undated=undated)).any() and wanted:
+    known = {label for label, _ in task.index.labelled}
+    for wish in [own for own in wanted if not known.intersection(_labels(own[0]))]:
+        wanted.remove(wish)
+        relaxed.append(f"no tool has a label {_labels(wish[0])[-1]!r}: {'='.join(wish)} was left out of account")
+    while not (left := _fitting(task, found, wanted, undated=undated == "in")).any() and wanted:
         name, value = wanted.pop()
         relaxed.append(f"no tool fits {name}={value} with all before it: it was left out of account")
     return replace(found, allowed=left, warnings=(*found.warnings, *relaxed))
+
+
+def _labels(name: str) -> tuple[str, ...]:
+    """Return the labels that a wish of this name may mean: its own, or the one that it bounds."""
+    return tuple(dict.fromkeys((name, name.removesuffix(_FROM).removesuffix(_TO))))
 
 
 def _fitting(task: Task, found: Found, wanted: Sequence[tuple[str, str]], *, undated: bool) -> NDArray[np.bool_]:

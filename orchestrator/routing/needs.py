@@ -9,10 +9,11 @@ from pydantic import BaseModel
 from orchestrator.catalogue.tokens import compact, cut
 from orchestrator.index.intent import action_stems
 from orchestrator.index.servers import ServerIndex
-from orchestrator.index.text import says, terms
+from orchestrator.index.text import says, split_words, terms
 from orchestrator.records.findings import Needs
 from orchestrator.records.lines import one_line
 from orchestrator.routing.asking import RouteModel
+from orchestrator.routing.clauses import unmarked
 from orchestrator.routing.task import Task
 from orchestrator.routing.understand import Understood
 
@@ -60,7 +61,8 @@ class NeedsReader:
 
 def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> tuple[str, ...]:
     """Return the needs without names of servers that the task does not say, and none of what it leaves out."""
-    words, left_out = set(said.asked.lower().split()), [set(terms(own)) for own in said.left_out]
+    words = {*said.asked.lower().split(), *split_words(said.asked)}
+    left_out = [set(terms(unmarked(own))) for own in said.left_out]
     plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
     kept = (need for need in plain if says(need, 1))
     asked = said.terms.keys()
@@ -79,6 +81,6 @@ def _brings_back(need: Sequence[str], left_out: AbstractSet[str], asked: Abstrac
 
 
 def _names(word: str, servers: ServerIndex, said: Container[str]) -> bool:
-    """Return whether a word that the task does not say is a server's name and no ordinary word."""
-    name = word.lower().strip(".,;:!?()\"'`")
-    return name in servers.named and name not in servers.ordinary and name not in said
+    """Return whether a word, or a part of it, is a server's name that the task does not say, and no ordinary word."""
+    parts = (word.lower().strip(".,;:!?()\"'`"), *split_words(word))
+    return any(name in servers.named and name not in servers.ordinary and name not in said for name in parts)

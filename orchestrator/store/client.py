@@ -53,8 +53,10 @@ class ClientPoints(Points):
         except UnexpectedResponse as error:
             if error.status_code != 404:
                 raise
+            self._client.collection_exists(name)  # Any web server says 404; this fails where it is not Qdrant's.
         except ValueError:  # The word of qdrant-client's engine in memory for it.
-            pass
+            if self._remote:
+                raise
         return {}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterator[Record]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
+from orchestrator.records.lines import one_line
 from orchestrator.store.client import ClientPoints
 from orchestrator.store.folder import Folder, Moved
 from orchestrator.store.points import Points, Record, Vectors
@@ -19,7 +20,10 @@ TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
 _OURS = ("tool_capabilities__", "tool_catalogues", "tool_experience__")
 """What the collections on a server are called."""
-_ATTEMPTS = 5
+_ATTEMPTS, _SAID = 5, 200
+_NO_ANSWER = (AssertionError, RecursionError, ValueError)
+"""What qdrant-client raises over answers that it cannot read."""
+_SECRETS = (r"(://)[^/?#\s]*@", r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*", r"(://).*@")
 _T = TypeVar("_T")
 
 
@@ -43,7 +47,7 @@ class Qdrant:
 
     def __str__(self) -> str:
         """Return the location without credentials."""
-        return _shown(self.location) or "in memory"
+        return shown(self.location) or "in memory"
 
     @contextmanager
     def reading(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
@@ -155,6 +159,7 @@ class Qdrant:
             from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
             outages = (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse, OSError)
+            outages += _NO_ANSWER if self.remote else ()
         try:
             yield
         except outages as error:
@@ -165,8 +170,10 @@ class Qdrant:
         if status in (401, 403):
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
         cause = getattr(error, "source", None) or error
-        why = f"HTTP status {status}" if status else _shown(str(cause)) or type(cause).__name__
+        why = f"HTTP status {status}" if status else one_line(shown(str(cause)), _SAID) or type(cause).__name__
         what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
+        if isinstance(cause, _NO_ANSWER):  # Its text may hold what others keep there.
+            what = f"the store {self} does not answer as a Qdrant server does"
         return StoreUnavailable(
             f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store or TOOLROUTE_STORE"
         )
@@ -188,6 +195,8 @@ class Qdrant:
             return self._client
 
 
-def _shown(text: str) -> str:
-    """Return the text without the credentials of addresses in it."""
-    return re.sub(r"//[^/@]*@", "//", text)
+def shown(text: str) -> str:
+    """Return the text without the user, password and query of addresses, even of such as no client can read."""
+    for secret in 2 * _SECRETS:
+        text = re.sub(secret, r"\1", text)
+    return text

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
 from orchestrator.records.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.store.points import Vectors
+from orchestrator.store.qdrant import shown
 from orchestrator.store.snapshot import Stored
 from orchestrator.store.store import Store
 
@@ -33,7 +34,7 @@ class Source:
     how long the first answer is waited for; by default as long as for a store alone.
     """
 
-    store: Store | str | Path
+    store: Store | str | Path = field(repr=False)
     tenant: str = ""
     name: str = ""
     deadline_s: float = 0.0
@@ -44,7 +45,8 @@ class Source:
 
     @property
     def shown(self) -> str:
-        return self.name or (f"{self.store}#{self.tenant}" if self.tenant else str(self.store))
+        place = shown(str(self.store))
+        return self.name or (f"{place}#{self.tenant}" if self.tenant else place)
 
     @classmethod
     def of(cls, given: "Source | Store | str | Path") -> "Source":
@@ -119,8 +121,10 @@ class Sources:
             try:
                 parts.append(one.answer.result(max(0.0, one.at + patience - time.monotonic())))
                 self._asked.pop((place, tenant), None)
-            except (ToolrouteError, OSError, TimeoutError) as error:
-                why = str(error) or f"no answer within {patience:g} s"
+            except Exception as error:  # Whatever one source does, the others answer.
+                late = isinstance(error, TimeoutError) and not str(error)
+                said = str(error) if isinstance(error, ToolrouteError | OSError) else type(error).__name__
+                why = f"no answer within {patience:g} s" if late else said
                 counts = "its tools as they were before count" if part else "its tools are not among these"
                 warnings.append(f"source {self.names[place]}: {counts}: {why}")
                 errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
