@@ -180,6 +180,15 @@ async def test_an_order_that_no_model_judged_stays_and_says_so(mode: Any) -> Non
             assert len(model.asked) == asked
 
 
+async def test_a_tool_without_a_score_counts_as_the_middle_and_not_as_wrong() -> None:
+    best, *others = [match.tool.name for match in (await plain(TASK)).matches[:5]]
+    said = {"scores": [{"number": 2, "score": 3}, {"number": 3, "score": 90}]}
+    async with routing([said], (), reranked(top=5)) as (router, _):
+        found = await router.route(TASK)
+    assert [match.tool.name for match in found.matches[:5]] == [others[1], best, *others[2:], others[0]]
+    assert found.warnings[0] == "3 of 5 tools count as 50 of 100: the model left them out"
+
+
 async def test_asked_for_each_later_failures_count_as_the_middle() -> None:
     answers = {"refund_charge": "20", "create_invoice": "300", "list_overdue_invoices": "60"}
 

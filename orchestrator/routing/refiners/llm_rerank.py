@@ -42,7 +42,8 @@ class ScoresShape(BaseModel):
 def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Any:
     """Return a refiner that has the named model, if any, judge the first `top` candidates, at one time or each alone.
 
-    Where it fails the order stays, and a warning says why. Alone, the first failure does so and later ones score 50.
+    Where it fails the order stays, and a warning says why. Alone, the first failure does so and later ones score 50, as
+    does a tool that an answer about all leaves out.
     The confidence is then the mean of routing's and the model's for the first tool.
     """
 
@@ -58,7 +59,7 @@ def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Any:
         judged = {pool[place]: score / 100 for place, score in scores.items()}
         evidence = {place: {**ranking.evidence.get(place, {}), "model": own} for place, own in judged.items()}
         ranking = replace(ranking, evidence={**ranking.evidence, **evidence})
-        ranking = ranking.reordered(sorted(pool, key=lambda place: -judged.get(place, 0.0)))
+        ranking = ranking.reordered(sorted(pool, key=lambda place: -judged[place]))
         return replace(ranking, confidence=(ranking.confidence + judged[ranking.order[0]]) / 2)
 
     return rerank
@@ -77,7 +78,12 @@ async def _all_at_once(model: RouteModel, task: str, tools: Sequence[Mapping[str
     known = [own for own in got.answer.scores if 0 < own.number <= len(tools) and math.isfinite(own.score)]
     if not known:
         return {}, got.usage, ("not reranked by a model: it scored none of the tools",)
-    return {own.number - 1: _clamped(own.score) for own in known}, got.usage, ()
+    scores = {own.number - 1: _clamped(own.score) for own in known}
+    return (
+        _filled(scores, len(tools)),
+        got.usage,
+        _unheard(len(tools) - len(scores), len(tools), "the model left them out"),
+    )
 
 
 async def _each_alone(model: RouteModel, task: str, tools: Sequence[Mapping[str, Any]]) -> Judged:
@@ -94,9 +100,17 @@ async def _each_alone(model: RouteModel, task: str, tools: Sequence[Mapping[str,
         return {}, first.usage, (f"not reranked by a model: {first.reason}",)
     said = [first, *await asyncio.gather(*map(alone, tools[1:]))]
     failed = [own.reason for own in said if own.answer is None]
-    warnings = [f"{len(failed)} of {len(said)} tools count as {UNHEARD:g} of 100: {failed[0]}"] if failed else []
-    scores = {place: UNHEARD if own.answer is None else own.answer for place, own in enumerate(said)}
-    return scores, sum((own.usage for own in said), Usage()), warnings
+    scores = {place: own.answer for place, own in enumerate(said) if own.answer is not None}
+    warnings = _unheard(len(failed), len(said), *failed[:1])
+    return _filled(scores, len(said)), sum((own.usage for own in said), Usage()), warnings
+
+
+def _filled(scores: Mapping[int, float], tools: int) -> dict[int, float]:
+    return {**dict.fromkeys(range(tools), UNHEARD), **scores}
+
+
+def _unheard(failed: int, tools: int, why: str = "") -> Sequence[str]:
+    return (f"{failed} of {tools} tools count as {UNHEARD:g} of 100: {why}",) if failed else ()
 
 
 def _number(said: Said[str]) -> Said[float]:
