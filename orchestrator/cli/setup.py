@@ -130,7 +130,7 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
             done()
             failed.extend([report.line] if report.error else [])
 
-        async with Connections(config, environ={**known, **os.environ}) as connections:
+        async with Connections(config, environ={**os.environ, **known}) as connections:
             report = await sync(connections, place.open_store(Options.from_env()), place.tenant, listed, names)
     warn([f"{line}; it stays where it is" for line in failed])
     listed_ones = [one for one in report.servers if not one.error]
