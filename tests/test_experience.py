@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.errors import InvalidInput, StoreBusy, UnknownTool
 from orchestrator.experience.logs import read_past
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
@@ -26,6 +27,7 @@ from orchestrator.routing.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
 from tests.command_line import Run
+from tests.servers.start import until
 from tests.stores import shipped, smaller_model
 
 JARGON = [
@@ -253,6 +255,47 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
     assert kept.outcomes[0].used[0].ms == 12.5
     assert store.outcomes.forget("local", lambda outcome: outcome.query == JARGON[0]) == 1
     assert len(store.outcomes.read("local").outcomes) == 2
+
+
+async def test_what_a_busy_store_refused_is_kept_when_it_is_recorded_again(tmp_path: Path) -> None:
+    stored(tmp_path).close()
+    store, other = (Store(tmp_path / "store", embedder=shipped(), timeout_s=0.2) for _ in range(2))
+    async with Router(store=store) as router:
+        await router.record(JARGON[0], used=[MEANT], name="first")
+        with other.qdrant.writing("local", "experience"):
+            tasks = [router.record(task, used=[MEANT], name=task) for task in JARGON[1:]]
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [StoreBusy] * len(answers)
+        await router.record(JARGON[1], used=[MEANT], name=JARGON[1])
+    assert {outcome.query for outcome in other.outcomes.read("local").outcomes} == {*JARGON}
+
+
+async def test_what_is_recorded_while_the_past_is_read_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, adding, added = stored(tmp_path), asyncio.Event(), threading.Event()
+    loop, add = asyncio.get_running_loop(), store.outcomes.add
+
+    def held(*given: Any) -> None:
+        loop.call_soon_threadsafe(adding.set)
+        assert added.wait(60)
+        add(*given)
+
+    def known() -> list[str]:
+        past = router.memories.at_hand("local")
+        return [task.query for task in past.tasks] if past else []
+
+    async with Router(store=store) as router, Router(store=tmp_path / "store") as other:
+        await router.record(JARGON[0], used=[MEANT])
+        await other.record(JARGON[1], used=[MEANT])
+        monkeypatch.setattr(store.outcomes, "add", held)
+        recording = asyncio.create_task(router.record(JARGON[2], used=[MEANT]))
+        await adding.wait()
+        await until(lambda: known() == JARGON)
+        added.set()
+        await recording
+        await router.memories.get("local")
+        assert known() == JARGON
 
 
 async def test_texts_stay_out_of_the_store_where_they_are_switched_off(tmp_path: Path) -> None:

@@ -19,7 +19,14 @@ PATIENCE_S = 1.0
 RENEWED_S = 60.0
 """After how long a server, which alone knows what others recorded, is asked again."""
 
-Row = tuple[Outcome, NDArray[np.float32]]
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """An Outcome that is not yet written, its vector, and why the write failed that another one began with it."""
+
+    outcome: Outcome
+    vector: NDArray[np.float32]
+    error: Exception | None = None
 
 
 @dataclass(slots=True)
@@ -32,6 +39,13 @@ class _Known:
     read_at: float = 0.0
     warning: str = ""
 
+    def add(self, row: _Row) -> None:
+        """Add an Outcome that is not yet known."""
+        if row.outcome.id not in self.ids:
+            before = self.experience or Experience(vectors=np.zeros((len(row.vector), 0), np.float32))
+            self.experience = before.plus(row.outcome, row.vector)
+            self.ids.add(row.outcome.id)
+
 
 class Memories:
     """Tenant to Experience. Without a store it lasts as long as the process; `days` is how long the store keeps it."""
@@ -40,7 +54,7 @@ class Memories:
         self._store, self._most, self._days = store, most, days
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._reading: dict[str, asyncio.Task[None]] = {}
-        self._pending: dict[str, list[Row]] = {}
+        self._pending: dict[str, dict[str, _Row]] = {}
         self._writing: dict[str, asyncio.Lock] = {}
 
     def clear(self) -> None:
@@ -74,16 +88,18 @@ class Memories:
         return self._known[tenant].warning if tenant in self._known else ""
 
     async def keep(self, tenant: str, outcome: Outcome, vector: NDArray[np.float32]) -> None:
-        """Add an Outcome, unless one of its id is there, and keep it in the store. Raises what the store raises."""
+        """Add an Outcome, unless one of its id is there, and keep it in the store. Raises what the store raises.
+
+        What could not be written counts in process, and is written when it is given again or with the next.
+        """
         await self.get(tenant)
-        known = self._kept(tenant)
-        if outcome.id in known.ids:
+        known, pending = self._kept(tenant), self._pending.setdefault(tenant, {})
+        if outcome.id in known.ids and outcome.id not in pending:
             return
-        before = known.experience or Experience(vectors=np.zeros((len(vector), 0), np.float32))
-        known.experience = before.plus(outcome, vector)
-        known.ids.add(outcome.id)
+        known.add(row := _Row(outcome, vector))
         if self._store is not None:
-            await self._write(self._store, tenant, (outcome, vector))
+            pending[outcome.id] = row
+            await self._write(self._store, tenant, row)
 
     def _is_current(self, tenant: str, known: _Known) -> bool:
         if known.warning:
@@ -103,23 +119,33 @@ class Memories:
             stamp = store.outcomes.stamp(tenant)
             kept = await asyncio.to_thread(store.outcomes.read, tenant)
             known.experience, known.ids = _experience(kept), {outcome.id for outcome in kept.outcomes}
+            for row in self._pending.get(tenant, {}).values():
+                known.add(row)
             known.stamp = stamp
             known.warning = f"{kept.damaged} past tasks cannot be read and do not count" if kept.damaged else ""
         except (ToolrouteError, OSError, *FAULTS) as error:
             known.warning = f"past tasks do not count: {error}"
         known.read_at = time.monotonic()
 
-    async def _write(self, store: Store, tenant: str, row: Row) -> None:
+    async def _write(self, store: Store, tenant: str, row: _Row) -> None:
         """Write the row, together with those that came while another write was under way."""
-        pending = self._pending.setdefault(tenant, [])
-        pending.append(row)
         async with self._writing.setdefault(tenant, asyncio.Lock()):
-            if not any(row is other for other in pending):
+            pending = self._pending[tenant]
+            if row.error is not None:
+                raise row.error
+            if pending.get(row.outcome.id) is not row:
                 return
-            rows, pending[:] = list(pending), []
-            known, before = self._kept(tenant), store.outcomes.stamp(tenant)
-            outcomes, vectors = [outcome for outcome, _ in rows], np.array([vector for _, vector in rows])
-            await asyncio.to_thread(store.outcomes.add, tenant, outcomes, vectors, self._days)
+            rows, known, before = [*pending.values()], self._kept(tenant), store.outcomes.stamp(tenant)
+            outcomes, vectors = [one.outcome for one in rows], np.array([one.vector for one in rows])
+            try:
+                await asyncio.to_thread(store.outcomes.add, tenant, outcomes, vectors, self._days)
+            except Exception as error:
+                for one in rows:
+                    one.error = error
+                raise
+            for one in rows:
+                if pending.get(one.outcome.id) is one:
+                    del pending[one.outcome.id]
             if before == known.stamp:  # Nobody else wrote in between: all of it is at hand.
                 known.stamp = store.outcomes.stamp(tenant)
 
