@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 
 from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.request import RouteRequest
@@ -178,3 +178,9 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
     assert (info.deployment_version.build_id, info.behavior) == ("two", 1)
     assert not DEPLOYMENT.use_worker_versioning
     assert not released().use_worker_versioning
+
+
+async def test_a_server_that_lists_no_runs_is_said_not_to(temporal_address: str) -> None:
+    client = await Client.connect(temporal_address, namespace="nowhere")
+    with pytest.raises(Unavailable, match="does not list its runs: Namespace nowhere is not found"):
+        await Desk(client, TENANT).runs(ended=True)

@@ -42,8 +42,14 @@ class Desk:
 
     async def runs(self, *, ended: bool) -> list[Listed]:
         """Return the tenant's runs, the latest first; those that ended only where wanted."""
+        from temporalio.service import RPCError
+
         query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
-        found = [(one, await _standing(one)) async for one in self.client.list_workflows(query)]
+        try:
+            listed = self.client.list_workflows(query, rpc_timeout=SOON)
+            found = [(one, await _standing(one)) async for one in listed]
+        except RPCError as error:
+            raise Unavailable(f"the Temporal server does not list its runs: {error.message}") from None
         return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
 
     async def run(self, run_id: str) -> Listed:
