@@ -462,6 +462,19 @@ async def test_what_a_tenants_tasks_used_together_and_in_which_order_are_its_rel
     assert not any(edge.origin == "experience" for edge in other.graph)
 
 
+def test_the_graph_of_a_store_shows_what_its_tasks_used_together(tmp_path: Path, toolroute: Run) -> None:
+    store, pair = stored(tmp_path), sample().tools[:2]
+    used = tuple(Use(tool=tool.key) for tool in pair)
+    offered = tuple(Offer(tool=tool.key, hash=tool.hash, chance=0.5) for tool in pair)
+    tasks = [outcome(number, used=used, offered=offered) for number in range(3)]
+    store.outcomes.add("local", tasks, shipped().embed(JARGON), 365)
+    store.close()
+    edges = json.loads(toolroute("graph", "--store", tmp_path / "store", "-o", "json").stdout)["edges"]
+    found = {(edge["source"], edge["type"], edge["to"]) for edge in edges if edge["origin"] == "experience"}
+    first, second = (tool.key for tool in pair)
+    assert found == {(second, "used_after", first), (second, "used_with", first), (first, "used_with", second)}
+
+
 async def test_what_past_tasks_used_with_the_best_tool_rises_behind_it_with_the_reason() -> None:
     router, query = Router(sample()), "refund charge ch_3PqX, the customer paid twice"
     for number in range(8):
