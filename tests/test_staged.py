@@ -14,16 +14,18 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.routing.pipeline import PRESETS
 from orchestrator.routing.task import Found
 from orchestrator.temporal import payload, staged
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.routing import StagedRouteWorkflow
-from tests.catalogues import tool
+from tests.catalogues import sample, tool
 from tests.my_workflow import Staged
 from tests.runner import Runner, Serve
 from tests.temporal import replays, scheduled
@@ -96,6 +98,22 @@ async def test_the_decision_is_that_of_one_activity_to_the_last_digit() -> None:
         again = await stages.route(RouteRequest(query=VAGUE, tenant="org:1"))
         assert "experience" in again.matches[0].evidence
     assert stages.largest < 64 * 1024
+
+
+@pytest.mark.parametrize("name", PRESETS)
+async def test_every_preset_decides_by_stage_as_in_one_activity_and_in_process(name: str) -> None:
+    plugin = OrchestratorPlugin(catalogue=sample(), options=Options(pipeline=name))
+    wanted = {"server": "stripe", "kind": "workflow"}
+    queries = ("what does stripe:refund_charge take", "refund the customer who paid twice")
+    asked = [RouteRequest(query=query, tenant="org:1", context=wanted) for query in queries]
+    async with plugin.resources.held():
+        stages, router = Stages(plugin), await plugin.resources.router()
+        assert await stages.differ(asked) == []
+        for request in asked:
+            found, own = await stages.route(request), await router.route(request)
+            assert [match.tool for match in found.matches] == [match.tool for match in own.matches]
+            assert found.warnings == own.warnings
+            assert {match.tool.server for match in found.matches} == {"stripe"}
 
 
 def test_all_that_stages_find_passes_on() -> None:

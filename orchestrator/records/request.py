@@ -70,8 +70,14 @@ class RouteRequest:
     fusion: Fusion | None = None
     coverage: float | None = None
     context: dict[str, str] = field(default_factory=dict)
+    context_order: tuple[str, ...] = ()
+    """The context's names, most important first; made of it, as JSON on its way through Temporal is sorted by name."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.context, dict):
+            names = self.context_order if {*self.context_order} == self.context.keys() else tuple(self.context)
+            object.__setattr__(self, "context_order", names)
+            object.__setattr__(self, "context", {name: self.context[name] for name in names})
         for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
             value = getattr(self, name)
             if value is not None and type(value) is not kind:

@@ -86,7 +86,7 @@ def by_graph(task: Task, found: Found) -> Found:
     """Add the tools that the best of each list so far leads to, by their chance to be asked for with it."""
     scores: dict[int, float] = {}
     for own in found.lists.values():
-        for position in list(own)[:SEEDS]:
+        for position in best_first(own)[:SEEDS]:  # A history sorts what it holds by name.
             share = own[position] / max(own.values())
             for step in task.index.graph.reach(position):
                 if found.allows(step.position):
