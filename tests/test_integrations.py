@@ -1,15 +1,19 @@
 """Each framework as it is published, with the scripted model: it reads the tools that fit, and later tasks profit."""
 
+import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from agents import Agent as OpenAIAgent
 from agents import Runner, function_tool, set_tracing_disabled
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
 from pydantic_ai import Agent
@@ -17,20 +21,26 @@ from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPlugin
 from temporalio.client import Client as TemporalClient
 from temporalio.worker import Replayer, Worker
 
-from examples import fastmcp_server, langchain_agent, openai_agents_agent, pydantic_ai_agent
-from examples.functions import FUNCTIONS
-from orchestrator import Router
+from examples import fastmcp_server, langchain_agent, mcp_client, openai_agents_agent, pydantic_ai_agent
+from examples.functions import FUNCTIONS, current_weather
+from examples.servers import notes_server
+from orchestrator import Connections, Router
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import InvalidInput
+from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
+from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
+from orchestrator.integrations.toolbox import Toolbox, now
 from orchestrator.records import durable_names as names
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import Asked, Reply, ScriptedModel, ToolCalls
-from tests.agent_workflow import AGENT, TOOLS, Assistant
+from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
 
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
-Ask = Callable[..., Any]
+NOWHERE = "http://127.0.0.1:9"
+"""A port where no store listens."""
 
 
 @pytest.fixture
@@ -132,6 +142,113 @@ async def test_openai_agents_append_tools_turn_by_turn_and_learn_from_what_was_c
     assert learnt(router) == [["current_weather"], ["stock_price"]]
 
 
+async def test_openai_agents_that_share_a_model_each_read_the_tools_of_their_own_after_a_handoff(
+    model: ScriptedModel,
+) -> None:
+    router = Router(Catalogue())
+    shared: Any = ToolRoutedModel("scripted", router, limit=1)
+    weather = OpenAIAgent(name="B", tools=[function_tool(current_weather)], model=shared)
+    others: Any = [function_tool(function) for function in FUNCTIONS if function is not current_weather]
+    first = OpenAIAgent(name="A", tools=others, handoffs=[weather], model=shared)
+    script(model, ToolCalls([("transfer_to_b", {})]), WEATHER, "Grey.")
+    assert (await Runner.run(first, "what is the weather like in Oslo?")).final_output == "Grey."
+    assert offered(model.asked) == [["transfer_to_b"], ONCE, ONCE]
+    assert learnt(router) == [ONCE]
+
+
+class Steps(AgentMiddleware[Any, Any, Any]):
+    """Takes the weather away once it was asked for, and gives mails only then."""
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        asked = any(message.type == "tool" for message in request.messages)
+        gone = "current_weather" if asked else "send_email"
+        return await handler(request.override(tools=[tool for tool in request.tools if tool.name != gone]))
+
+
+async def test_tools_that_come_and_go_within_a_turn_are_offered_while_they_are_there(model: ScriptedModel) -> None:
+    router = Router(Catalogue())
+    tools = [langchain_tool(function) for function in FUNCTIONS]
+    middleware: Any = [Steps(), ToolRouterMiddleware(router, limit=2)]
+    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware)
+    script(model, WEATHER, "Sent.")
+    task = "what is the weather like in Oslo? send an email about it"
+    assert (await agent.ainvoke({"messages": [user(task)]}))["messages"][-1].content == "Sent."
+    first, second = offered(model.asked)
+    assert "current_weather" in first
+    assert "send_email" in second
+    assert [name for name in second if name in first] == [name for name in first if name != "current_weather"]
+    assert learnt(router) == [["current_weather"]]
+
+
+async def test_agents_on_one_middleware_at_once_are_each_learnt_from_by_their_own_tools(model: ScriptedModel) -> None:
+    router = Router(Catalogue())
+    middleware: Any = [ToolRouterMiddleware(router)]
+    weather, others = langchain_tool(current_weather), [langchain_tool(own) for own in FUNCTIONS[1:]]
+    agents: list[Any] = [
+        create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware) for tools in ([weather], others)
+    ]
+
+    def answer(asked: Asked) -> Reply:
+        return WEATHER if asked.tools == ["current_weather"] and not asked.called else "Grey."
+
+    model._replies = answer
+    task = {"messages": [user("what is the weather like in Oslo?")]}
+    await asyncio.gather(*(agents[number % 2].ainvoke(task) for number in range(4)))
+    assert learnt(router) == [["current_weather"]] * 2
+
+
+def test_calls_that_are_not_async_share_one_loop_so_that_threads_and_a_store_go_together(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    router = Router(store=tmp_path / "store")
+    tools = [langchain_tool(function) for function in FUNCTIONS]
+    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[ToolRouterMiddleware(router)])
+    model._replies = lambda asked: "Grey." if asked.called else WEATHER
+    agent.batch([{"messages": [user(f"what is the weather like in Oslo on day {day}?")]} for day in range(4)])
+    assert router.store is not None
+    assert len(router.store.outcomes.read("local").outcomes) == 4
+    now(router.aclose())
+
+
+async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
+    model: ScriptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent: Any = Agent("openai:scripted", tools=FUNCTIONS, capabilities=[ToolRouting(Router(store=NOWHERE), limit=1)])
+    script(model, WEATHER, "Grey.")
+    assert (await agent.run("what is the weather like in Oslo?")).output == "Grey."
+    assert offered(model.asked) == [ONCE, ONCE]
+    assert "what the task used is not remembered" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"limit": 0}, "limit=0"),
+        ({"keep": "send_email"}, "give a list of names"),
+        ({"router": "tools.jsonl"}, "router is a str"),
+        ({"tenant": "a b"}, "tenant 'a b'"),
+    ],
+)
+def test_settings_that_would_route_nothing_are_refused_at_once(given: Any, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Toolbox(**given)
+
+
+async def test_fastmcp_callers_who_see_different_tools_are_each_learnt_from() -> None:
+    search = ToolRouterSearch()
+    server = FastMCP("Office", transforms=[search])
+    server.tool(current_weather)
+    call = {"name": "current_weather", "arguments": {"city": "Oslo"}}
+    async with Client(server) as client:
+        await client.call_tool("search_tools", {"query": "the weather in Oslo"})
+        for function in FUNCTIONS:
+            server.tool(function, name=f"{function.__name__}_2")
+        await client.call_tool("search_tools", {"query": "translate a text"})
+        await client.call_tool("call_tool", call)
+    await search.aclose()
+    assert learnt(search._toolbox.router) == [["current_weather"]]  # type: ignore[arg-type]
+
+
 async def test_fastmcp_shows_two_tools_finds_the_others_and_learns_from_the_calls_that_follow() -> None:
     async with Client(fastmcp_server.server) as client:
         assert [tool.name for tool in await client.list_tools()] == ["search_tools", "call_tool"]
@@ -147,28 +264,75 @@ async def test_fastmcp_shows_two_tools_finds_the_others_and_learns_from_the_call
     assert learnt(fastmcp_server.search._toolbox.router) == [["current_weather"]]  # type: ignore[arg-type]
 
 
+def servers() -> dict[str, Any]:
+    notes = [str(Path(notes_server.__file__)), "--file", "notes.sqlite"]
+    entries = {"time": ["-m", "mcp_server_time"], "notes": notes}
+    return {"mcpServers": {name: {"command": sys.executable, "args": args} for name, args in entries.items()}}
+
+
+@pytest.mark.slow
+async def test_an_mcp_client_s_session_has_the_tools_of_its_task_and_connects_their_servers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Connections(servers()) as listing:
+        router = Router(Catalogue([tool for name in ("time", "notes") for tool in await listing.tools(name)]))
+    async with Connections(servers()) as connections:
+        async with RoutedSession("what time is it in Oslo?", router, connections, limit=1) as session:
+            (tool,) = (await session.list_tools()).tools
+            result = await session.call_tool(tool.name, {"timezone": "Europe/Oslo"})
+            unknown = await session.call_tool("notes__add_note", {})
+            wrong = await session.call_tool(tool.name, {"timezone": 7})
+        states = {state.server: str(state.state) for state in connections.states()}
+        async with RoutedSession("add a note: buy milk", router, connections, limit=1, after=session) as later:
+            both = [own.name for own in (await later.list_tools()).tools]
+    assert not result.is_error
+    assert "Europe/Oslo" in str(result.content)
+    assert unknown.is_error
+    assert wrong.is_error
+    assert states == {"time": "ready", "notes": "configured"}
+    assert both == ["time__get_current_time", "notes__add_note"]
+    assert learnt(router) == [["time:get_current_time"]]
+
+
+@pytest.mark.slow
+async def test_the_example_of_an_mcp_client_calls_what_the_model_chose(
+    model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "mcp.json").write_text(json.dumps(servers()))
+    monkeypatch.chdir(tmp_path)
+    script(model, ToolCalls([("time__get_current_time", {"timezone": "Europe/Oslo"})]))
+    await mcp_client.main("scripted")
+    assert "Europe/Oslo" in capsys.readouterr().out
+    assert offered(model.asked)[0][0] == "time__get_current_time"
+
+
+@pytest.mark.slow
 async def test_pydantic_ai_in_a_workflow_routes_and_records_by_activities_and_replays(
     model: ScriptedModel, temporal_address: str
 ) -> None:
-    script(model, WEATHER, "Grey.")
+    script(model, WEATHER, "Grey.", WEATHER, "Grey.")
     ours = OrchestratorPlugin(catalogue=catalogue_of(TOOLS))
     client = await TemporalClient.connect(temporal_address, plugins=[PydanticAIPlugin(), ours])
     queue = f"agents-{uuid4().hex[:8]}"
+    agents = [AgentPlugin(AGENT), AgentPlugin(LOST)]
+    task = "what is the weather like in Oslo?"
     async with Worker(
         client,
         task_queue=queue,
-        workflows=[Assistant],
-        plugins=[AgentPlugin(AGENT)],
+        workflows=[Assistant, Lost],
+        plugins=agents,
         build_id="test",
         max_cached_workflows=0,
     ):
-        handle = await client.start_workflow(
-            Assistant.run, "what is the weather like in Oslo?", id=queue, task_queue=queue
-        )
+        handle = await client.start_workflow(Assistant.run, task, id=queue, task_queue=queue)
         assert await handle.result() == "Grey."
-    assert offered(model.asked) == [ONCE, ONCE]
+        assert await client.execute_workflow(Lost.run, task, id=f"{queue}-lost", task_queue=queue) == "Grey."
+    assert offered(model.asked)[:2] == [ONCE, ONCE]
+    assert [len(own) for own in offered(model.asked)[2:]] == [len(FUNCTIONS)] * 2
     history = await handle.fetch_history()
     kinds = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
     assert [kind for kind in kinds if kind.startswith("toolroute")] == [names.ROUTE, names.RECORD_OUTCOME]
-    plugins = [PydanticAIPlugin(), AgentPlugin(AGENT), ours]
+    plugins = [PydanticAIPlugin(), *agents, ours]
     await Replayer(workflows=[Assistant], plugins=plugins, debug_mode=True).replay_workflow(history)

@@ -35,12 +35,11 @@ class ToolRouterSearch(BaseSearchTransform):
     def __init__(self, toolbox: Toolbox | None = None, *, max_results: int = 5, **settings: Any) -> None:
         super().__init__(max_results=max_results, **settings)
         self._toolbox = toolbox or Toolbox(limit=max_results)
-        self._learner: tuple[Any, Learner] | None = None
+        self._learner = Learner(self._toolbox.over(()), logger.warning)
 
     async def aclose(self) -> None:
         """Record what is left."""
-        if self._learner:
-            await self._learner[1].close()
+        await self._learner.close()
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -60,17 +59,8 @@ class ToolRouterSearch(BaseSearchTransform):
         decision = await self._toolbox.decide(mine, [Exchange(text=query)], named(self._toolbox.tenant, context))
         if decision is None:
             return list(tools)[: self._max_results]
-        learner = await self._learns(self._toolbox.over(mine))
-        learner.searched(decision, named(self._toolbox.actor, context))
+        self._learner.searched(decision, named(self._toolbox.actor, context), self._toolbox.over(mine))
         return [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
-
-    async def _learns(self, router: Any) -> Learner:
-        """Return what records for this Router; one for other tools records what it has and ends."""
-        if self._learner and self._learner[0] is not router:
-            await self._learner[1].close()
-            self._learner = None
-        self._learner = self._learner or (router, Learner(router, logger.warning))
-        return self._learner[1]
 
     def _make_call_tool(self) -> Tool:
         proxy: Any = super()._make_call_tool()
@@ -83,12 +73,8 @@ class ToolRouterSearch(BaseSearchTransform):
                 ok = not getattr(result, "is_error", False)
                 return result
             finally:
-                self._called(name, ok, (time.monotonic() - begin) * 1_000)
+                context, ms = get_context(), (time.monotonic() - begin) * 1_000
+                tenant, actor = named(self._toolbox.tenant, context) or LOCAL, named(self._toolbox.actor, context)
+                self._learner.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)
-
-    def _called(self, name: str, ok: bool, ms: float) -> None:
-        context, key = get_context(), own_tool(name, "", None).key
-        tenant = named(self._toolbox.tenant, context) or LOCAL
-        if self._learner:
-            self._learner[1].called(tenant, named(self._toolbox.actor, context), key, ok=ok, ms=ms)

@@ -29,7 +29,6 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__()
         self._toolbox = Toolbox(*given, **settings)
-        self._tools: tuple[Tool, ...] = ()
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -42,17 +41,15 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return handler(now(self._chosen(request)))
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        said = exchanges(state["messages"])
-        turns = [message.id or "" for message in state["messages"] if isinstance(message, HumanMessage)]
-        await self._toolbox.record(self._tools, said, runtime, name=turns[-1] if turns else "")
+        await self._toolbox.record(exchanges(state["messages"]), runtime, name=_turn(state["messages"]))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         now(self.aafter_agent(state, runtime))
 
     async def _chosen(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         own = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
-        self._tools = tuple(map(tool_of, own.values()))
-        names = await self._toolbox.choose(self._tools, exchanges(request.messages), request.runtime)
+        mine, said = [*map(tool_of, own.values())], exchanges(request.messages)
+        names = await self._toolbox.choose(mine, said, request.runtime, name=_turn(request.messages))
         provided = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
         return request.override(tools=[*provided, *(own[name] for name in names)])
 
@@ -73,3 +70,8 @@ def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:
         elif isinstance(message, AIMessage) and found:
             found[-1][1].update({call["name"]: status.get(call["id"] or "", False) for call in message.tool_calls})
     return [Exchange(text=text, calls=calls) for text, calls in found]
+
+
+def _turn(messages: Sequence[AnyMessage]) -> str:
+    """Return the id of the user's last message."""
+    return next((own.id or "" for own in reversed(messages) if isinstance(own, HumanMessage)), "")

@@ -30,13 +30,13 @@ class ToolRoutedModel(Model):
         self._toolbox = Toolbox(*given, **settings)
 
     async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
-        asked = _bound(given, more)
+        asked = self._bound(given, more)
         response = await self._model.get_response(**await self._chosen(asked))
         await self._ended(asked, response.output)
         return response
 
     async def stream_response(self, *given: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
-        asked = _bound(given, more)
+        asked = self._bound(given, more)
         async for event in self._model.stream_response(**await self._chosen(asked)):
             if event.type == "response.completed":
                 await self._ended(asked, event.response.output)
@@ -48,6 +48,10 @@ class ToolRoutedModel(Model):
     async def close(self) -> None:
         await self._model.close()
 
+    def _bound(self, given: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+        asked = signature(Model.get_response).bind(self, *given, **more).arguments
+        return {name: value for name, value in asked.items() if name != "self"}
+
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
         own = {tool.name: tool for tool in asked["tools"] if isinstance(tool, FunctionTool)}
         mine = [own_tool(tool.name, tool.description, tool.params_json_schema) for tool in own.values()]
@@ -56,17 +60,8 @@ class ToolRoutedModel(Model):
         return {**asked, "tools": [*provided, *(own[name] for name in names)]}
 
     async def _ended(self, asked: dict[str, Any], output: Sequence[Any]) -> None:
-        if any(item.type == "function_call" for item in output):
-            return
-        own = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
-        mine = [own_tool(tool.name, tool.description, tool.params_json_schema) for tool in own]
-        await self._toolbox.record(mine, exchanges(asked["input"]), asked["model_settings"])
-
-
-def _bound(given: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a model is asked, by name."""
-    asked = signature(Model.get_response).bind(None, *given, **more).arguments
-    return {name: value for name, value in asked.items() if name != "self"}
+        if not any(item.type == "function_call" for item in output):
+            await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
 
 
 def exchanges(given: str | Sequence[Any]) -> list[Exchange]:

@@ -6,6 +6,7 @@ In a Temporal workflow it takes a ToolRouter, and the worker's OrchestratorPlugi
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -32,22 +33,23 @@ class ToolRouting(AbstractCapability[Any]):
 
     def __init__(self, *given: Any, **settings: Any) -> None:
         self._toolbox = Toolbox(*given, **settings)
-        self._tools: tuple[Tool, ...] = ()
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
-        run = ToolRouting()
-        run._toolbox = self._toolbox.alone() if isinstance(self._toolbox.router, ToolRouter) else self._toolbox
+        if not isinstance(self._toolbox.router, ToolRouter):
+            return self
+        run = copy(self)
+        vars(run).update(_toolbox=self._toolbox.alone())
         return run
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         own = {tool.name: tool for tool in tool_defs}
-        self._tools = tuple(map(tool_of, tool_defs))
-        names = await self._toolbox.choose(self._tools, exchanges(ctx.messages), ctx)
+        mine = [*map(tool_of, tool_defs)]
+        names = await self._toolbox.choose(mine, exchanges(ctx.messages), ctx, name=ctx.run_id or "")
         return [own[name] for name in names]
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        await self._toolbox.record(self._tools, exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
+        await self._toolbox.record(exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
         return result
 
 

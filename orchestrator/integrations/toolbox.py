@@ -2,21 +2,25 @@
 
 import asyncio
 import logging
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from threading import Thread
 from typing import Any, TypeVar
 
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import MissingExtra, ToolrouteError
+from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
 from orchestrator.records.digests import digest
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.routing.router import Router
+from orchestrator.routing.router import LOCAL, Router
 from orchestrator.temporal.workflow import ToolRouter
 
 logger = logging.getLogger(__name__)
@@ -27,6 +31,8 @@ T = TypeVar("T")
 K = TypeVar("K")
 _TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
 _CONVERSATIONS, _SETS = 1_000, 8
+_FAILURES = (ToolrouteError, FailureError)
+"""What routing and recording raise, in process and in a workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,15 @@ class Exchange:
 
     text: str
     calls: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The names that a turn offers, of all tools that it had so far, and the Decision that it is remembered by."""
+
+    names: tuple[str, ...]
+    tools: Mapping[str, Tool]
+    decision: Decision | None
 
 
 class Toolbox:
@@ -54,49 +69,60 @@ class Toolbox:
         limit: int = 10,
         keep: Sequence[str] = (),
     ) -> None:
+        if not isinstance(router, Router | ToolRouter | None):
+            raise InvalidInput(f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)")
+        if isinstance(keep, str):
+            raise InvalidInput(f"keep={keep!r}: give a list of names")
+        RouteRequest(query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit).validate()
         self.router = router or Router(Catalogue())
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
         self.actor, self.limit, self.keep = actor, limit, tuple(keep)
         self._routers = OrderedDict[str, Router]()
         self._offered = OrderedDict[str, tuple[str, ...]]()
-        self._turns = OrderedDict[str, tuple[tuple[str, ...], Decision | None]]()
+        self._turns = OrderedDict[str, _Turn]()
 
     def alone(self) -> "Toolbox":
         """Return a Toolbox that knows of no conversation yet, as each execution of a workflow needs."""
         return Toolbox(self.router, tenant=self.tenant, actor=self.actor, limit=self.limit, keep=self.keep)
 
-    async def choose(self, tools: Sequence[Tool], said: Sequence[Exchange], context: Any = None) -> tuple[str, ...]:
+    async def choose(
+        self, tools: Sequence[Tool], said: Sequence[Exchange], context: Any = None, *, name: str = ""
+    ) -> tuple[str, ...]:
         """Return the names to offer for the last exchange, in order: those of earlier turns first, unchanged.
 
-        Within a turn, and after it as long as the process lives, the answer is the same.
+        Within a turn nothing offered goes away; tools that join it, those of an agent that takes over, are routed when
+        they do. `name` is the framework's own of this turn, for one that tells equal conversations apart.
         """
-        tenant = named(self.tenant, context)
-        key = _key(tenant, said)
-        if key not in self._turns:
-            known = {tool.name: tool for tool in tools}
-            called = [name for exchange in said for name in exchange.calls]
-            before = dict.fromkeys([*self.keep, *self._offered.get(_key(tenant, said[:-1]), ()), *called])
-            seen = tuple(known[name] for name in before if name in known)
+        tenant, known = named(self.tenant, context), {tool.name: tool for tool in tools}
+        key = _turn_key(tenant, said, name)
+        turn = self._turns.get(key) if name or (said and said[-1].calls) else None
+        if turn is None or known.keys() - turn.tools.keys():
+            had = turn or _Turn(self._offered.get(_key(tenant, said[:-1]), ()), {}, None)
+            called = [own for exchange in said for own in exchange.calls]
+            before = dict.fromkeys([*self.keep, *had.names, *called])
+            seen = tuple(known[own] for own in before if own in known)
             decision = await self.decide(tools, said, tenant)
             delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
-            names = tuple(tool.name for tool in delta.offered if tool.name in known)
-            _put(self._turns, key, (names, decision), _CONVERSATIONS)
-            _put(self._offered, key, names, _CONVERSATIONS)
-        return self._turns[key][0]
+            names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
+            turn = _Turn(tuple(names), {**had.tools, **known}, decision or had.decision)
+            _put(self._turns, key, turn, _CONVERSATIONS)
+            _put(self._offered, _key(tenant, said), turn.names, _CONVERSATIONS)
+        return tuple(own for own in turn.names if own in known)
 
-    async def record(
-        self, tools: Sequence[Tool], said: Sequence[Exchange], context: Any = None, *, name: str = ""
-    ) -> None:
+    async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
         """Remember what the last exchange used; under one `name` it counts once. A failure is logged, not raised."""
-        tenant = named(self.tenant, context)
-        _, decision = self._turns.pop(_key(tenant, said), ((), None))
-        mine = {tool.name: tool for tool in tools}
-        used = [Use(tool=mine[own].key, ok=ok) for own, ok in said[-1].calls.items() if own in mine] if said else []
-        if decision is None or not used:
+        key = _turn_key(named(self.tenant, context), said, name)
+        turn = self._turns.get(key)
+        if turn is None or turn.decision is None:
             return
+        used = [Use(tool=turn.tools[own].key, ok=ok) for own, ok in said[-1].calls.items() if own in turn.tools]
+        if not used:
+            return
+        router, actor = self.over([*turn.tools.values()]), named(self.actor, context)
         try:
-            await self.over(tools).record(decision, used=used, actor=named(self.actor, context), name=name)
-        except ToolrouteError as error:
+            await router.record(turn.decision, used=used, actor=actor, name=key if name else "")
+        except _FAILURES as error:
+            _check_not_cancelled(error)
             logger.warning("what the task used is not remembered: %s", error)
 
     async def decide(self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str) -> Decision | None:
@@ -110,13 +136,15 @@ class Toolbox:
         ]
         try:
             request = RouteRequest(query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit)
-            return await self.over(tools).route(request, conversation=earlier)
-        except ToolrouteError as error:
+            decision: Decision = await self.over(tools).route(request, conversation=earlier)
+            return decision
+        except _FAILURES as error:
+            _check_not_cancelled(error)
             logger.warning("all %d tools are offered: %s", len(tools), error)
             return None
 
-    def over(self, tools: Sequence[Tool]) -> Router | ToolRouter:
-        """Return what routes among these tools; the latest sets are kept."""
+    def over(self, tools: Sequence[Tool]) -> Any:
+        """Return the Router, in a workflow the ToolRouter, that routes among these tools; the latest sets are kept."""
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
@@ -137,8 +165,15 @@ def missing(extra: str, error: ImportError) -> MissingExtra:
 
 def now(work: Coroutine[Any, Any, T]) -> T:
     """Return what the coroutine returns, for a framework's calls that are not async, whatever loop runs around them."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
+
+
+@cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the one loop of all calls of a process that are not async: a Router and its store serve one loop's."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name=f"toolroute calls of {process}", daemon=True).start()
+    return loop
 
 
 def named(who: Who, context: Any) -> str:
@@ -148,6 +183,16 @@ def named(who: Who, context: Any) -> str:
 
 def _key(tenant: str, said: Sequence[Exchange]) -> str:
     return digest("\0".join([tenant, *(exchange.text for exchange in said)]), 32)
+
+
+def _turn_key(tenant: str, said: Sequence[Exchange], name: str) -> str:
+    """Return the key of the turn under way; under a name it outlives earlier exchanges that are cut or summed up."""
+    return digest("\0".join([name, _key(tenant, said[-1:] if name else said)]), 32)
+
+
+def _check_not_cancelled(error: Exception) -> None:
+    if is_cancelled_exception(error):
+        raise error
 
 
 def _put(kept: OrderedDict[str, K], key: str, value: K, most: int) -> None:

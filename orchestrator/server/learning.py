@@ -23,6 +23,7 @@ class _Search:
 
     decision: Decision
     actor: str
+    router: Router
     name: str = field(default_factory=lambda: uuid4().hex)
     used: list[Use] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
@@ -36,10 +37,10 @@ class Learner:
         self._searches: dict[str, OrderedDict[str, _Search]] = {}
         self._recording: set[asyncio.Task[None]] = set()
 
-    def searched(self, decision: Decision, actor: str) -> None:
-        """Keep a search that a call may follow."""
+    def searched(self, decision: Decision, actor: str, router: Router | None = None) -> None:
+        """Keep a search that a call may follow, and the Router that made it where it is not the Learner's own."""
         own = self._searches.setdefault(decision.tenant, OrderedDict())
-        made = _Search(decision, actor)
+        made = _Search(decision, actor, router or self._router)
         own[made.name] = made
         while len(own) > _SEARCHES:
             self._record(own.popitem(last=False)[1])
@@ -77,7 +78,7 @@ class Learner:
 
     async def _keep(self, search: _Search) -> None:
         try:
-            await self._router.record(
+            await search.router.record(
                 search.decision, used=search.used, actor=search.actor, source="serve", name=search.name
             )
         except ToolrouteError as error:
