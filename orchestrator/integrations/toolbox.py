@@ -5,6 +5,7 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Thread
@@ -83,7 +84,9 @@ class Toolbox:
 
     def alone(self) -> "Toolbox":
         """Return a Toolbox that knows of no conversation yet, as each execution of a workflow needs."""
-        return Toolbox(self.router, tenant=self.tenant, actor=self.actor, limit=self.limit, keep=self.keep)
+        other = copy(self)
+        vars(other).update(_offered=OrderedDict(), _turns=OrderedDict())
+        return other
 
     async def choose(
         self, tools: Sequence[Tool], said: Sequence[Exchange], context: Any = None, *, name: str = ""
