@@ -40,10 +40,10 @@ def main() -> None:
     given = parser.parse_args()
     for size in given.tools:
         with tempfile.TemporaryDirectory() as folder:
-            _measure(Path(folder) / "store", _tools(given.data, size))
+            _measure(Path(folder) / "store", tools_of(given.data, size))
 
 
-def _tools(data: Path, size: int) -> list[Tool]:
+def tools_of(data: Path, size: int) -> list[Tool]:
     own = {
         tool.key: tool for file in sorted((data / "bench").glob("*/tools.jsonl")) for tool in read_tools(file.parent)
     }

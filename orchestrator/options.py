@@ -21,6 +21,7 @@ _FORMS = {
     **dict.fromkeys(("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "route_timeout_s"), _SECONDS),
     **dict.fromkeys(("gate", "floor", "explicit_floor"), PROBABILITY),
     "cached_tenants": Form((int,), "a whole number above 0", lambda number: number > 0),
+    "index_limit": Form((int,), "a whole number above 0", lambda number: number > 0),
     "exact_tokens": Form((bool,), "True or False"),
     "understand": Form((str,), "plain or model", lambda how: how in ("plain", "model")),
     "experience": Form((str,), "texts, no-texts or off", lambda kept: kept in ("texts", "no-texts", "off")),
@@ -58,6 +59,8 @@ class Options:
     """Seconds to wait for a locked folder or a Qdrant server."""
     cached_tenants: int = 256
     """The number of tenants' indexes that a process keeps; the least recently used one goes."""
+    index_limit: int = 50_000
+    """The number of a tenant's tools beyond which a process searches them in the store, and keeps no index of all."""
     exact_tokens: bool = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
     experience: str = "texts"
@@ -87,8 +90,8 @@ class Options:
 
 
 _OWN = (
-    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days temporal_ui "
-    "model model_route model_plan model_timeout_s understand route_timeout_s synonyms intents"
+    "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
+    "temporal_ui model model_route model_plan model_timeout_s understand route_timeout_s synonyms intents"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

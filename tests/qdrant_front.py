@@ -65,12 +65,14 @@ class QdrantFront:
                 self.route("POST", points, self._retrieve, models.PointRequest),
                 self.route("PUT", points, self._upsert, models.PointsBatch),
                 self.route("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
+                self.route("POST", f"{points}/query", self._query, models.QueryRequest),
                 self.route("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
             ]
         )
 
     def _create(self, name: str, body: models.CreateCollection) -> bool:
-        return self.client.create_collection(name, vectors_config=body.vectors or {})
+        sparse: Any = body.sparse_vectors
+        return self.client.create_collection(name, vectors_config=body.vectors or {}, sparse_vectors_config=sparse)
 
     def _retrieve(self, name: str, body: models.PointRequest) -> Any:
         shown: Any = body.with_payload
@@ -88,6 +90,10 @@ class QdrantFront:
         }
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
+
+    def _query(self, name: str, body: models.QueryRequest) -> Any:
+        shown: Any = {"with_payload": body.with_payload, "with_vectors": body.with_vector}
+        return self.client.query_points(name, prefetch=body.prefetch, query=body.query, limit=body.limit or 10, **shown)
 
     def _delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
         return self.client.delete(name, body)

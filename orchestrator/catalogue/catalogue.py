@@ -80,6 +80,25 @@ class Catalogue:
     def version(self) -> CatalogueVersion:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
+    def holding(self, tools: Iterable[Tool]) -> "Catalogue":
+        """Return the same of these tools."""
+        return Catalogue(tools)
+
+
+class Excerpt(Catalogue):
+    """Some tools of a catalogue, whose version they go by; `fingerprint` stays their own."""
+
+    def __init__(self, tools: Iterable[Tool], version: CatalogueVersion) -> None:
+        super().__init__(tools)
+        self._version = version
+
+    @property
+    def version(self) -> CatalogueVersion:
+        return self._version
+
+    def holding(self, tools: Iterable[Tool]) -> Catalogue:
+        return Excerpt(tools, self._version)
+
 
 def _tool(number: int, record: Mapping[str, Any]) -> Tool:
     try:

@@ -87,7 +87,8 @@ class Place:
 
     def _open(self, place: Store | str | Path, options: Options | None = None) -> Store:
         options = options or Options.from_env()
-        return Store(str(place), embedder=lambda: embedder_for(options), timeout_s=options.store_timeout_s)
+        limits: dict[str, Any] = {"timeout_s": options.store_timeout_s, "index_limit": options.index_limit}
+        return Store(str(place), embedder=lambda: embedder_for(options), **limits)
 
     def known_store(self) -> Store:
         """Open a store to read from; InvalidInput where `--store` names one that does not exist."""

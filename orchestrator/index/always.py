@@ -80,7 +80,7 @@ class AlwaysIndex:
         self._by_first: dict[str, list[_Phrase]] = {}
         self._own: dict[int, set[str]] = {}
         for capability in capabilities:
-            position = _position(capability.tool, keys)
+            position = position_of(capability.tool, keys)
             if position is None:
                 continue
             for phrase in [_phrase(text, position) for text in capability.phrases if any(split_words(text))]:
@@ -123,7 +123,7 @@ class AlwaysIndex:
         return all(tool == phrase.tool for word in rest - STOP_WORDS for tool in self._named(word))
 
 
-def _position(tool: str, keys: Mapping[str, int]) -> int | None:
+def position_of(tool: str, keys: Mapping[str, int]) -> int | None:
     """Return the tool of a key; of a bare name the built-in one, else the only one of that name."""
     for key in (tool, f"builtin:{tool}", f":{tool}"):
         if key in keys:

@@ -18,6 +18,18 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 Pair = tuple[str, str]
+K1, B = 1.5, 0.75
+"""How soon further mentions count little, and how much a document's length counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Everything:
+    """All documents, where only some of them are at hand: their number, mean length (0: as those at hand), and how
+    many hold each term."""
+
+    size: int
+    length: float
+    holders: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +37,7 @@ class Corpus:
     """Documents of several fields as one row of numbered terms, `terms`, with the field that each stands in.
 
     Fields are numbered through all documents, in `runs` [terms]; `weights` says how much a term of each kind counts.
+    `every`: all documents, where these are only some of them.
     """
 
     ids: dict[str, int]
@@ -32,6 +45,7 @@ class Corpus:
     runs: NDArray[np.int64]
     weights: Sequence[float]
     size: int
+    every: Everything | None = None
 
     @classmethod
     def of(cls, documents: Sequence[Sequence[Sequence[str]]], weights: Sequence[float]) -> Self:
@@ -53,7 +67,7 @@ class Counts:
     """Hold the count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
 
     `ids` numbers the terms in their order, whose pairs begin at `starts` [terms + 1]; `fields` has a bit for each field
-    of the document that holds the term.
+    of the document that holds the term. `every`: all documents, where these are only some of them.
     """
 
     ids: dict[str, int]
@@ -62,6 +76,7 @@ class Counts:
     frequency: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
+    every: Everything | None = None
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
@@ -77,6 +92,7 @@ class Counts:
             frequency=each(np.add, np.array(corpus.weights)[field], first).astype(np.float32),
             fields=each(np.bitwise_or, 1 << field, first).astype(np.uint8),
             size=corpus.size,
+            every=corpus.every,
         )
 
     @property
@@ -105,10 +121,15 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
         self.corpus_size = corpus.size
         self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
         self.avgdl = float(self.doc_len.sum()) / max(corpus.size, 1) or 1.0
+        if corpus.every is not None:
+            self.corpus_size, self.avgdl = corpus.every.size, corpus.every.length or self.avgdl
         return corpus
 
     def _calc_idf(self, nd: Counts) -> None:
-        self.idf = inverse_frequency(np.diff(nd.starts), self.corpus_size)
+        holders = np.diff(nd.starts)
+        if nd.every is not None:
+            holders = np.maximum([nd.every.holders.get(term, 0) for term in nd.ids], holders)
+        self.idf = inverse_frequency(holders, self.corpus_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +137,7 @@ class Columns:
     """The postings of a query's words, gathered once.
 
     Words, `idf` and `idf_of_all` [words], by these documents and by all; `lengths` [words] says how many of the pairs,
-    [pairs], are each word's.
+    [pairs], are each word's. `partial`: other documents count, too, and are not at hand.
     """
 
     words: Sequence[str]
@@ -127,6 +148,7 @@ class Columns:
     impact: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
+    partial: bool = False
 
     def among(self, kept: NDArray[np.bool_]) -> "Columns":
         """Return the same as if these documents [documents] were all there are."""
@@ -134,6 +156,8 @@ class Columns:
         word = self.word[there]
         lengths = np.bincount(word, minlength=len(self.words))
         held, idf = lengths > 0, inverse_frequency(lengths, int(kept.sum()))
+        if self.partial:
+            held, idf = np.ones_like(held), self.idf
         return Columns(
             words=list(compress(self.words, held.tolist())),
             idf=idf[held],
@@ -143,6 +167,7 @@ class Columns:
             impact=self.impact[there] * (idf / self.idf)[word].astype(np.float32),
             fields=self.fields[there],
             size=self.size,
+            partial=self.partial,
         )
 
     @property
@@ -178,9 +203,11 @@ class Columns:
 class Postings:
     """For each term the documents that hold it and what it adds to the score of each."""
 
-    def __init__(self, counts: Counts, *, k1: float = 1.5, b: float = 0.75) -> None:
+    def __init__(self, counts: Counts, *, k1: float = K1, b: float = B) -> None:
         model = PositiveBM25(counts, k1=k1, b=b)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
+        self.every = None if counts.every is None else counts.every.size
+        """How many documents count, where only some are at hand."""
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
@@ -217,6 +244,7 @@ class Postings:
             impact=impact,
             fields=fields,
             size=self.size,
+            partial=self.every is not None,
         )
 
     def ceiling(self, known: float, unknown: float, size: int) -> float:
@@ -234,22 +262,27 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bigrams:
-    """The bigrams that each document holds within a field, each once: sorted codes and documents, [pairs]."""
+    """The bigrams that each document holds within a field, each once: sorted codes and documents, [pairs].
+
+    `every`: how many documents count, where only some are at hand.
+    """
 
     codes: NDArray[np.uint64]
     documents: NDArray[np.int64]
     size: int
+    every: int | None = None
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        terms, runs = np.array([_code(term) for term in corpus.ids], np.uint64)[corpus.terms], corpus.runs
+        terms, runs = np.array([code_of(term) for term in corpus.ids], np.uint64)[corpus.terms], corpus.runs
         first = ((runs[1:] == runs[:-1]) & (terms[1:] != terms[:-1])).nonzero()[0]
         codes, documents = terms[first] << np.uint64(32) | terms[first + 1], corpus.documents[first]
         order = codes.argsort(kind="stable")
         codes, documents = codes[order], documents[order]
         once = np.ones(len(codes), np.bool_)
         once[1:] = (codes[1:] != codes[:-1]) | (documents[1:] != documents[:-1])
-        return cls(codes=codes[once], documents=documents[once], size=corpus.size)
+        every = corpus.every.size if corpus.every else None
+        return cls(codes=codes[once], documents=documents[once], size=corpus.size, every=every)
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None
@@ -259,7 +292,7 @@ class Bigrams:
         among: the documents that count [documents].
         """
         pairs = list(dict.fromkeys(chain.from_iterable(parts)))
-        wanted = np.array([_code(a) << 32 | _code(b) for a, b in pairs], np.uint64)
+        wanted = np.array([code_of(a) << 32 | code_of(b) for a, b in pairs], np.uint64)
         starts, ends = self.codes.searchsorted(wanted), self.codes.searchsorted(wanted, side="right")
         known = (ends > starts).nonzero()[0]
         if not len(known):
@@ -272,11 +305,11 @@ class Bigrams:
             there, size = among[documents], int(among.sum())
             documents, pair = documents[there], pair[there]
             holders = np.bincount(pair, minlength=len(known))
-        own = [pairs[number] for number in known.tolist()]
+        own, size = [pairs[number] for number in known.tolist()], self.every or size
         weights = np.array([[part.get(one, 0.0) for one in own] for part in parts]) * inverse_frequency(holders, size)
         return np.array([np.bincount(documents, of_part[pair], self.size) for of_part in weights])
 
 
-def _code(term: str) -> int:
+def code_of(term: str) -> int:
     """Return a number of 32 bits, the same in every process; two terms that share one cost a bigram too many."""
     return zlib.crc32(term.encode())

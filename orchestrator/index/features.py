@@ -92,25 +92,30 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
 
 
 def semantic_features(
-    index: SemanticIndex, cosines: NDArray[np.float32], chosen: Chosen, among: NDArray[np.bool_] | None = None
+    index: SemanticIndex,
+    cosines: NDArray[np.float32],
+    chosen: Chosen,
+    among: NDArray[np.bool_] | None = None,
+    spread: tuple[Rows, Rows] | None = None,
 ) -> Rows:
-    """Return SEMANTIC for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools]."""
+    """Return SEMANTIC for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools].
+
+    spread: mean and standard deviation of all tools' cosines [parts], where these are only some of them.
+    """
     if not len(chosen):
         return np.zeros((0, len(SEMANTIC)))
     positions = chosen.positions
     exact = cosines.astype(np.float64)
     own = chosen.at(exact, positions)
     best, margins, ranks = _standing(own, chosen)
-    there = exact if among is None else exact[:, among]
-    mean = there.sum(axis=1) / there.shape[1]
-    spread = np.sqrt(np.maximum((there * there).sum(axis=1) / there.shape[1] - mean * mean, 1e-12))
+    mean, deviation = _spread(exact if among is None else exact[:, among]) if spread is None else spread
     servers = chosen.at(index.server_scores(exact, among), index.server_of[positions])
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own
     rows[:, 1] = rows[:, 5] = own - chosen.own(best)
     rows[:, 2] = margins
     rows[:, 3] = rows[:, 7] = np.log1p(ranks)
-    rows[:, 4] = (own - chosen.own(mean)) / chosen.own(spread)
+    rows[:, 4] = (own - chosen.own(mean)) / chosen.own(deviation)
     rows[:, 6] = servers
     for place in chosen.rows:
         rows[place, 6] -= servers[place].max(initial=-1)
@@ -120,6 +125,11 @@ def semantic_features(
         rows[whole, 5] = behind.max(axis=0)
         rows[whole, 7] = _best_rank(behind)
     return rows
+
+
+def _spread(cosines: Rows) -> tuple[Rows, Rows]:
+    mean = cosines.sum(axis=1) / cosines.shape[1]
+    return mean, np.sqrt(np.maximum((cosines * cosines).sum(axis=1) / cosines.shape[1] - mean * mean, 1e-12))
 
 
 def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int64]]:

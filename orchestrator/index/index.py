@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeVar, cast
@@ -15,13 +15,13 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
+from orchestrator.index.embed import Embedder, SemanticIndex, Spread, embed_tools
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import CatalogueVersion, Tool
 
 Built = TypeVar("Built")
 logger = logging.getLogger(__name__)
@@ -45,30 +45,36 @@ class Index:
         absent: Collection[str] = (),
         reading: Reading | None = None,
         origins: Mapping[str, tuple[str, ...]] = {},
+        documents: Documents | None = None,
+        servers: ServerIndex | None = None,
+        spread: Spread | None = None,
     ) -> None:
         """earlier: an index whose tools need not be read again. absent: servers that could not be listed. reading: of
-        this catalogue, where a file has kept it. origins: as `Stored` has them."""
-        self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
+        this catalogue, where a file has kept it. origins: as `Stored` has them. documents: of these tools. servers,
+        spread: of all tools, where these are an excerpt."""
+        self.documents: Documents = documents or Documents(catalogue.tools, earlier.documents if earlier else None)
         self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
         self.note, self.origins = note, origins
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
-            catalogue = Catalogue(self.documents[n].tool if n in flagged else own for n, own in enumerate(tools))
+            catalogue = catalogue.holding(
+                self.documents[n].tool if n in flagged else own for n, own in enumerate(tools)
+            )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """Which tools are flagged [tools]; None where there are no such tools."""
         self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
         absent = set(absent) - catalogue.places.keys()
-        self.servers = ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
+        self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.standing = self.reading.standing
         self.prerequisites = Prerequisites(self.documents, catalogue.positions, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
-        if dangling := self.graph.dangling:
+        if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
             logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
         self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
-        self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
+        self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
 
@@ -118,24 +124,56 @@ class Index:
         _ = self.sizes
         return self
 
+    @property
+    def version(self) -> CatalogueVersion:
+        return self.catalogue.version
+
+    @property
+    def terms(self) -> Container[str]:
+        """All terms, stemmed."""
+        return self.keyword.terms
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """The words that begin an action."""
+        return self.keyword.actions
+
     @cached_property
     def sizes(self) -> "Sizes":
         """The size of each definition [tools]."""
-        texts = [compact(shape) for shape in export(self.catalogue.tools, "openai")]
-        plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, self.catalogue.tools, strict=True)]
-        return Sizes(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))
+        return Sizes.of(self.catalogue.tools)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Each definition's tokens, as a model would read it, and bytes of plain JSON with labels and keywords; [tools]."""
+    """Each definition's tokens, as a model would read it, and bytes of plain JSON with labels and keywords; [tools].
+
+    `whole`: the tokens of all tools, where these are an excerpt.
+    """
 
     tokens: NDArray[np.int64]
     plain: NDArray[np.int64]
+    whole: int | None = None
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> "Sizes":
+        texts = [compact(shape) for shape in export(tools, "openai")]
+        plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, tools, strict=True)]
+        return cls(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[int, int]], whole: int) -> "Sizes":
+        """Return the sizes of an excerpt of tools of this many tokens, given as [tools][tokens, plain]."""
+        tokens, plain = np.array(rows, np.int64).reshape(-1, 2).T
+        return cls(tokens=tokens, plain=plain, whole=whole)
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        return list(zip(self.tokens.tolist(), self.plain.tolist(), strict=True))
 
     @property
     def tokens_total(self) -> int:
-        return int(self.tokens.sum())
+        return int(self.tokens.sum()) if self.whole is None else self.whole
 
 
 def extra_size(tool: Tool) -> int:

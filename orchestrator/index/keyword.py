@@ -1,7 +1,7 @@
 """The keyword leg: BM25 over what a tool says of itself, with its whole server as further evidence."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -89,7 +89,7 @@ class KeywordIndex:
         servers = self._score_servers(parts[0], columns, among)
         asked = columns.asked(parts)
         says = [columns.known(weighted) for weighted in parts]
-        tools = len(self.tools) if among is None else int(among.sum())
+        tools = self.postings.every or (len(self.tools) if among is None else int(among.sum()))
         ceilings = [
             self.postings.ceiling(idf, sum(weighted.values()) - known, tools)
             for weighted, (known, idf) in zip(parts, says, strict=True)
@@ -157,4 +157,6 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         frequency=(each(np.add, in_text.astype(np.float64), first) + NAME_OF_SERVER * in_name).astype(np.float32),
         fields=np.ones(len(first), np.uint8),
         size=servers,
+        # How many servers hold a term is not known: the number of tools stands for it.
+        every=counts.every and replace(counts.every, length=0.0),
     )

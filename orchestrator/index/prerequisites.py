@@ -124,6 +124,15 @@ class Prerequisites:
                 yield position
 
 
+def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the terms that tools are named with that may give what this one requires, and keys that may be theirs."""
+    required = _required(document.tool)
+    things = frozenset().union(*(_identified(parameter, document) for parameter in required))
+    names = {name for said in required.values() for name in _TOOL.findall(said)}
+    keys = frozenset(f"{document.tool.server}:{name}" for name in names)
+    return things | {"search"} if things else things, keys
+
+
 def _required(tool: Tool) -> dict[str, str]:
     """Return the tool's required parameters, each with its description."""
     schema = tool.input_schema or {}

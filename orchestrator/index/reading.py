@@ -1,12 +1,13 @@
 """The reading of a catalogue: all that indexing takes from its texts, as values that a file can keep."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Corpus
+from orchestrator.index.bm25 import Corpus, Everything
 from orchestrator.index.documents import Document, standing
 from orchestrator.records.tool import Tool
 
@@ -19,18 +20,15 @@ class Documents:
     def __init__(self, tools: Sequence[Tool], earlier: "Documents | None" = None) -> None:
         """earlier: documents of tools that need not be read again."""
         self._tools = tools
-        self.places = {tool.hash: place for place, tool in enumerate(tools)}
-        known = {} if earlier is None else earlier.places
-        self._read = {
-            place: earlier[known[tool.hash]]
-            for place, tool in enumerate(tools)
-            if earlier is not None and tool.hash in known
-        }
+        known = {} if earlier is None else earlier.known
+        self.known: dict[str, Document] = {tool.hash: known[tool.hash] for tool in tools if tool.hash in known}
+        """Those that were read, by their tools' hashes."""
 
     def __getitem__(self, place: int) -> Document:
-        if place not in self._read:
-            self._read[place] = Document.of(self._tools[place])
-        return self._read[place]
+        tool = self._tools[place]
+        if tool.hash not in self.known:
+            self.known[tool.hash] = Document.of(tool)
+        return self.known[tool.hash]
 
     def all(self) -> list[Document]:
         return [self[place] for place in range(len(self._tools))]
@@ -53,11 +51,23 @@ class Reading:
     standing: NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, documents: Sequence[Document], places: Mapping[str, slice]) -> "Reading":
+    def of(
+        cls,
+        documents: Sequence[Document],
+        places: Mapping[str, slice],
+        every: Everything | None = None,
+        asked: Iterable[str] = (),
+    ) -> "Reading":
+        """Read documents; of `every`, where these are only some, the terms that are `asked` for are known, too."""
+        corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
+        if every is not None:
+            further = [term for term in dict.fromkeys(asked) if term in every.holders and term not in corpus.ids]
+            ids = corpus.ids | dict(zip(further, count(len(corpus.ids)), strict=False))
+            corpus = replace(corpus, ids=ids, every=every)
         read = {document.thing for document in documents if document.reads}
         twins = [not document.reads and document.thing in read for document in documents]
         return cls(
-            corpus=Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values())),
+            corpus=corpus,
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
             suspicions={place: own.suspicions for place, own in enumerate(documents) if own.suspicions},

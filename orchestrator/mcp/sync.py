@@ -136,7 +136,8 @@ def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf =
     """
 
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:
-        held = (at_hand() or (await asyncio.to_thread(store.load, tenant)).catalogue).of_server(server)
+        catalogue = at_hand()
+        held = catalogue.of_server(server) if catalogue else await asyncio.to_thread(store.of_server, tenant, server)
         now = _as_held(tools, held)
         if {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
             return

@@ -40,6 +40,8 @@ TASK_QUEUE: Final = "toolroute"
 
 COLLECTION: Final = "tool_capabilities"
 """How the names of the Qdrant collections of tools begin; the embedder's name follows."""
+SEARCHED: Final = "tool_search"
+"""The same of those that are searched in Qdrant itself."""
 
 IDEMPOTENCY_KEY: Final = "toolroute/idempotency-key"
 """The key of an MCP call's metadata that carries `workflow:plan:step`."""

@@ -14,6 +14,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.routing import index_file
+from orchestrator.routing.beyond import Beyond
 from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 
@@ -23,7 +24,7 @@ KEPT_FROM = 2_000
 """Tools from which on an Index is kept as a file; fewer are indexed in less than a second."""
 PATIENCE_S = 1.0
 """How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
-Answer = tuple[Index, str]
+Answer = tuple[Index | Beyond, str]
 """An Index, and a warning, "" for none."""
 _Key = tuple[asyncio.AbstractEventLoop, str]
 
@@ -32,7 +33,7 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 class _Kept:
     """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked."""
 
-    index: Index
+    index: Index | Beyond
     stored: Stored | None = None
     warning: str = ""
     retry_at: float = 0.0
@@ -72,7 +73,7 @@ class Indexes:
     def at_hand(self, tenant: str) -> Index | None:
         """Return the tenant's Index as it was last asked for; loads none."""
         kept = self._kept.get(tenant if self._store is not None else "")
-        return None if kept is None else kept.index
+        return kept.index if kept is not None and isinstance(kept.index, Index) else None
 
     async def get(self, tenant: str) -> Answer:
         """Return the tenant's current Index, and a warning. Concurrent callers share one load.
@@ -92,7 +93,7 @@ class Indexes:
             return known.index, known.warning
         task, since = self._ask(tenant)
         try:
-            patience = max(0.0, since + PATIENCE_S - time.monotonic()) if len(known.index.catalogue) else None
+            patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
             return known.index, "the catalogue may be out of date: its new version is still being loaded"
@@ -121,7 +122,8 @@ class Indexes:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
-        if isinstance(self._store, Store) and now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM:
+        large = isinstance(now.index, Index) and now.stored and len(now.stored.tools) >= KEPT_FROM
+        if isinstance(self._store, Store) and now.stored and large and not now.from_file:
             asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
 
@@ -138,12 +140,18 @@ class Indexes:
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
             return _Kept(Index(catalogue, self._capabilities).counted())
         earlier = known.stored if known else None
+        if isinstance(self._store, Store):
+            if known and earlier and self._store.is_still(tenant, earlier.version):
+                return _Kept(known.index, earlier)
+            if searched := self._store.searched(tenant):
+                return _Kept(Beyond(searched, self._capabilities), searched.few)
+        before = known.index if known and isinstance(known.index, Index) else None
+        earlier = earlier if before else None
         if earlier is None and isinstance(self._store, Store) and (kept := self._resumed(self._store, tenant)):
             return kept
         stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
         if known and earlier and stored.catalogue is earlier.catalogue:
             return _Kept(known.index, stored)
-        before = known.index if known else None
         index = Index(
             stored.catalogue,
             self._capabilities,

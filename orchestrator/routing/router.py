@@ -40,12 +40,13 @@ from orchestrator.index.threads import Threads
 from orchestrator.options import Options, stores_of
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Needs
-from orchestrator.records.outcome import Near, Outcome, Use
+from orchestrator.records.outcome import Near, Outcome, Use, uses_of
 from orchestrator.records.outcome import Source as OutcomeSource
-from orchestrator.records.request import RouteRequest, Turn, turns_of
+from orchestrator.records.request import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
 from orchestrator.routing.asking import RouteModel
-from orchestrator.routing.conversation import earlier_texts
+from orchestrator.routing.beyond import Asked, Beyond
+from orchestrator.routing.conversation import earlier_texts, offered_before, used_lately
 from orchestrator.routing.indexes import Indexes
 from orchestrator.routing.learning import masked, study, uses
 from orchestrator.routing.lexicon import Lexicon
@@ -54,8 +55,9 @@ from orchestrator.routing.needs import NeedsReader
 from orchestrator.routing.pipeline import Pipeline
 from orchestrator.routing.report import report
 from orchestrator.routing.running import Clock, conclude, run_legs
+from orchestrator.routing.stages.semantic import leaning
 from orchestrator.routing.task import Found, Task
-from orchestrator.routing.understand import understand
+from orchestrator.routing.understand import Understood, understand
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Store
 
@@ -138,7 +140,8 @@ class Router:
     def _open(self, place: Store | str | Path) -> Store:
         if isinstance(place, Store):
             return place
-        store = Store(place, embedder=lambda: self.embedder, timeout_s=self.options.store_timeout_s)
+        limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        store = Store(place, embedder=lambda: self.embedder, **limits)
         self._opened.append(store)
         return store
 
@@ -179,9 +182,17 @@ class Router:
         vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
         return other
 
-    async def index(self, tenant: str) -> Index:
-        """Return the tenant's current Index; loads it once, however many ask."""
-        return (await self._indexes.get(tenant))[0]
+    async def index(self, tenant: str, *keys: str) -> Index:
+        """Return the tenant's current Index; loads it once, however many ask.
+
+        Of a tenant whose tools are searched in the store it holds those of these keys, and knows all servers.
+        """
+        index, _ = await self._indexes.get(tenant)
+        if isinstance(index, Index):
+            return index
+        names = " ".join(key.rpartition(":")[2] for key in keys) or "-"
+        asked = Asked(request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys)
+        return await asyncio.to_thread(index.index, asked)
 
     def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
         """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""
@@ -210,21 +221,24 @@ class Router:
             report(decision, seen, gate_open=gate_open)
         return decision
 
-    async def begin(self, request: RouteRequest, clock: "Clock", needs: Needs | None = _NONE) -> tuple[Task, Found]:
+    async def begin(
+        self, request: RouteRequest, clock: "Clock", needs: Needs | None = _NONE, keys: Collection[str] = ()
+    ) -> tuple[Task, Found]:
         """Return a valid request's Task, and Found with no more than the needs and warnings.
 
-        `needs` are those known before; None: a language model is asked for them where the options say so.
+        `needs` are those known before; None: a language model is asked for them where the options say so. `keys`: tools
+        that must be at hand, where not all are.
         """
         index, stale = await self._indexes.get(request.tenant)
         unheard = await self.memories.get(request.tenant) if self.learns else ""
         clock.book("load")
-        task = self._task(request, index)
+        task = await self._task(request, index, (), keys)
         clock.book("understand")
         if needs is None:
             needs = await self._needs.read(task) if self.options.understand == "model" else _NONE
             if needs is not _NONE:
                 clock.book("needs")
-        task = self._task(request, index, needs.texts) if needs.texts else task
+        task = await self._task(request, index, needs.texts, keys) if needs.texts else task
         return task, Found(needs=needs, warnings=(*filter(None, (stale, unheard)), *needs.warnings))
 
     async def record(
@@ -249,7 +263,8 @@ class Router:
         conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
         """
         query, tenant = (decision, tenant or LOCAL) if isinstance(decision, str) else (decision.query, decision.tenant)
-        task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock())
+        keys = [use.tool for use in uses_of(used)]
+        task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
@@ -296,16 +311,37 @@ class Router:
         self._own_models = self._own_models or models_for(self.options)
         return self._own_models
 
-    def _task(self, request: RouteRequest, index: Index, needs: Sequence[str] = ()) -> Task:
-        words, past = index.keyword, self.memories.at_hand(request.tenant)
+    async def _excerpt(
+        self, index: Beyond, request: RouteRequest, understood: Understood, keys: Collection[str]
+    ) -> Index:
+        """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
+        vectors, past = None, self.memories.at_hand(request.tenant)
+        if request.route_hint is not RouteHint.KEYWORD:
+            try:
+                vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
+            except Exception as error:  # The semantic leg meets it again, and says it.
+                logger.debug("candidates by words alone: %s", error)
+        turns = request.conversation
+        wanted = {*keys, *used_lately(turns), *offered_before(turns)}
+        if past is not None and vectors is not None and (like := past.recall(vectors[0], (), lambda *_: True)):
+            wanted.update(key for near in like.tasks for key in near.used)
+        asked = Asked(request=request, understood=understood, vectors=vectors, keys=wanted, servers=self._servers)
+        return await asyncio.to_thread(index.index, asked)
+
+    async def _task(
+        self, request: RouteRequest, index: Index | Beyond, needs: Sequence[str], keys: Collection[str]
+    ) -> Task:
+        past = self.memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
+        understood = understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+        own = index if isinstance(index, Index) else await self._excerpt(index, request, understood, keys)
         return Task(
             request=request,
-            understood=understand(request.query, earlier, known=words.terms, actions=words.actions, needs=needs),
-            index=index,
+            understood=understood,
+            index=own,
             options=self.options,
             calibration=self._calibration if past is None else past.claims.on(self._calibration),
-            embed=lambda texts: self._vectors(index, texts),
+            embed=lambda texts: self._vectors(own, texts),
             no_tool=lambda: no_tool_of(self.embedder),
             leans=bool(earlier),
             remote=past is not None and self.embedder.remote,
@@ -329,11 +365,13 @@ class Router:
             return None, f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
         return vectors, ""
 
-    async def _embed(self, index: Index, texts: list[str]) -> Vectors:
-        if not self.embedder.remote and index.vectors is not None:
+    async def _embed(self, index: Index | None, texts: list[str]) -> Vectors:
+        """Return a row a text; the index, where one is given, then has its semantic side."""
+        if not self.embedder.remote and (index is None or index.vectors is not None):
             return vectors_of(self.embedder, texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
-            await self._threads.run(index.semantic, self.embedder)
+            if index is not None:
+                await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
 
 

@@ -150,7 +150,8 @@ class Search:
         if self.allowed is not None:
             chosen = [positions[self.allowed[positions]] for positions in chosen]
         idle = np.full(len(vectors), NOT_IDLE) if no_tool is None else vectors @ no_tool
-        return self._describe(Chosen(chosen, len(self.understood.parts)), semantic, cosines, idle, words=words)
+        spread = semantic.spread(vectors) if semantic.spread else None
+        return self._describe(Chosen(chosen, len(self.understood.parts)), semantic, cosines, idle, spread, words=words)
 
     def _best(self, parts: NDArray[np.float32]) -> list[Positions]:
         """Return the best of each part by one leg's scores [parts, tools].
@@ -202,6 +203,7 @@ class Search:
         semantic: SemanticIndex | None = None,
         cosines: NDArray[np.float32] | None = None,
         idle: NDArray[Any] | None = None,
+        spread: tuple[Rows, Rows] | None = None,
         *,
         words: bool = True,
     ) -> Candidates:
@@ -212,7 +214,7 @@ class Search:
         keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, standing)
         near = None
         if semantic is not None and cosines is not None:
-            meaning = semantic_features(semantic, cosines, chosen, self.allowed)
+            meaning = semantic_features(semantic, cosines, chosen, self.allowed, spread)
             rows = np.concatenate([rows, meaning], axis=1)
             near = supported(self.calibration.semantic(meaning, query), standing)
             chances = blend(keyword, near, supported(self.calibration.merged(rows, query), standing)) if words else near

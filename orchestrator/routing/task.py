@@ -56,10 +56,15 @@ class Task:
     @property
     def most(self) -> int:
         """The number of matches that the request wants; of a coverage set the most there can be."""
-        return self.request.limit if self.request.coverage is None else MOST_COVERED
+        return most_of(self.request)
 
 
 MOST_COVERED = 50
+
+
+def most_of(request: RouteRequest) -> int:
+    """Return the number of matches that a request wants; of a coverage set the most there can be."""
+    return request.limit if request.coverage is None else MOST_COVERED
 
 
 @dataclass(frozen=True, kw_only=True)

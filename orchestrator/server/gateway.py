@@ -194,7 +194,7 @@ class Gateway:
         server = key.partition(":")[0]
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
-        catalogue = await self._catalogue(tenant, listed)
+        catalogue = await self._catalogue(tenant, listed, key)
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
         former, key = key, catalogue.current(key)
@@ -210,15 +210,18 @@ class Gateway:
             raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
         return tool
 
-    async def _catalogue(self, tenant: str, listed: "Unlisted") -> Catalogue:
-        """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one."""
+    async def _catalogue(self, tenant: str, listed: "Unlisted", *keys: str) -> Catalogue:
+        """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one.
+
+        Of a large one at least the tools of these keys.
+        """
         for _ in range(_LOOKS):
-            catalogue = (await self._router.index(tenant)).catalogue
-            if listed.stored <= catalogue.places.keys():
+            index = await self._router.index(tenant, *keys)
+            if listed.stored <= index.servers.present:
                 break
             await asyncio.sleep(0.05)
         listed.stored.clear()
-        return catalogue
+        return index.catalogue
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""

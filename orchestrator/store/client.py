@@ -3,7 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.store.points import Fields, Payload, Points, Record, Vectors
+from orchestrator.store.points import (
+    FILTERED,
+    MEANING,
+    RANKED,
+    WORDS,
+    Fields,
+    Payload,
+    Points,
+    Probe,
+    Record,
+    Sparse,
+    Vectors,
+    Where,
+)
 
 _PAGE = 1_000
 _FLOATS = 500_000
@@ -19,23 +32,28 @@ class ClientPoints(Points):
     def size(self, name: str) -> int | None:
         if not self._client.collection_exists(name):
             return None
-        return int(getattr(self._client.get_collection(name).config.params.vectors, "size", 0))
+        vectors = self._client.get_collection(name).config.params.vectors
+        return int(getattr(vectors.get(MEANING) if isinstance(vectors, dict) else vectors, "size", 0))
 
-    def create(self, name: str, size: int = 0) -> None:
+    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
         if self._client.collection_exists(name):
             return
         shape: Any = models.VectorParams(size=size, distance=models.Distance.DOT) if size else {}
+        sparse = {WORDS: models.SparseVectorParams()} if searched else None
+        shape = {MEANING: shape} if searched else shape
         try:
-            self._client.create_collection(name, vectors_config=shape)
+            self._client.create_collection(name, vectors_config=shape, sparse_vectors_config=sparse)
         except UnexpectedResponse:
             if not self._client.collection_exists(name):  # Another writer's, made at the same moment.
                 raise
         if self._remote:
             kind = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
             self._client.create_payload_index(name, "tenant", kind)
+            for field in FILTERED if searched else ():
+                self._client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def drop(self, name: str) -> None:
         from qdrant_client import models
@@ -67,12 +85,35 @@ class ClientPoints(Points):
             yield from map(_record, records)
             more = offset is not None
 
-    def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
+    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
+        from qdrant_client import models
+
+        own = self._own(where)
+        if not probes:
+            return [str(found.id) for found in self._client.scroll(name, own, limit=most, with_payload=False)[0]]
+        prefetch = [
+            models.Prefetch(query=_sparse(probe), using=WORDS, filter=own, limit=limit)
+            if isinstance(probe, Mapping)
+            else models.Prefetch(query=list(probe), using=MEANING, filter=own, limit=limit)
+            for probe, limit in probes
+        ]
+        ranks = models.RrfQuery(rrf=models.Rrf(k=RANKED))
+        found = self._client.query_points(name, prefetch=prefetch, query=ranks, limit=most, with_payload=False)
+        return [str(point.id) for point in found.points]
+
+    def put(
+        self,
+        name: str,
+        points: Mapping[str, Payload],
+        vectors: Vectors | None = None,
+        words: Sequence[Sparse] | None = None,
+    ) -> None:
         ids, size = list(points), 1 if vectors is None else vectors.shape[1]
         rows = max(1, _FLOATS // size)
         for start in range(0, len(ids), rows):
             page = ids[start : start + rows]
-            own = {} if vectors is None else vectors[start : start + rows].tolist()
+            own: Any = {} if vectors is None else vectors[start : start + rows].tolist()
+            own = own if words is None else {MEANING: own, WORDS: [*map(_sparse, words[start : start + rows])]}
             self._upsert(name, page, [points[point] for point in page], own)
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
@@ -94,11 +135,23 @@ class ClientPoints(Points):
         if ids:
             self._client.delete(name, list(ids), wait=True)
 
-    def _own(self) -> Any:
+    def _own(self, where: Where = Where()) -> Any:  # noqa: B008 (it is frozen)
         from qdrant_client import models
 
-        return models.Filter(must=[models.FieldCondition(key="tenant", match=models.MatchValue(value=self._tenant))])
+        def having(field: str, values: Sequence[str]) -> Any:
+            return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
+
+        own = models.FieldCondition(key="tenant", match=models.MatchValue(value=self._tenant))
+        must = [own, *(having(*one) for one in where.all)]
+        return models.Filter(must=must, must_not=[having(*one) for one in where.none] or None)
+
+
+def _sparse(vector: Sparse) -> Any:
+    from qdrant_client import models
+
+    return models.SparseVector(indices=list(vector), values=list(vector.values()))
 
 
 def _record(record: Any) -> Record:
-    return Record(str(record.id), record.payload or {}, record.vector)
+    vector = record.vector
+    return Record(str(record.id), record.payload or {}, vector.get(MEANING) if isinstance(vector, dict) else vector)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from pydantic import BaseModel, Field, ValidationError
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.records.digests import digest
 from orchestrator.store import shard
-from orchestrator.store.points import Fields, Payload, Points, Record, Vectors
+from orchestrator.store.points import Fields, Payload, Points, Probe, Record, Sparse, Vectors, Where
 from orchestrator.store.shard import Damaged, Shard
 
+T = TypeVar("T")
 _HEAD = "head.json"
 _POLL_S = 0.005
 _SPARE, _BATCH = 1_000, 4_096
@@ -41,12 +42,14 @@ class Moved(StoreUnavailable):
 class _Archive(BaseModel, ser_json_bytes="base64", val_json_bytes="base64"):
     """A collection's file ("": none yet), the length of its vectors, and how many points were put since it was new.
 
-    `recent` are points that are not in the file, or newer than there: payload, and vector.
+    `recent` are points that are not in the file, or newer than there: payload, and vector. `searched`: it has sparse
+    vectors, too.
     """
 
     file: str = Field(pattern=r"^(\w+\.zip)?$")
     size: int
     puts: int = 0
+    searched: bool = False
     recent: dict[str, tuple[dict[str, Any], bytes]] = {}
 
     def records(self) -> dict[str, Record]:
@@ -88,7 +91,7 @@ class Folder:
         """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
         self._check()
         place = self.part(tenant, part)
-        with ExitStack() as open_shards, self._named(tenant, part):
+        with ExitStack() as open_shards, self.named(tenant, part):
             yield FolderPoints(place, _read_head(place, tenant), open_shards)
 
     @contextmanager
@@ -96,7 +99,7 @@ class Folder:
         """Give the tenant's points to read and write; all that was written counts from the end of this on."""
         self._check()
         place = self._made(tenant, part)
-        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant, part):
+        with self._locked(place, wait_s), ExitStack() as open_shards, self.named(tenant, part):
             shard.sweep()
             try:
                 head = _read_head(place, tenant)
@@ -134,7 +137,8 @@ class Folder:
                 )
 
     @contextmanager
-    def _named(self, tenant: str, part: str) -> Iterator[None]:
+    def named(self, tenant: str, part: str) -> Iterator[None]:
+        """Raise InvalidConfig, with the remedy, for what is damaged."""
         try:
             yield
         except Damaged as error:
@@ -186,17 +190,18 @@ class FolderPoints(Points):
             return 0
         return self._head.archives[name].size if name in self._head.archives else None
 
-    def create(self, name: str, size: int = 0) -> None:
+    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
         if self.size(name) is not None:
             return
         if size:
-            self._head.archives[name] = _Archive(file="", size=size)
+            self._head.archives[name] = _Archive(file="", size=size, searched=searched)
         else:
             self._head.records[name] = {}
 
     def drop(self, name: str) -> None:
         self._head.records.pop(name, None)
         self._head.archives.pop(name, None)
+        self._open.pop(name, None)
         self._written.discard(name)
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
@@ -214,11 +219,20 @@ class FolderPoints(Points):
         found = self._read(name, lambda opened: opened.all(vectors, payload))
         return [*(record for record in found if record.id not in recent), *recent.values()]
 
-    def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
+    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
+        return self._read(name, lambda opened: opened.search(probes, where, most))
+
+    def put(
+        self,
+        name: str,
+        points: Mapping[str, Payload],
+        vectors: Vectors | None = None,
+        words: Sequence[Sparse] | None = None,
+    ) -> None:
         if name in self._head.records:
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
-            self._changed(name).put(points, vectors)
+            self._changed(name).put(points, vectors, words)
             archive = self._head.archives[name]
             archive.puts += len(points)
             archive.recent = {point: own for point, own in archive.recent.items() if point not in points}
@@ -261,7 +275,11 @@ class FolderPoints(Points):
 
     def _renew(self, name: str) -> None:
         """Copy the points to a new shard where many are gone: the engine gives no place of theirs to others."""
-        count, archive = self._open[name].count(), self._head.archives[name]
+        archive = self._head.archives[name]
+        if archive.searched:
+            self._open[name].optimize()
+            return
+        count = self._open[name].count()
         if archive.puts > _SPARE + 2 * count:
             points = self._open[name].all(True, True)
             self._head.archives[name] = archive.model_copy(update={"file": "", "puts": count})
@@ -270,7 +288,7 @@ class FolderPoints(Points):
                 part = points[start : start + _BATCH]
                 new.put({r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
 
-    def _read(self, name: str, ask: Callable[[Shard], list[Record]]) -> list[Record]:
+    def _read(self, name: str, ask: Callable[[Shard], list[T]]) -> list[T]:
         """Ask the shard; for a writer, what is damaged is empty, and what it writes makes a new one."""
         try:
             opened = self._shard(name)
@@ -304,7 +322,8 @@ class FolderPoints(Points):
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
 
     def _opened(self, name: str, file: Path | None) -> Shard:
-        self._open[name] = self._stack.enter_context(shard.opened(file, self._head.archives[name].size))
+        archive = self._head.archives[name]
+        self._open[name] = self._stack.enter_context(shard.opened(file, archive.size, searched=archive.searched))
         return self._open[name]
 
 

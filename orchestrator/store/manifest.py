@@ -6,7 +6,7 @@ A tool's point is named by its definition. Points that no manifest names are dra
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -54,7 +54,8 @@ class Manifest:
     """The servers that one tenant owns, the identities of the configuration's entries that listed them, and the
     collection, of one embedder, that holds the tools.
 
-    `problem` says why it cannot be read; `state` names the record as it was read.
+    `problem` says why it cannot be read; `state` names the record as it was read. `census`: of the tools as they can be
+    searched in the store; "" where they are few.
     """
 
     tenant: str
@@ -62,6 +63,7 @@ class Manifest:
     entries: Mapping[str, str] = field(default_factory=dict)
     collection: str = ""
     problem: str = ""
+    census: str = ""
     state: str = field(default="", compare=False)
 
     def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str], collection: str) -> "Manifest":
@@ -69,6 +71,16 @@ class Manifest:
         tools = {server: tools for server, tools in {**self.tools, **now}.items() if tools is not None}
         listed = {server: entry for server, entry in {**self.entries, **entries}.items() if server in tools}
         return Manifest(tenant=self.tenant, tools=tools, entries=listed, collection=collection)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.tools.values()))
+
+    @property
+    def fingerprint(self) -> str:
+        """That of a Catalogue of these tools."""
+        hashes = (hash_ for _, own in sorted(self.tools.items()) for _, hash_ in sorted(own.items()))
+        return digest("".join(hashes), 16)
 
     def points(self) -> Iterator[tuple[str, str, str]]:
         """Yield id, definition hash and key of each tool's point."""
@@ -80,7 +92,7 @@ class Manifest:
     def payload(self) -> dict[str, str]:
         content = json.dumps([self.tools, self.entries, self.collection], ensure_ascii=False)
         version = digest(json.dumps([self.tools, self.collection], sort_keys=True), 16) if self.tools else ""
-        return {"content": content, "state": digest(content, 16), "version": version}
+        return {"content": content, "state": digest(content, 16), "version": version, "census": self.census}
 
 
 def owned(points: Points, tenant: str) -> Manifest:
@@ -98,7 +110,8 @@ def owned(points: Points, tenant: str) -> Manifest:
             f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools again with "
             "`toolroute tools import`, or name another place with --store"
         ) from None
-    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, state=state)
+    census = record[point].payload.get("census", "")
+    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, state=state, census=census)
 
 
 def to_replace(points: Points, tenant: str) -> Manifest:
@@ -118,14 +131,22 @@ def visible(qdrant: Qdrant, tenant: str) -> tuple[Manifest, ...]:
     What is shared and cannot be read takes nothing from the tenant's own.
     """
     own = qdrant.read(tenant, lambda points: owned(points, tenant))
-    if tenant == SHARED:
-        return (own,)
+    return (own,) if tenant == SHARED else (own, shared(qdrant, own.tools))
+
+
+def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
+    """Return the servers that are shared by all, but for these."""
     try:
-        shared = qdrant.read(SHARED, lambda points: owned(points, SHARED))
+        found = qdrant.read(SHARED, lambda points: owned(points, SHARED))
     except InvalidConfig as error:
-        return own, Manifest(tenant=SHARED, problem=str(error))
-    seen = {server: tools for server, tools in shared.tools.items() if server not in own.tools}
-    return own, replace(shared, tools=seen)
+        return Manifest(tenant=SHARED, problem=str(error))
+    return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
+
+
+def census(points: Points, tenant: str) -> str:
+    """Return the census of the tenant's own tools, "" for none, without reading what they are."""
+    record = points.get(CATALOGUES, [point := _id("manifest", tenant)], payload=["census"])
+    return str(record[point].payload.get("census", "")) if record else ""
 
 
 def version(qdrant: Qdrant, tenant: str) -> str:

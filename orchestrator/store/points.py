@@ -17,8 +17,36 @@ Fields = bool | list[str]
 """The fields of a payload that are read: all, none, or these."""
 
 
+Sparse = Mapping[int, float]
+"""A vector by the numbers of its terms."""
+Probe = tuple[Sequence[float] | Sparse, int]
+"""A vector, and how many points with the greatest products with it are sought."""
+MEANING, WORDS = "meaning", "words"
+"""The vectors of a collection that is searched: it holds both."""
+RANKED = 60
+"""The constant of reciprocal ranks."""
+FILTERED = ("server", "keys", "name", "labels", "hosted")
+"""The fields of its points that are filtered by."""
+
+
+class Where(NamedTuple):
+    """Conditions: of each of these fields one of these values, and of none of those."""
+
+    all: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    none: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def having(self, field: str, values: Iterable[str]) -> "Where":
+        """Return the same where the field has one of these values, too."""
+        return Where((*self.all, (field, tuple(values))), self.none)
+
+    def without(self, field: str, values: Iterable[str]) -> "Where":
+        """Return the same where the field has none of these values."""
+        own = tuple(values)
+        return Where(self.all, (*self.none, (field, own))) if own else self
+
+
 class Record(NamedTuple):
-    """A point as it is read; its vector where it was asked for and there is one."""
+    """A point as it is read; its (dense) vector where it was asked for and there is one."""
 
     id: str
     payload: dict[str, Any]
@@ -38,8 +66,11 @@ class Points(ABC):
         """Return the length of the collection's vectors (0: it has none); None where there is no such collection."""
 
     @abstractmethod
-    def create(self, name: str, size: int = 0) -> None:
-        """Create a collection for vectors of this size (0: without), unless there is one."""
+    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
+        """Create a collection for vectors of this size (0: without), unless there is one.
+
+        searched: for sparse ones as well.
+        """
 
     @abstractmethod
     def drop(self, name: str) -> None:
@@ -54,7 +85,17 @@ class Points(ABC):
         """Return all of the tenant's points in the collection, in any order."""
 
     @abstractmethod
-    def put(self, name: str, points: Mapping[str, Payload], vectors: Vectors | None = None) -> None:
+    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
+        """Return the ids of the points that any probe finds, best first by rank; without probes of any that fit."""
+
+    @abstractmethod
+    def put(
+        self,
+        name: str,
+        points: Mapping[str, Payload],
+        vectors: Vectors | None = None,
+        words: Sequence[Sparse] | None = None,
+    ) -> None:
         """Write points, each at once as a whole: id to payload, and the vectors in the same order."""
 
     def append(self, name: str, points: Mapping[str, Payload], vectors: Vectors) -> None:

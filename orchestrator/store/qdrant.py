@@ -18,7 +18,7 @@ __all__ = ["EXPERIENCE", "TOOLS", "Points", "Qdrant", "Record", "Vectors"]
 
 TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
-_OURS = ("tool_capabilities__", "tool_catalogues", "tool_experience__")
+_OURS = ("tool_capabilities__", "tool_catalogues", "tool_experience__", "tool_search__")
 """What the collections on a server are called."""
 _ATTEMPTS, _SAID = 5, 200
 _NO_ANSWER = (AssertionError, RecursionError, ValueError)
@@ -70,6 +70,14 @@ class Qdrant:
             else:
                 yield self._client_points(tenant, stack, keep=True)
                 self._wrote(tenant)
+
+    @contextmanager
+    def failing(self, tenant: str) -> Iterator[None]:
+        """Raise what `reading` does, for points that stay open."""
+        with self._failures(), ExitStack() as stack:
+            if self.folder is not None:
+                stack.enter_context(Folder(self.folder).named(tenant, TOOLS))
+            yield
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""

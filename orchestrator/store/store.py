@@ -16,7 +16,8 @@ from orchestrator.index.embed import Embedder
 from orchestrator.records.digests import same_server
 from orchestrator.records.tenant import SHARED, check_tenant
 from orchestrator.records.tool import Tool
-from orchestrator.store import manifest
+from orchestrator.store import beyond, manifest
+from orchestrator.store.beyond import Searched
 from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Points
@@ -34,6 +35,7 @@ _ATTEMPTS = 5
 _SWAPS = 100
 _REMEMBERED = 10_000
 _BATCH = 256
+INDEX_LIMIT = 50_000
 _DRAFT_S = 3600
 """Points that nothing names may be another writer's, about to be named, until they are this old."""
 
@@ -47,7 +49,10 @@ class Store:
         *,
         embedder: Embedder | Callable[[], Embedder],
         timeout_s: float = 10.0,
+        index_limit: int = INDEX_LIMIT,
     ) -> None:
+        """index_limit: tenants of more tools have them searched in the store."""
+        self.index_limit = index_limit
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
@@ -88,13 +93,42 @@ class Store:
     def renewed(self, tenant: str, earlier: Stored) -> Stored:
         """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read."""
         check_tenant(tenant, shared=True)
-        stamp = self._stamp(tenant)
-        if manifest.version(self.qdrant, tenant) == earlier.version:
-            return self._kept(tenant, stamp, earlier)
+        if self.is_still(tenant, earlier.version):
+            return earlier
         stored = self._load(tenant, earlier)
         # What is damaged may be so still.
         same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
         return earlier if same else stored
+
+    def searched(self, tenant: str) -> Searched | None:
+        """Return the tenant's tools as they are searched in the store; None where they are few enough to be loaded."""
+        check_tenant(tenant, shared=True)
+        stamp, collection = self._stamp(tenant), self._tool_points.collection
+        owners = dict.fromkeys((tenant, SHARED))
+        found = {owner: beyond.held(self.qdrant, owner, collection, self.index_limit) for owner in owners}
+        many = {owner: own for owner, own in found.items() if own is not None}
+        if not many:
+            return None
+        own, few = many.get(tenant), list[Manifest]()
+        if own is None:
+            few = [self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))]
+        servers = few[0].tools.keys() if own is None else own.census.servers.keys()
+        if SHARED not in many:
+            few.append(manifest.shared(self.qdrant, servers))
+        elif tenant != SHARED:
+            many[SHARED].hidden = tuple(servers)
+        stored = read_stored(self.qdrant, self._tool_points, tenant, owners=few)
+        vectors = stored.vectors if stored.vectors is not None else self._tool_points.embed(stored.tools)
+        self._remember(tenant, stamp, stored.version)
+        return Searched(held=tuple(many.values()), few=stored, vectors=vectors)
+
+    def is_still(self, tenant: str, version: str) -> bool:
+        """Ask whether this is still the tenant's version."""
+        stamp = self._stamp(tenant)
+        if manifest.version(self.qdrant, tenant) != version:
+            return False
+        self._remember(tenant, stamp, version)
+        return True
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Tell whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
@@ -145,6 +179,13 @@ class Store:
         if owner not in self._visible(tenant):
             return self.tool(tenant, key, entry)  # A writer came between our reads.
         raise InvalidConfig(manifest.damaged([key]))
+
+    def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
+        """Return a server's tools, read without the rest; without those whose records are damaged."""
+        owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
+        points = [tool_id(owner.tenant, f"{server}:{n}", hash_) for n, hash_ in owner.tools.get(server, {}).items()]
+        found = self.qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
+        return tuple(tool for record in found.values() if (tool := stored_tool(record.payload)))
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
@@ -282,6 +323,8 @@ class Store:
                 manifest.mark_draft(points, tenant)
                 self._tool_points.add(points, missing, self._tool_points.embed(list(missing.values())))
             after = before.changed(now, entries, self._tool_points.collection)
+            if after.count > self.index_limit:
+                after = beyond.with_census(points, before, after)
             if after == before or manifest.swap(points, before, after):
                 break
         else:
@@ -293,6 +336,7 @@ class Store:
 
     def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
         """Remove the points that were named and are no more; after a writer's death also those that never were."""
+        beyond.forget(points, before, after, scan=scan)
         if before.collection not in ("", after.collection):
             points.drop(before.collection)
         named = {point for point, *_ in after.points()}

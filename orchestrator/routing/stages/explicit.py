@@ -276,7 +276,7 @@ def _absent(task: "Task") -> dict[str, list[int]]:
 
 def _allowed(task: "Task", unwanted: set[str], absent: Mapping[str, list[int]]) -> NDArray[np.bool_]:
     keyword = task.index.keyword
-    allowed = ~np.isin(keyword.server_of, [keyword.servers.index(server) for server in unwanted])
+    allowed = ~np.isin(keyword.server_of, [n for n, server in enumerate(keyword.servers) if server in unwanted])
     for positions in absent.values():
         allowed[positions] = False
     for label in task.request.filters.items():
