@@ -122,8 +122,8 @@ class Indexes:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
-        large = isinstance(now.index, Index) and now.stored and len(now.stored.tools) >= KEPT_FROM
-        if isinstance(self._store, Store) and now.stored and large and not now.from_file:
+        large = now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM
+        if large and isinstance(self._store, Store) and isinstance(now.index, Index) and now.stored:
             asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
 
@@ -152,7 +152,10 @@ class Indexes:
         stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
         if known and earlier and stored.catalogue is earlier.catalogue:
             return _Kept(known.index, stored)
-        index = Index(
+        return _Kept(self._built(stored, before).counted(), stored)
+
+    def _built(self, stored: Stored, before: Index | None = None) -> Index:
+        return Index(
             stored.catalogue,
             self._capabilities,
             stored.vectors,
@@ -161,7 +164,10 @@ class Indexes:
             absent=stored.unlisted,
             origins=stored.origins,
         )
-        return _Kept(index.counted(), stored)
+
+    def whole(self, tenant: str) -> Index:
+        """Return an Index of all tools of a tenant, however many; it is made for this call, and blocks."""
+        return self._built(self._store.load(tenant)) if self._store else Index(Catalogue())
 
     def _resumed(self, store: Store, tenant: str) -> _Kept | None:
         """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""

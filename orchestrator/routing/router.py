@@ -185,12 +185,15 @@ class Router:
     async def index(self, tenant: str, *keys: str) -> Index:
         """Return the tenant's current Index; loads it once, however many ask.
 
-        Of a tenant whose tools are searched in the store it holds those of these keys, and knows all servers.
+        Of a tenant whose tools are searched in the store it is one of the tools of these keys, which knows all servers;
+        without keys one of all, made for this call.
         """
         index, _ = await self._indexes.get(tenant)
         if isinstance(index, Index):
             return index
-        names = " ".join(key.rpartition(":")[2] for key in keys) or "-"
+        if not keys:
+            return await asyncio.to_thread(self._indexes.whole, tenant)
+        names = " ".join(key.rpartition(":")[2] for key in keys)
         asked = Asked(request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys)
         return await asyncio.to_thread(index.index, asked)
 

@@ -132,7 +132,7 @@ class Gateway:
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
         unlisted = dict(listed.why)
-        catalogue = await self._catalogue(tenant, listed)
+        catalogue = await self._catalogue(tenant, listed, "")
         # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
         width = limit if all(map(self._callable, catalogue)) else min(MAX_LIMIT, 3 * limit)
         cap = _MOST_TOKENS * width // limit
@@ -210,13 +210,13 @@ class Gateway:
             raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
         return tool
 
-    async def _catalogue(self, tenant: str, listed: "Unlisted", *keys: str) -> Catalogue:
+    async def _catalogue(self, tenant: str, listed: "Unlisted", key: str) -> Catalogue:
         """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one.
 
-        Of a large one at least the tools of these keys.
+        Of a large one at least the tool of this key.
         """
         for _ in range(_LOOKS):
-            index = await self._router.index(tenant, *keys)
+            index = await self._router.index(tenant, key)
             if listed.stored <= index.servers.present:
                 break
             await asyncio.sleep(0.05)
