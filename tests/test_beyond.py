@@ -13,6 +13,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.census import Census
 from orchestrator.index.documents import Document
+from orchestrator.index.embed import StaticEmbedder
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
@@ -20,9 +21,11 @@ from orchestrator.records.relation import Relation
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.routing import beyond, staged
+from orchestrator.routing.indexes import Indexes
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import sample, taking, tool
-from tests.stores import FILES, MAIL, by_server, place, shipped, store
+from tests.qdrant_front import qdrant_front
+from tests.stores import FILES, MAIL, by_server, place, shipped, smaller_model, store
 
 __all__ = ["place", "store"]
 
@@ -79,21 +82,25 @@ async def test_decisions_are_those_of_an_index_of_all(store: Store, monkeypatch:
 
 async def test_a_tenant_crosses_the_limit_in_both_directions(store: Store) -> None:
     store.index_limit = 3
+
+    def many(tenant: str) -> bool:
+        return store.searched(tenant, store.version(tenant)) is not None
+
     async with Router(store=store) as router:
 
         async def first(query: str) -> str:
-            await asyncio.to_thread(router.store.is_still, "local", "")  # type: ignore[union-attr]
+            await asyncio.to_thread(router.store.version, "local")  # type: ignore[union-attr]
             return (await router.route(query, route_hint=RouteHint.SEMANTIC)).matches[0].tool.key
 
         store.replace_server("local", "files", FILES)
-        assert (store.searched("local"), await first("read a file")) == (None, "files:read_file")
+        assert (many("local"), await first("read a file")) == (False, "files:read_file")
         store.replace_server("local", "mail", MAIL)
-        assert store.searched("local")
+        assert many("local")
         assert await first("send an email") == "mail:send_email"
         store.replace_server("local", "mail", [replace(MAIL[0], description="Ring a bell", hash="")])
         assert await first("ring the bell") == "mail:send_email"
         store.remove_server("local", "mail")
-        assert (store.searched("local"), await first("send an email")) == (None, "files:read_file")
+        assert (many("local"), await first("send an email")) == (False, "files:read_file")
         with store.qdrant.reading("local") as points:
             assert list(points.find(f"tool_search__{shipped().id}")) == []
 
@@ -107,7 +114,7 @@ async def test_one_tenant_never_finds_or_counts_anothers_tools(store: Store) -> 
     )
     assert [{match.tool.server for match in one.matches} for one in found] == [{"mail"}, {"files"}]
     assert [one.catalogue.tools for one in found] == [2, 3]
-    held = store.searched("org:a")
+    held = store.searched("org:a", store.version("org:a"))
     assert held
     assert "folder" not in held.held[0].census.holders
 
@@ -155,6 +162,41 @@ async def test_a_damaged_archive_is_named_and_an_import_mends_it(tmp_path: Path)
     store = Store(tmp_path, embedder=shipped(), index_limit=2)
     store.replace_server("local", "files", FILES)
     cut_short(tmp_path)
+    with pytest.raises(InvalidConfig, match="toolroute tools import"):
+        await decided(Router(store=store), [RouteRequest(query="read a file", tenant="local")])
+    store.replace_server("local", "files", FILES)
+    [found] = await decided(Router(store=store), [RouteRequest(query="read a file", tenant="local")])
+    assert found.matches[0].tool.key == "files:read_file"
+
+
+async def test_a_tenant_below_the_limit_costs_the_store_no_further_request() -> None:
+    with qdrant_front() as front:
+        store = Store(front.url, embedder=shipped())
+        store.replace_server("org:a", "mail", MAIL)
+        asked: list[list[str]] = []
+        for load in (lambda: store.load("org:a"), lambda: Indexes(None, store, (), 8)._read("org:a", None)):
+            front.requests.clear()
+            load()
+            asked.append(list(front.requests))
+        assert asked[0] == asked[1]
+
+
+async def test_tools_of_another_embedder_are_not_sought_among_those_of_this_one(place: str, tmp_path: Path) -> None:
+    if not place:
+        pytest.skip("an in-memory store has one embedder")
+    other = StaticEmbedder(smaller_model(tmp_path / "other"))
+    Store(place, embedder=other, index_limit=1).replace_server("org:a", "mail", MAIL)
+    store = Store(place, embedder=shipped(), index_limit=1)
+    store.replace_server("org:b", "files", FILES)
+    [found] = await decided(Router(store=store), [RouteRequest(query="send an email", tenant="org:a")])
+    assert found.matches[0].tool.key == "mail:send_email"
+
+
+async def test_a_damaged_census_is_named_and_an_import_mends_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.index_limit = 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Census, "text", lambda self: "no census")
+        store.replace_server("local", "files", FILES)
     with pytest.raises(InvalidConfig, match="toolroute tools import"):
         await decided(Router(store=store), [RouteRequest(query="read a file", tenant="local")])
     store.replace_server("local", "files", FILES)

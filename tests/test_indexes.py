@@ -24,13 +24,13 @@ class CountingStore(Store):
         self.loads, self.gate = 0, threading.Event()
         self.gate.set()
 
-    def load(self, tenant: str) -> Stored:
+    def load(self, tenant: str, version: str = "") -> Stored:
         self.loads += 1
         self.gate.wait(20)
-        return super().load(tenant)
+        return super().load(tenant, version)
 
-    def renewed(self, tenant: str, earlier: Stored) -> Stored:
-        stored = super().renewed(tenant, earlier)
+    def renewed(self, tenant: str, earlier: Stored, version: str = "") -> Stored:
+        stored = super().renewed(tenant, earlier, version)
         if stored is not earlier:
             self.loads += 1
             self.gate.wait(20)

@@ -29,9 +29,9 @@ class HeldStore(Store):
 
     gate = threading.Event()
 
-    def load(self, tenant: str) -> Stored:
+    def load(self, tenant: str, version: str = "") -> Stored:
         self.gate.wait(30)
-        return super().load(tenant)
+        return super().load(tenant, version)
 
 
 def filled(place: str | Path, tenant: str, *tools: Sequence[Tool], kind: type[Store] = Store) -> Store:

@@ -139,17 +139,19 @@ class Indexes:
             given = self._catalogue
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
             return _Kept(Index(catalogue, self._capabilities).counted())
-        earlier = known.stored if known else None
-        if isinstance(self._store, Store):
-            if known and earlier and self._store.is_still(tenant, earlier.version):
-                return _Kept(known.index, earlier)
-            if searched := self._store.searched(tenant):
-                return _Kept(Beyond(searched, self._capabilities), searched.few)
         before = known.index if known and isinstance(known.index, Index) else None
-        earlier = earlier if before else None
-        if earlier is None and isinstance(self._store, Store) and (kept := self._resumed(self._store, tenant)):
-            return kept
-        stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
+        earlier = known.stored if known and before else None
+        if isinstance(self._store, Store):
+            version = self._store.version(tenant)
+            if known and known.stored and known.stored.version == version:
+                return _Kept(known.index, known.stored)
+            if searched := self._store.searched(tenant, version):
+                return _Kept(Beyond(searched, self._capabilities), searched.few)
+            if earlier is None and (kept := self._resumed(self._store, tenant, version)):
+                return kept
+            stored = self._store.renewed(tenant, earlier, version) if earlier else self._store.load(tenant, version)
+        else:
+            stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
         if known and earlier and stored.catalogue is earlier.catalogue:
             return _Kept(known.index, stored)
         return _Kept(self._built(stored, before).counted(), stored)
@@ -169,12 +171,12 @@ class Indexes:
         """Return an Index of all tools of a tenant, however many; it is made for this call, and blocks."""
         return self._built(self._store.load(tenant)) if self._store else Index(Catalogue())
 
-    def _resumed(self, store: Store, tenant: str) -> _Kept | None:
+    def _resumed(self, store: Store, tenant: str, version: str) -> _Kept | None:
         """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""
         if (file := store.index_file(tenant)) is None or not file.exists():
             return None
         unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
-        found = store.resumed(tenant, lambda v: index_file.load(file, v, embedder, self._capabilities, unlisted))
+        found = index_file.load(file, version, embedder, self._capabilities, unlisted)
         return None if found is None else _Kept(found[1], found[0], from_file=True)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import FAULTS
+from orchestrator.errors import FAULTS, InvalidConfig
 from orchestrator.index.census import Census, weights
 from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
@@ -139,16 +139,15 @@ class Held:
     """One owner's many tools as they are in the store: `census` and `search`. A folder's stay as they were."""
 
     def __init__(self, qdrant: Qdrant, owner: str, collection: str) -> None:
-        self._qdrant, self._owner, self._name = qdrant, owner, searched(collection)
+        self._qdrant, self._owner, self._collection, self._name = qdrant, owner, collection, searched(collection)
         self._open, self._turn = ExitStack(), threading.Lock()
         self._points = self._open.enter_context(qdrant.reading(owner)) if qdrant.folder else None
         weakref.finalize(self, self._open.close)  # Whoever searches in it keeps it open.
         self.hidden: tuple[str, ...] = ()
         self._known: dict[str, Candidate] = {}
-        if not (text := self._read(lambda points: manifest.census(points, owner))):
-            raise Moved(f"the store {qdrant} kept changing while it was read; try again")
-        self.census = Census.read(text)
-        self.search((), Where(), 1)
+        self.census = self._read(self._counted)
+        if len(self.census):
+            self.search((), Where(), 1)  # Opens it.
 
     def search(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
         """Return the tools that any probe finds, best first; without probes any that fit."""
@@ -161,6 +160,18 @@ class Held:
             known |= {point: one for point, record in found.items() if (one := _candidate(record))}
         return [known[point] for point in ids if point in known]
 
+    def _counted(self, points: Points) -> Census:
+        text = manifest.census(points, self._owner, self._collection)
+        if not text or points.size(self._name) is None:
+            return Census.none(0)
+        try:
+            return Census.read(text)
+        except FAULTS:
+            raise InvalidConfig(
+                f"the store's count of the tools of {self._owner!r} is damaged or of another form: import the tools "
+                "again with `toolroute tools import`"
+            ) from None
+
     def _read(self, ask: Callable[[Points], T]) -> T:
         if self._points is None:
             return self._qdrant.read(self._owner, ask)
@@ -170,13 +181,7 @@ class Held:
 
 def held(qdrant: Qdrant, owner: str, collection: str, limit: int) -> Held | None:
     """Return the owner's tools as they are searched; None where there are no more than `limit`."""
-
-    def there(points: Points) -> bool:
-        return bool(manifest.census(points, owner)) and points.size(searched(collection)) is not None
-
     for attempt in range(_ATTEMPTS):
-        if not qdrant.read(owner, there):
-            break
         try:
             found = Held(qdrant, owner, collection)
         except Moved:

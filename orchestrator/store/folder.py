@@ -183,7 +183,7 @@ class FolderPoints(Points):
         self._place, self._head, self._stack, self._writable = place, head, shards, writable
         self._open: dict[str, Shard] = {}
         self._written: set[str] = set()
-        self._before = head.model_dump_json()
+        self._before = head.model_dump_json() if writable else ""
 
     def size(self, name: str) -> int | None:
         if name in self._head.records:
@@ -317,7 +317,9 @@ class FolderPoints(Points):
         except FileNotFoundError:
             if (self._place / file).exists():  # Something else is missing, such as a folder for temporary files.
                 raise
-            if _read_head(self._place, self._head.tenant).model_dump_json() == self._before:
+            if _read_head(self._place, self._head.tenant).model_dump_json() == (
+                self._before or self._head.model_dump_json()
+            ):
                 raise Damaged(f"{file} is missing") from None
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
 

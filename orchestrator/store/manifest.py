@@ -4,6 +4,7 @@ A tool's point is named by its definition. Points that no manifest names are dra
 """
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -27,6 +28,8 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
 _CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
+_SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})")
+"""The version of tools that can be searched in the store, and their number."""
 _FAILURES, _FAILED_AT = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, tuple[str, float]])
 
 
@@ -92,7 +95,9 @@ class Manifest:
     def payload(self) -> dict[str, str]:
         content = json.dumps([self.tools, self.entries, self.collection], ensure_ascii=False)
         version = digest(json.dumps([self.tools, self.collection], sort_keys=True), 16) if self.tools else ""
-        return {"content": content, "state": digest(content, 16), "version": version, "census": self.census}
+        many = {"census": self.census, "collection": self.collection} if self.census else {}
+        version += f"+{self.count}" if many else ""
+        return {"content": content, "state": digest(content, 16), "version": version, **many}
 
 
 def owned(points: Points, tenant: str) -> Manifest:
@@ -143,16 +148,27 @@ def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
     return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
 
 
-def census(points: Points, tenant: str) -> str:
-    """Return the census of the tenant's own tools, "" for none, without reading what they are."""
-    record = points.get(CATALOGUES, [point := _id("manifest", tenant)], payload=["census"])
-    return str(record[point].payload.get("census", "")) if record else ""
+def census(points: Points, tenant: str, collection: str) -> str:
+    """Return the census of the tenant's own tools, "" for none in this collection, without reading what they are."""
+    record = points.get(CATALOGUES, [point := _id("manifest", tenant)], payload=["census", "collection"])
+    found = record[point].payload if record else {}
+    return str(found.get("census", "")) if found.get("collection") == collection else ""
 
 
 def version(qdrant: Qdrant, tenant: str) -> str:
-    """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have."""
+    """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have.
+
+    It ends with the `most` tools that one of both can be searched for in the store.
+    """
     own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
-    return digest(f"{own.get(tenant, '')} {own.get(SHARED, '')}", 16)
+    counts = [int(found[1]) for text in own.values() if (found := _SEARCHED.fullmatch(str(text)))]
+    whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')}", 16)
+    return f"{whole}+{max(counts)}" if counts else whole
+
+
+def most(version: str) -> int:
+    """Return how many tools of one owner can be searched in the store, by a version of what a tenant sees."""
+    return int(version.partition("+")[2].split()[0]) if "+" in version else 0
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> bool:

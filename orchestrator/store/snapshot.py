@@ -41,14 +41,15 @@ def read_stored(
     qdrant: Qdrant,
     tool_points: ToolPoints,
     tenant: str,
+    version: str,
     earlier: Stored | None = None,
     owners: Sequence[Manifest] | None = None,
 ) -> Stored:
     """Return the tenant's tools now, or those of these owners; only definitions that `earlier` lacks are read.
 
-    What is missing after this may be a writer's work in between: its manifest has then another version.
+    `version` was read before. What is missing after this may be a writer's work in between: its manifest has then
+    another version.
     """
-    version = manifest.version(qdrant, tenant)
     owners = manifest.visible(qdrant, tenant) if owners is None else owners
     own = all(owner.collection == tool_points.collection for owner in owners if owner.tools)
     if earlier is not None and own and earlier.vectors is None:

@@ -85,25 +85,32 @@ class Store:
 
     # --- reading
 
-    def load(self, tenant: str) -> Stored:
-        """Return the tenant's tools and those shared by all; StoreUnavailable when they cannot be read whole."""
-        check_tenant(tenant, shared=True)
-        return self._load(tenant, None)
+    def load(self, tenant: str, version: str = "") -> Stored:
+        """Return the tenant's tools and those shared by all; StoreUnavailable when they cannot be read whole.
 
-    def renewed(self, tenant: str, earlier: Stored) -> Stored:
-        """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read."""
+        version: as it was just read.
+        """
         check_tenant(tenant, shared=True)
-        if self.is_still(tenant, earlier.version):
+        return self._load(tenant, None, version)
+
+    def renewed(self, tenant: str, earlier: Stored, version: str = "") -> Stored:
+        """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read."""
+        version = version or self.version(tenant)
+        if version == earlier.version:
             return earlier
-        stored = self._load(tenant, earlier)
+        stored = self._load(tenant, earlier, version)
         # What is damaged may be so still.
         same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
         return earlier if same else stored
 
-    def searched(self, tenant: str) -> Searched | None:
-        """Return the tenant's tools as they are searched in the store; None where they are few enough to be loaded."""
-        check_tenant(tenant, shared=True)
-        stamp, collection = self._stamp(tenant), self._tool_points.collection
+    def searched(self, tenant: str, version: str) -> Searched | None:
+        """Return the tenant's tools as they are searched in the store; None where they are few enough to be loaded.
+
+        version: as it was just read. It tells of few tools without a further request.
+        """
+        if manifest.most(version) <= self.index_limit:
+            return None
+        collection = self._tool_points.collection
         owners = dict.fromkeys((tenant, SHARED))
         found = {owner: beyond.held(self.qdrant, owner, collection, self.index_limit) for owner in owners}
         many = {owner: own for owner, own in found.items() if own is not None}
@@ -117,18 +124,16 @@ class Store:
             few.append(manifest.shared(self.qdrant, servers))
         elif tenant != SHARED:
             many[SHARED].hidden = tuple(servers)
-        stored = read_stored(self.qdrant, self._tool_points, tenant, owners=few)
+        stored = read_stored(self.qdrant, self._tool_points, tenant, version, owners=few)
         vectors = stored.vectors if stored.vectors is not None else self._tool_points.embed(stored.tools)
-        self._remember(tenant, stamp, stored.version)
         return Searched(held=tuple(many.values()), few=stored, vectors=vectors)
 
-    def is_still(self, tenant: str, version: str) -> bool:
-        """Ask whether this is still the tenant's version."""
-        stamp = self._stamp(tenant)
-        if manifest.version(self.qdrant, tenant) != version:
-            return False
+    def version(self, tenant: str) -> str:
+        """Ask for the version of the tenant's tools."""
+        check_tenant(tenant, shared=True)
+        stamp, version = self._stamp(tenant), manifest.version(self.qdrant, tenant)
         self._remember(tenant, stamp, version)
-        return True
+        return version
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Tell whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
@@ -139,14 +144,6 @@ class Store:
         """Return where an index of the tenant's tools may be kept; None where there is no folder for it."""
         place = self.qdrant.place(tenant)
         return place / "index.npz" if place is not None and place.is_dir() else None
-
-    def resumed(self, tenant: str, read: Callable[[str], T | None]) -> T | None:
-        """Return what `read` makes of the tenant's version now; what it makes then counts as read from the store."""
-        stamp = self._stamp(tenant)
-        version = manifest.version(self.qdrant, tenant)
-        if (found := read(version)) is not None:
-            self._remember(tenant, stamp, version)
-        return found
 
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
         """Return the tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
@@ -191,22 +188,21 @@ class Store:
         check_tenant(tenant, shared=True)
         return manifest.visible(self.qdrant, tenant)
 
-    def _load(self, tenant: str, earlier: Stored | None) -> Stored:
+    def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
+            version = version or self.version(tenant)
             stamp = self._stamp(tenant)
-            stored = read_stored(self.qdrant, self._tool_points, tenant, earlier)
+            stored = read_stored(self.qdrant, self._tool_points, tenant, version, earlier)
             if not stored.damaged:
-                return self._kept(tenant, stamp, stored)
-            if manifest.version(self.qdrant, tenant) == stored.version:
+                return stored
+            if manifest.version(self.qdrant, tenant) == version:
                 # A record written again makes no new version of the tools: whoever has none of it asks again.
-                return self._kept(tenant, stamp, replace(stored, version=f"{stored.version} damaged"))
+                self._remember(tenant, stamp, f"{version} damaged")
+                return replace(stored, version=f"{version} damaged")
+            version = ""
         raise StoreUnavailable(f"the store {self.qdrant} cannot be read whole, as it kept changing: try again")
-
-    def _kept(self, tenant: str, stamp: str, stored: Stored) -> Stored:
-        self._remember(tenant, stamp, stored.version)
-        return stored
 
     def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
