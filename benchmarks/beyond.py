@@ -6,15 +6,13 @@ mcp_catalog_toucan; `--tools 0` leaves the start out, which needs minutes of imp
 
 import argparse
 import asyncio
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.quality import keys_of, recalls, spaced
-from benchmarks.scale import START, tools_of
+from benchmarks.scale import started, tools_of
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
 from orchestrator.evaluate.metrics import mean
@@ -80,11 +78,8 @@ def starts(data: Path, size: int) -> str:
             begin = time.process_time()
             filled(place := Path(folder) / "store", tools, Options().index_limit)
             spent = time.process_time() - begin
-            runs = [
-                subprocess.run([sys.executable, "-c", START, str(place)], capture_output=True, text=True, check=True)
-                for _ in range(3)
-            ]
-            lines.append(f"| {len(tools):,} | {spent:.1f} s | {'; '.join(run.stdout.strip() for run in runs)} |")
+            runs = [started(place, Options().index_limit) for _ in range(3)]
+            lines.append(f"| {len(tools):,} | {spent:.1f} s | {'; '.join(runs)} |")
     return "\n".join(lines)
 
 

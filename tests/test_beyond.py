@@ -22,6 +22,7 @@ from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.routing import beyond, staged
 from orchestrator.routing.indexes import Indexes
+from orchestrator.store import shard
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import sample, taking, tool
 from tests.qdrant_front import qdrant_front
@@ -190,6 +191,19 @@ async def test_tools_of_another_embedder_are_not_sought_among_those_of_this_one(
     store.replace_server("org:b", "files", FILES)
     [found] = await decided(Router(store=store), [RouteRequest(query="send an email", tenant="org:a")])
     assert found.matches[0].tool.key == "mail:send_email"
+
+
+def test_what_is_searched_for_more_than_an_hour_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "_LEFT_S", -60)  # All is old.
+    monkeypatch.setattr(shard, "_PREFIX", f"toolroute-open-{tmp_path.name}-")
+    store = Store(tmp_path, embedder=shipped(), index_limit=1)
+    store.replace_server("local", "mail", MAIL)
+    searched = store.searched("local", store.version("local"))
+    assert searched
+    opened = [own for place in shard._places() for own in place.glob(f"{shard._PREFIX}*")]
+    shard.sweep()
+    assert opened
+    assert all(any(own.iterdir()) for own in opened)
 
 
 async def test_a_damaged_census_is_named_and_an_import_mends_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,15 +144,29 @@ def opened(file: Path | None, size: int, *, searched: bool = False) -> Iterator[
     """Open the shard that this file keeps, or a new one for vectors of this size. Raises Damaged and OSError."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_workplace(file), ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        if file is not None:
-            _unpack(file, folder)
-        with engine_errors():
-            engine = _new(folder, size, searched=searched) if file is None else _loaded(folder)
-        try:
-            yield Shard(engine, folder)
-        finally:
-            with suppress(Exception):
-                engine.close()
+        with _in_use(folder):
+            if file is not None:
+                _unpack(file, folder)
+            with engine_errors():
+                engine = _new(folder, size, searched=searched) if file is None else _loaded(folder)
+            try:
+                yield Shard(engine, folder)
+            finally:
+                with suppress(Exception):
+                    engine.close()
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder that ends with the process. Raises OSError where another holds it."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sweep() -> None:
@@ -161,7 +175,8 @@ def sweep() -> None:
         for left in place.glob(f"{_PREFIX}*"):
             with suppress(OSError):
                 if left.stat().st_uid == os.geteuid() and left.stat().st_mtime < time.time() - _LEFT_S:
-                    shutil.rmtree(left, ignore_errors=True)
+                    with _in_use(left):  # What is searched stays open for as long as its process lives.
+                        shutil.rmtree(left, ignore_errors=True)
 
 
 def _places() -> list[Path]:
