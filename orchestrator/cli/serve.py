@@ -66,14 +66,8 @@ async def serve(
             known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
             served = make_server(gateway, approve=Approve(approve), most_calls=share())
             app = make_app(served, known, allow_host, allow_origin)
-
-            def started(at: str) -> None:
-                note(f"serving {at}")
-                if token:
-                    note(f"for {place.tenant}: Authorization: Bearer {token}")
-
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
-            await serve_http(app, *address, started, gateway.stop)
+            await serve_http(app, *address, lambda at: _started(at, place.tenant, token), gateway.stop)
             interrupted = False
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
@@ -81,6 +75,12 @@ async def serve(
         flush()
         os._exit(0)
     return 0
+
+
+def _started(at: str, tenant: str, token: str) -> None:
+    note(f"serving {at}")
+    if token:
+        note(f"for {tenant}: Authorization: Bearer {token}")
 
 
 def _check_for_stdio() -> None:

@@ -43,6 +43,16 @@ _PASSED = ("orchestrator", "opentelemetry", *_CHECKS)
 """What the sandbox lets through: this package, what traces, and what checks arguments against a schema."""
 
 
+def _place_of_results(places: "Sequence[Source | str | Path]", options: "Options | None") -> str | Path:
+    """Return the folder for results that no history holds: the first store's, or the user's own where that is none."""
+    from orchestrator.options import Options, default_store, stores_of
+    from orchestrator.store.sources import Source
+
+    named = places or stores_of((options or Options.from_env()).store)
+    first = str(Source.of(named[0]).store) if named else "http"
+    return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
+
+
 class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows and lets `orchestrator` through the workflow sandbox.
 
@@ -98,12 +108,7 @@ class OrchestratorPlugin(SimplePlugin):
             return models_for(options or Options.from_env())
 
         def results_in() -> str | Path:
-            from orchestrator.options import Options, default_store, stores_of
-            from orchestrator.store.sources import Source
-
-            named = [store] if store else stores or stores_of((options or Options.from_env()).store)
-            first = str(Source.of(named[0]).store) if named else "http"
-            return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
+            return _place_of_results([store] if store else stores, options)
 
         self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in, warm)
         self._registers = register
