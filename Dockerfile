@@ -3,7 +3,7 @@
 FROM python:3.12.11-slim-bookworm AS build
 WORKDIR /src
 COPY requirements/runtime.lock requirements/runtime.lock
-RUN pip wheel --no-cache-dir --require-hashes --wheel-dir /wheels --requirement requirements/runtime.lock
+RUN pip wheel --no-cache-dir --no-deps --require-hashes --wheel-dir /wheels --requirement requirements/runtime.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY activities activities
