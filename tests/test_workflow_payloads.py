@@ -77,7 +77,7 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
     ("workflow", "given", "kind", "said"),
     [
         (ROUTE, {}, "InvalidInput", "query: Field required. Its fields are query, tenant"),
-        (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'semantic', not 'huh'"),
+        (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'graph', not 'huh'"),
         (ROUTE, {"query": "x", "tenant": "org:1", "filter": {}}, "InvalidInput", "unknown field 'filter'. Its fields"),
         (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "at most 100,000"),
         (ROUTE, _raw(b'{"task": '), "InvalidInput", "Invalid JSON"),
