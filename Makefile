@@ -1,6 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs.
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than the cores of a small machine: tests wait for servers a quarter of their time.
+WORKERS ?= 3
 BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
@@ -14,8 +15,8 @@ test: setup node-servers
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
 
 # What kills processes, or takes seconds by nature.
-test-slow: setup node-servers
-	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
+test-slow: setup node-servers .venv-docs/installed
+	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
