@@ -39,7 +39,7 @@ GRACE = timedelta(seconds=30)
 THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
 """The most between two heartbeats that are sent, ours and Temporal's default: a cancellation arrives with them."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
-_PASSED = ("orchestrator", "opentelemetry", *_CHECKS)
+_PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """What the sandbox lets through: this package, what traces, and what checks arguments against a schema."""
 
 

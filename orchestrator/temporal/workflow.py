@@ -177,7 +177,8 @@ class ToolRouter:
         """Remember which of its tools a task used, so that later tasks like it find them; `run` does so by itself.
 
         `used` as `Router.record` takes them. What is recorded again under a `name` counts once, by default over
-        attempts and resets, too. `chosen`: by a person or a model, not by routing alone.
+        attempts and resets, too. `chosen`: by a person or a model, not by routing alone. It is kept by a worker that
+        routes: `route_options` say on which task queue.
         """
         if decision.leans:
             return
@@ -192,7 +193,8 @@ class ToolRouter:
             name=name or f"{workflow.info().workflow_id}:{occurrence('record', decision.query)}",
             chosen=chosen,
         )
-        config: Config = {**RECORDING, **options}
+        where: Config = {"task_queue": self._route.get("task_queue")}
+        config: Config = {**RECORDING, **where, **options}
         await workflow.execute_activity(names.RECORD_OUTCOME, request, **config)
 
     async def page(
