@@ -49,7 +49,7 @@ class Runner:
         """Its result; it replays."""
         handle = await self.begin(workflow, *given)
         result = await asyncio.wait_for(handle.result(), 60)
-        await replays(await handle.fetch_history(), [workflow], [plugin_over()], **replaying)
+        await replays(await handle.fetch_history(), [workflow], **replaying)
         return result
 
 

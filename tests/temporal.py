@@ -15,6 +15,7 @@ from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Progress, StepStatus
+from tests.running import plugin_over
 
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
@@ -72,7 +73,11 @@ def scheduled(history: WorkflowHistory) -> list[str]:
 
 
 async def replays(
-    history: WorkflowHistory, workflows: Sequence[type] = (), plugins: Sequence[Any] = (), **settings: Any
+    history: WorkflowHistory, workflows: Sequence[type], plugins: Sequence[Any] | None = None, **settings: Any
 ) -> None:
-    """Fails where today's workflow code does not do what the history says."""
-    await Replayer(workflows=list(workflows), plugins=list(plugins), **settings).replay_workflow(history)
+    """Fails where today's workflow code does not do what the history says.
+
+    Without plugins, which a user may leave away here, all of `orchestrator` is imported again inside the sandbox.
+    """
+    given = [plugin_over()] if plugins is None else [*plugins]
+    await Replayer(workflows=list(workflows), plugins=given, **settings).replay_workflow(history)
