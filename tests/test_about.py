@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from orchestrator.planning.planner import plan
 from orchestrator.records.about import Entity
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.relation import Relation
+from orchestrator.records.tool import Tool
 from orchestrator.routing.entities import entities
 from tests.catalogues import taking, tool
 
@@ -81,6 +83,16 @@ async def test_a_definition_says_what_the_tool_takes(desk: Router) -> None:
     assert found.about.tools[0].takes == ("ticket_id (string, required)", "text (string)")
 
 
+@pytest.mark.parametrize("schema", [{"required": None}, {"required": True, "properties": {"a": {}}}])
+async def test_a_definition_with_an_odd_schema_is_told_all_the_same(schema: dict[str, Any]) -> None:
+    odd = Tool(
+        server="odd", name="get_report", description="Return a report", input_schema={"type": "object", **schema}
+    )
+    async with Router(Catalogue([odd]), pipeline="coderag") as router:
+        found = await router.route("what does odd:get_report take")
+    assert told(found) == ["odd:get_report"]
+
+
 @pytest.mark.parametrize(
     "task",
     ["use reply_ticket to tell the customer that it is done", "list the issues on github", "what is the time in Rome"],
@@ -132,10 +144,15 @@ async def test_example_questions_are_the_users_own_and_a_wrong_file_is_named(tmp
     own.write_text(json.dumps({"overview": ["was kann X"]}), encoding="utf-8")
     async with Router(DESK, pipeline="coderag", options=Options(intents=str(own))) as router:
         assert told(await router.route("Was kann github?")) == ["github:list_issues", "github:search"]
-    own.write_text("[]", encoding="utf-8")
-    async with Router(DESK, pipeline="coderag", options=Options(intents=str(own))) as router:
-        with pytest.raises(InvalidConfig, match=r"intents\.json"):
-            await router.route("what can github do")
+    for wrong, said in (
+        ("[]", ""),
+        ("{}", "holds no example"),
+        ('{"nosuch": ["who"]}', "'nosuch' is no intent: give "),
+    ):
+        own.write_text(wrong, encoding="utf-8")
+        async with Router(DESK, pipeline="coderag", options=Options(intents=str(own))) as router:
+            with pytest.raises(InvalidConfig, match=rf"intents\.json.*{said}"):
+                await router.route("what can github do")
 
 
 async def test_the_context_of_a_decision_holds_the_excerpt_of_the_graph(desk: Router) -> None:

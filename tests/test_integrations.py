@@ -127,6 +127,8 @@ async def test_pydantic_ai_appends_tools_turn_by_turn_and_learns_from_what_was_c
     assert offered(model.asked) == [ONCE, ONCE, ONCE, BOTH, BOTH]
     assert learnt(router, "org:a") == [["current_weather"], ["stock_price"]]
     assert learnt(router) == []
+    with pytest.raises(InvalidInput, match="gave None: give org:ID, user:ID, or ''"):
+        await agent.run("what is the weather like in Oslo?", deps=None)
 
 
 async def test_openai_agents_append_tools_turn_by_turn_and_learn_from_what_was_called(model: ScriptedModel) -> None:

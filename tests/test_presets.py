@@ -85,6 +85,9 @@ async def test_a_context_that_is_no_text_is_refused() -> None:
         await Router(Catalogue(LABELLED)).route("parse json", context={"year": 2026})
     with pytest.raises(InvalidInput, match="undated='maybe': give in or out"):
         await Router(Catalogue(LABELLED)).route("parse json", context={"undated": "maybe"})
+    for wrong in ("2026-9-1", "01/01/2026", ""):
+        with pytest.raises(InvalidInput, match=f"published_from={wrong!r}: give a date as"):
+            await Router(Catalogue(LABELLED)).route("parse json", context={"published_from": wrong})
 
 
 async def test_what_belongs_to_the_other_candidates_comes_forward_by_the_graph() -> None:

@@ -83,7 +83,11 @@ def test_a_file_of_relations_is_read_and_what_it_gets_wrong_is_told(
     with caplog.at_level(logging.WARNING):
         Index(Catalogue.read(tmp_path))
     assert "relations lead to 'shop:nowhere'" in caplog.text
-    for wrong, said in (('{"to": "shop:log_in"}', '"from"'), ('{"from": "shop:log_in", "to": ""}', "relations.0.to")):
+    for wrong, said in (
+        ('{"to": "shop:log_in"}', '"from"'),
+        ('{"from": "shop:log_in", "to": ""}', "relations.0.to"),
+        ('{"from": "shop:log_in", "to": "net:far", "tpye": "used_with"}', "relations.0.tpye: Extra inputs"),
+    ):
         file.write_text(wrong)
         with pytest.raises(InvalidCatalogue, match=said):
             Catalogue.read(tmp_path)
@@ -143,5 +147,6 @@ def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
     assert '"shop:log_in" -> "net:turn_on_wifi" [label="needs"];' in shown("-o", "dot")
     found = json.loads(shown("shop", "-o", "json"))
     assert {edge["source"].partition(":")[0] for edge in found["edges"]} == {"shop"}
+    assert '["net:power"]' in shown("net:far")
     wrong = CliRunner().invoke(cli, ["graph", "--catalogue", str(tmp_path), "shop:order_piza"])
     assert "did you mean shop:order_pizza" in str(wrong.exception)

@@ -129,6 +129,17 @@ async def test_a_source_that_fails_in_any_way_is_named_and_the_rest_answers(own:
     assert decision.warnings == ("source b: its tools are not among these: KeyError",)
 
 
+async def test_a_source_whose_folder_is_not_there_is_named_but_the_first_which_is_made(
+    own: Store, tmp_path: Path
+) -> None:
+    for stores, warned in (([own, tmp_path / "gone"], 1), ([tmp_path / "new", own], 0)):
+        async with Router(stores=stores) as router:
+            warnings = (await router.route("send an email", tenant="org:1")).warnings
+        assert [warning.endswith("its tools are not among these: no store is there") for warning in warnings] == [
+            True
+        ] * warned
+
+
 @pytest.mark.parametrize("secret", ["s3cret", "s3@cret", "s3/cret", "s3#cret", "s3 cret"])
 async def test_credentials_in_a_sources_address_are_shown_nowhere(own: Store, secret: str) -> None:
     url = f"http://me:{secret}@127.0.0.1:9/?api_key={secret}"
@@ -193,6 +204,10 @@ def test_a_list_of_sources_that_cannot_be_is_refused_with_the_remedy(own: Store)
         Router(stores=["a", "a"])
     with pytest.raises(InvalidInput, match="give one of these"):
         Router(store=own, stores=["a"])
+    with pytest.raises(InvalidInput, match="deadline_s=-1"):
+        Source(store="a", deadline_s=-1)
+    with pytest.raises(InvalidInput, match="stores is a int: give a list"):
+        Router(stores=[5])  # type: ignore[list-item]
 
 
 def test_the_command_line_and_the_environment_take_several_stores(

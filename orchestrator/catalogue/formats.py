@@ -33,9 +33,9 @@ class _Hints(BaseModel):
 
 
 class _Relation(BaseModel):
-    """An edge to another tool; a `to` without a server means one of the same."""
+    """An edge to another tool; a `to` without a server means one of the same. Its form is ours: nobody adds fields."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid")
     to: Annotated[str, Field(min_length=1)]
     type: Annotated[str, Field(min_length=1)] = "needs"
     weight: Annotated[float, Field(gt=0, le=1)] = 1.0

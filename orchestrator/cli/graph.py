@@ -27,9 +27,9 @@ from orchestrator.routing.stages.experience import used_together
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     """Show what tools need, replace, resemble and are used with.
 
-    Of one TOOL (server:name) up to ten others, nearest first; of a SERVER all edges from its tools; without either all
-    edges. A catalogue states relations in its records or in a relations.jsonl; the others follow from schemas
-    and, with a store, from the tenant's past tasks.
+    Of one TOOL (server:name) up to ten others, nearest first, and who states a relation to it; of a SERVER all edges
+    from its tools; without either all edges. A catalogue states relations in its records or in a relations.jsonl; the
+    others follow from schemas and, with a store, from the tenant's past tasks.
     """
     async with await place.open_router(Options.from_env()) as router:
         task, found = await router.begin(RouteRequest(query="", tenant=place.tenant), Clock())
@@ -56,7 +56,9 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
         near = get_close_matches(of, [*catalogue.places, *catalogue.positions], n=3, cutoff=0.5)
         meant = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
         raise InvalidInput(f"no tool and no server {of!r} is known here; {meant}")
-    return list(found.excerpt(key, hops=hops, more=more)[1])
+    leading = [place for place, tool in enumerate(catalogue) if any(own.to == key for own in tool.relations)]
+    to_it = [edge for place in leading for edge in found.edges(place, more) if edge.to == key]
+    return list(dict.fromkeys([*found.excerpt(key, hops=hops, more=more)[1], *to_it]))
 
 
 def _ends(edges: Sequence[Edge]) -> list[str]:

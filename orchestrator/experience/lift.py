@@ -130,9 +130,13 @@ def _agreed(said: Values, *, shared: bool) -> Values:
     return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2]).sum(axis=0) if shared else said[0])
 
 
-def _is_alone(recalled: Recalled, key: str) -> bool:
-    """Return whether one person's tasks alone used a tool."""
-    return len({task.actor for task in recalled.tasks if key in task.used}) == 1
+def _alone(recalled: Recalled) -> set[str]:
+    """Return the tools that one person's tasks alone used."""
+    actors = dict[str, set[str]]()
+    for task in recalled.tasks:
+        for key in task.used:
+            actors.setdefault(key, set()).add(task.actor)
+    return {key for key, own in actors.items() if len(own) == 1}
 
 
 def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
@@ -143,7 +147,8 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
         after[raised] = np.minimum(after[raised], after[best] - BEHIND)
     if recalled.shared:
         ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
-        alone = (ranks >= FIRST) & [_is_alone(recalled, key) for key in keys]
+        theirs = _alone(recalled)
+        alone = (ranks >= FIRST) & [key in theirs for key in keys]
         if alone.any() and (~alone).any():
             others = np.sort(after[~alone])[::-1]
             after[alone] = np.minimum(after[alone], others[min(FIRST, len(others)) - 1] - BEHIND)

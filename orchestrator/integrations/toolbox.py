@@ -180,8 +180,11 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def named(who: Who, context: Any) -> str:
-    """Return the tenant or actor of the framework's own context."""
-    return who(context) if callable(who) else who
+    """Return the tenant or actor of the framework's own context; InvalidInput where that is no text."""
+    found = who(context) if callable(who) else who
+    if not isinstance(found, str):
+        raise InvalidInput(f"{getattr(who, '__name__', 'the function')} gave {found!r}: give org:ID, user:ID, or ''")
+    return found
 
 
 def _key(tenant: str, said: Sequence[Exchange]) -> str:

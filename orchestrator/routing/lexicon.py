@@ -46,7 +46,12 @@ class Lexicon:
     def _examples(self) -> tuple[list[str], list[str], Vectors]:
         """Each example's intent, its text without the name X, and its vector."""
         shipped = str(files("orchestrator") / "data" / "intents.json")
-        examples = [(intent, text) for intent, own in _read(self._intents or shipped).items() for text in own]
+        known, given = _read(shipped), _read(self._intents or shipped)
+        if unknown := sorted(given.keys() - known.keys()):
+            raise InvalidConfig(f"{self._intents!r}: {unknown[0]!r} is no intent: give {', '.join(known)}")
+        examples = [(intent, text) for intent, own in given.items() for text in own]
+        if not examples:
+            raise InvalidConfig(f"{self._intents!r} holds no example: give at least one question of any intent")
         texts = [" ".join(word for word in text.split() if word != "X").lower() for _, text in examples]
         return [intent for intent, _ in examples], texts, vectors_of(self._embedder(), texts)
 

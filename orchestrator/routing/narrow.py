@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ def narrow(task: Task, found: Found) -> Found:
         raise InvalidInput(f"context {_UNDATED}={undated!r}: give in or out")
     if not wanted:
         return found
+    _check_bounds(task, wanted)
     known = {label for label, _ in task.index.labelled}
     for wish in [own for own in wanted if not known.intersection(_labels(own[0]))]:
         wanted.remove(wish)
@@ -33,6 +35,22 @@ def narrow(task: Task, found: Found) -> Found:
         name, value = wanted.pop()
         relaxed.append(f"no tool fits {name}={value} with all before it: it was left out of account")
     return replace(found, allowed=left, warnings=(*found.warnings, *relaxed))
+
+
+def _check_bounds(task: Task, wanted: Sequence[tuple[str, str]]) -> None:
+    labels = {label for label, _ in task.index.labelled}
+    for name, value in wanted:
+        if name.endswith((_FROM, _TO)) and name not in labels and not _is_date(value):
+            raise InvalidInput(f"context {name}={value!r}: give a date as 2026, 2026-09 or 2026-09-01")
+
+
+def _is_date(text: str) -> bool:
+    """Return whether a text is an ISO date, or the year or the month of one; as texts such stand in order."""
+    try:
+        datetime.fromisoformat(text if len(text) >= 10 else f"{text}-01-01"[:10])
+    except ValueError:
+        return False
+    return len(text) in (4, 7) or text[4:5] == "-"
 
 
 def _labels(name: str) -> tuple[str, ...]:
@@ -53,7 +71,7 @@ def _fits(tool: Tool, name: str, value: str, *, undated: bool) -> bool:
     for suffix in (_FROM, _TO):
         if name.endswith(suffix) and name not in known:
             day = known.get(name.removesuffix(suffix))
-            if day is None:
+            if day is None or not _is_date(day):
                 return undated
             return day >= value if suffix == _FROM else day[: len(value)] <= value
     return known.get(name) == value

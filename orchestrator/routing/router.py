@@ -65,6 +65,7 @@ logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
 _NONE = Needs()
+_STORES = "a list of folders, URLs, Stores or Sources"
 LOCAL = "local"
 """The tenant of a request in process that names none."""
 
@@ -94,7 +95,7 @@ class Router:
         servers: Collection[str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
-        _check_types(catalogue, store, stores, embedder, options, calibration)
+        _check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
         options = options or Options()
         sources = [*map(Source.of, _places(catalogue, store, stores, options))]
         given = sources[0].store if sources else None
@@ -411,15 +412,26 @@ def _places(
 
 
 def _check_types(
-    catalogue: object, store: object, stores: object, embedder: object, options: object, calibration: object
+    catalogue: object,
+    store: object,
+    stores: object,
+    embedder: object,
+    options: object,
+    calibration: object,
+    pipeline: object,
 ) -> None:
     """Raise InvalidInput for the first that a Router does not take, with what would do."""
     wanted: tuple[tuple[str, object, Any, str], ...] = (
         ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
-        ("stores", stores, list | tuple, "a list of folders, URLs, Stores or Sources"),
+        ("stores", stores, list | tuple, _STORES),
         ("options", options, Options | None, "Options(...)"),
         ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the file of one"),
+        ("pipeline", pipeline, Pipeline | str, "a preset's name or a Pipeline"),
+        *(
+            ("stores", one, Source | Store | str | Path, _STORES)
+            for one in (stores if isinstance(stores, list | tuple) else ())
+        ),
     )
     for name, value, kinds, remedy in wanted:
         if not isinstance(value, kinds):

@@ -42,6 +42,8 @@ class Source:
     def __post_init__(self) -> None:
         if self.tenant:
             check_tenant(self.tenant, shared=True)
+        if not self.deadline_s >= 0:
+            raise InvalidInput(f"deadline_s={self.deadline_s!r}: give seconds, 0 or more")
 
     @property
     def shown(self) -> str:
@@ -138,8 +140,13 @@ class Sources:
         known = self._asked.get(key)
         if known is None or not (known.stands or known.answer.exception() is None):  # One that came late counts now.
             store, theirs = self._stores[place], self._sources[place].tenant or tenant
-            asked = _in_a_thread(lambda: store.renewed(theirs, part) if part else store.load(theirs))
-            known = self._asked[key] = _Asked(asked, time.monotonic())
+
+            def read() -> Stored:
+                if place > 0 and not store.exists:  # The first one's is made by what is first stored in it.
+                    raise StoreUnavailable("no store is there")
+                return store.renewed(theirs, part) if part else store.load(theirs)
+
+            known = self._asked[key] = _Asked(_in_a_thread(read), time.monotonic())
         return known
 
     def _merged(self, parts: tuple[Stored | None, ...], warnings: Sequence[str], earlier: Merged | None) -> Merged:

@@ -108,7 +108,8 @@ async def _like(task: Task, named: list[Tool]) -> list[AboutTool]:
 
 def _shown(tool: Tool, how: str, *, takes: bool = False) -> AboutTool:
     schema = parameters(tool) if takes else {}
-    required, known = schema.get("required", ()), schema.get("properties", {})
+    given, known = schema.get("required"), schema.get("properties", {})
+    required = given if isinstance(given, list) else []
     listed = tuple(_parameter(name, part, name in required) for name, part in list(known.items())[:MOST])
     return AboutTool(tool=tool.key, how=how, says=one_line(tool.description, SAID), takes=listed)
 
