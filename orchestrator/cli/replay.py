@@ -39,7 +39,7 @@ async def replay_tasks(
     They are routed again under another catalogue, pipeline, embedder or calibration.
 
     Past tasks are those that the store remembers; they do not count while they are replayed. Exit code 6 when a task
-    lost a tool that it used.
+    lost a tool that it used, 1 when meaning was to be searched and failed.
     """
     if source is not None and since is not None:
         raise InvalidInput("--since chooses among remembered tasks: leave it out with --from")
@@ -54,7 +54,8 @@ async def replay_tasks(
         elif store is not None:
             tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, date("--since", since) if since else 0.0)
         if not tasks:
-            warn([f"no task of {place.tenant} is remembered with its text: nothing to replay"])
+            remedy = "so none is replayed: `toolroute experience list` shows what is remembered"
+            raise InvalidInput(f"no task of {place.tenant!r} that went well has its text kept, {remedy}")
         where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
         after = await stack.enter_async_context(Router(**where, options=changed))
         plain = Options.from_env(experience="off")
@@ -65,7 +66,9 @@ async def replay_tasks(
             found = await replay(tasks, before, after, place.tenant, done)
     result = summary(found)
     present(output, result, lambda: _show(result, found))
-    return 6 if result["lost"] else 0
+    for reason, number in result["semantic_failures"].items():
+        warn([f"the semantic leg failed for {counted(number, 'task')}, compared by keywords alone: {reason}"])
+    return 1 if result["semantic_failures"] else 6 if result["lost"] else 0
 
 
 def _show(result: dict[str, Any], found: list[Replayed]) -> None:

@@ -2,30 +2,36 @@
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue.reading import numbered_lines, why_unread
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
-from orchestrator.records.request import RouteRequest
+from orchestrator.records.request import MAX_QUERY_CHARS, RouteRequest
 from orchestrator.routing.router import Router
+from orchestrator.routing.stages.semantic import why_failed
 
 FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by `temporal workflow show -o json`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What matters of a Decision: its tools, best first, and its figures."""
+    """What matters of a Decision: its tools, best first, its figures, and why meaning could not be searched."""
 
     tools: tuple[str, ...]
     confidence: float
     semantic_ran: bool
     tokens: int
     servers: tuple[str, ...]
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +45,21 @@ class PastTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """One task before and after. `lost` and `gained` are tools that it used; `moved` maps others to their places."""
+    """One task before and after. `lost` and `gained` are tools that it used; `moved` maps others to their places.
+
+    `gone`: tools that it used, that no answer holds, and that the catalogue has no more.
+    """
 
     query: str
     used: tuple[str, ...]
     before: Answered
     after: Answered
+    gone: tuple[str, ...] = ()
 
     @property
     def lost(self) -> tuple[str, ...]:
-        return tuple(key for key in self.used if key in self.before.tools and key not in self.after.tools)
+        held = {*self.before.tools, *self.gone}
+        return tuple(key for key in self.used if key in held and key not in self.after.tools)
 
     @property
     def gained(self) -> tuple[str, ...]:
@@ -80,9 +91,18 @@ async def replay(
         request = RouteRequest(query=task.query, tenant=tenant)
         then = task.then or answered(await (before or after).route(request))
         now = answered(await after.route(request))
-        found.append(Replayed(query=task.query, used=task.used, before=then, after=now))
+        unseen = [key for key in task.used if key not in {*then.tools, *now.tools}]
+        had = unseen if task.then or before is None else await _known(before, tenant, unseen)
+        gone = {*had} - {*await _known(after, tenant, had)}
+        found.append(Replayed(query=task.query, used=task.used, before=then, after=now, gone=tuple(sorted(gone))))
         done(number, len(tasks))
     return sorted(found, key=lambda one: one.worse, reverse=True)
+
+
+async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
+    """Return those of these keys that the tenant's catalogue has, be it under another name."""
+    catalogue = (await router.index(tenant, *keys)).catalogue if keys else Catalogue()
+    return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
 
 def summary(found: Sequence[Replayed]) -> dict[str, Any]:
@@ -97,6 +117,7 @@ def summary(found: Sequence[Replayed]) -> dict[str, Any]:
         "lost": sum(bool(one.lost) for one in found),
         "gained": sum(bool(one.gained) for one in found),
         "moved": sum(bool(one.moved) for one in found),
+        "semantic_failures": dict(Counter(why for one in found if (why := one.after.failed or one.before.failed))),
         "gate_flips": sum(one.before.semantic_ran != one.after.semantic_ran for one in found),
         "confidence": mean(lambda one: one.confidence),
         "tokens": mean(lambda one: one.tokens),
@@ -112,40 +133,52 @@ def answered(decision: Decision) -> Answered:
         semantic_ran=decision.semantic_ran,
         tokens=decision.tokens.after,
         servers=decision.servers,
+        failed=why_failed(decision.warnings),
     )
 
 
 def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[PastTask]:
     """Return the tasks of these Outcomes that went well, each once, as far as their texts are kept."""
-    used = {o.query: tuple(use.tool for use in o.worked) for o in outcomes if o.at >= since and o.query and o.worked}
-    return [PastTask(query=query, used=own) for query, own in used.items()]
+    used = {o.query: o.worked for o in outcomes if o.at >= since and o.query and o.worked}
+    return [PastTask(query=query, used=tuple(dict.fromkeys(use.tool for use in own))) for query, own in used.items()]
 
 
 def read_tasks(path: Path) -> list[PastTask]:
     """Read a file of Decisions, or a workflow's history; of a Decision alone the recommended tools count as used."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        records = _records(text)
-        tasks = [task for record in records for task in _tasks(record)]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {FORM}") from None
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise InvalidInput(f"{path}: {type(error).__name__}: {error}; {FORM}") from None
+    tasks = list[PastTask]()
+    for place, own in _records(str(path), text):
+        try:
+            tasks += _tasks(read_json(own) if isinstance(own, str) else own)
+        except ValidationError as error:
+            raise InvalidInput(f"{place}: {first_problem(error)}; {FORM}") from None
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise InvalidInput(f"{place}: cannot be read ({error}); {FORM}") from None
     if not tasks:
         raise InvalidInput(f"{path}: no Decision in it; {FORM}")
     return tasks
 
 
-def _records(text: str) -> list[dict[str, Any]]:
+def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the records of a file, each with where it stands; those on lines of their own as text."""
     try:
-        whole = json.loads(text)
+        whole = read_json(text)
     except ValueError:
-        return [json.loads(line) for _, line in numbered_lines(text)]
-    return whole if isinstance(whole, list) else [whole]
+        yield from ((f"{path}:{number}", line) for number, line in numbered_lines(text))
+        return
+    if isinstance(whole, list):
+        yield from ((f"{path}: record {number}", own) for number, own in enumerate(whole, start=1))
+    else:
+        yield path, whole
 
 
-def _tasks(record: dict[str, Any]) -> Iterator[PastTask]:
+def _tasks(record: Any) -> Iterator[PastTask]:
     """Yield the tasks of a Decision, or of all Decisions of a history, with the tools that were called after each."""
+    if not isinstance(record, dict):
+        raise ValueError(f"{record!r:.80} is no JSON object")
     decision, used = None, list[str]()
     for content in [record] if "events" not in record else _payloads(record["events"]):
         if "idempotency_key" in content:
@@ -153,24 +186,50 @@ def _tasks(record: dict[str, Any]) -> Iterator[PastTask]:
         elif "matches" in content and "query" in content:
             if decision:
                 yield _task(decision, used)
-            decision, used = content, []
+            decision, used = _Decision.model_validate(content), []
     if decision:
         yield _task(decision, used)
 
 
-def _task(decision: dict[str, Any], used: Sequence[str]) -> PastTask:
+class _Tool(BaseModel):
+    server: str
+    name: str
+
+
+class _Match(BaseModel):
+    tool: str | _Tool
+
+
+class _Tokens(BaseModel):
+    after: int
+
+
+class _Decision(BaseModel):
+    """What is read of a Decision, by the command line or in a history."""
+
+    query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
+    matches: list[_Match]
+    recommended: list[str]
+    confidence: FiniteFloat
+    semantic_ran: bool
+    tokens: _Tokens
+    servers: tuple[str, ...]
+
+
+def _task(decision: _Decision, used: Sequence[str]) -> PastTask:
+    tools = [match.tool for match in decision.matches]
     then = Answered(
-        tools=tuple(_key(match["tool"]) for match in decision["matches"]),
-        confidence=decision["confidence"],
-        semantic_ran=decision["semantic_ran"],
-        tokens=decision["tokens"]["after"],
-        servers=tuple(decision["servers"]),
+        tools=tuple(tool if isinstance(tool, str) else f"{tool.server}:{tool.name}" for tool in tools),
+        confidence=decision.confidence,
+        semantic_ran=decision.semantic_ran,
+        tokens=decision.tokens.after,
+        servers=decision.servers,
     )
-    return PastTask(query=decision["query"], used=tuple(dict.fromkeys(used or decision["recommended"])), then=then)
+    return PastTask(query=decision.query, used=tuple(dict.fromkeys(used or decision.recommended)), then=then)
 
 
-def _key(tool: str | dict[str, Any]) -> str:
-    return tool if isinstance(tool, str) else f"{tool['server']}:{tool['name']}"
+def _key(tool: dict[str, Any]) -> str:
+    return f"{tool['server']}:{tool['name']}"
 
 
 def _payloads(value: Any) -> Iterator[dict[str, Any]]:

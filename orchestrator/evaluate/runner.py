@@ -26,7 +26,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from orchestrator.routing.router import Router
-from orchestrator.routing.stages.semantic import KEYWORD_ALONE, NO_KNOWN_WORD
+from orchestrator.routing.stages.semantic import why_failed
 
 Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)
@@ -176,12 +176,8 @@ async def answer_all(
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:
     """Return why the semantic leg failed where it was wanted, and for how many queries."""
-    warnings = [
-        warning for answer in answers for warning in answer.decision.warnings if warning.startswith(KEYWORD_ALONE)
-    ]
-    reasons = Counter(warning.removeprefix(KEYWORD_ALONE) for warning in warnings)
-    del reasons[NO_KNOWN_WORD]
-    return dict(reasons.most_common())
+    reasons = (why_failed(answer.decision.warnings) for answer in answers)
+    return dict(Counter(filter(None, reasons)).most_common())
 
 
 def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from orchestrator.routing.task import Found, Task
 
 KEYWORD_ALONE = "keyword leg alone: "
 """The beginning of a warning that says why the semantic leg did not run; the reason follows."""
+_NO_LEG = "no leg answers: "
 MOST_FLAGGED = 100
 """Flagged tools whose nearness to a task is looked at."""
 NO_KNOWN_WORD = "the embedder knows no word of the query"
@@ -28,7 +29,7 @@ async def semantic(task: Task, found: Found) -> Found:
     if vectors is not None and not vectors[0].any():
         vectors, reason = None, NO_KNOWN_WORD
     if vectors is None or (side := task.index.vectors) is None:
-        failed = KEYWORD_ALONE if found.candidates else "no leg answers: "
+        failed = KEYWORD_ALONE if found.candidates else _NO_LEG
         return replace(found, warnings=(*found.warnings, f"{failed}{reason}"))
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
     search = found.search or search_of(task, found)
@@ -44,6 +45,12 @@ async def semantic(task: Task, found: Found) -> Found:
         near_flagged=near,
         warnings=warnings,
     )
+
+
+def why_failed(warnings: Sequence[str]) -> str:
+    """Return why the semantic leg failed where it was wanted, by a Decision's warnings; "" where it did not."""
+    reasons = (warning.partition(": ")[2] for warning in warnings if warning.startswith((KEYWORD_ALONE, _NO_LEG)))
+    return next((why for why in reasons if why != NO_KNOWN_WORD), "")
 
 
 def _near_flagged(
