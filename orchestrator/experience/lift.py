@@ -6,7 +6,7 @@ give it, one that it passed over by the chance that routing did give it. Where r
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -37,6 +37,9 @@ LOW = -1.0
 CLAIMED, SAME = 0.2, 0.98
 """The chance from which the best tool by routing is a claim, and the cosine from which a near task overrules it though
 no task ever used that tool. Of tasks for such tools the first one was else lost in 1 to 10 of 100."""
+OVERRULING, AS_SURE = 3, 1.0
+"""The near tasks, of two people at least, that overrule a tool which no task ever used: routing's log-odds of it were
+there within AS_SURE of what they are now, and all used something else."""
 SHOWN = 5
 """The first places, where tools that no task ever used do not fall for having been passed over, and stay as far as
 others make room. Kept at all costs, all other tasks would gain an eighth less; not kept, theirs lose .02 recall@5."""
@@ -81,14 +84,15 @@ class Lifted:
 def lift(chances: Values, keys: Sequence[str], recalled: Recalled, fitted: LiftMap) -> Lifted:
     """Return what becomes of the candidates with these chances by routing alone, best first, and keys.
 
-    Where no task ever used the best of them, only one that is nearly the same sets another before it. Where several
-    people's tasks are near, what one of them alone says brings no tool into the first three, nor takes any away.
+    Where no task ever used the best of them, only a task that is nearly the same, or several people who all passed it
+    over, set another before it. Where several people's tasks count, what one of them alone says brings no tool into the
+    first three, nor takes any away.
     """
     before = np.asarray(log_odds(np.maximum(chances, LEAST)))
     after = before + features(before, keys, recalled) @ fitted.weights
-    if recalled.tasks[0].cosine < SAME:
-        _keep_unproven(after, before, keys, recalled)
-    _hold(after, before, keys, recalled)
+    spared = _spared(before, keys, recalled)
+    _keep(after, before, keys, recalled, spared)
+    _hold(after, before, keys, recalled, spared)
     now = np.where(after != before, 1 / (1 + np.exp(-after)), chances)
     return Lifted(now, after - before, float(_of_best(before, after, recalled) @ fitted.confidence))
 
@@ -127,7 +131,9 @@ def _odds(chance: float) -> float:
 
 def _agreed(said: Values, *, shared: bool) -> Values:
     """Return what people say against each candidate, of each no more than another says too; [people, candidates]."""
-    return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2]).sum(axis=0) if shared else said[0])
+    if not shared:
+        return np.asarray(said[0])
+    return np.asarray(np.minimum(said, np.sort(said, axis=0)[-2] if len(said) > 1 else 0.0).sum(axis=0))
 
 
 def _alone(recalled: Recalled) -> set[str]:
@@ -139,11 +145,28 @@ def _alone(recalled: Recalled) -> set[str]:
     return {key for key, own in actors.items() if len(own) == 1}
 
 
-def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
+def _spared(before: Values, keys: Sequence[str], recalled: Recalled) -> list[int]:
+    """Return the rows of the first SHOWN that no task ever used, and that near tasks do not overrule."""
+    if recalled.tasks[0].cosine >= SAME:
+        return []
+    first = np.argsort(-before, kind="stable")[:SHOWN].tolist()
+    return [n for n in first if keys[n] not in recalled.proven and not _is_overruled(keys[n], before[n], recalled)]
+
+
+def _is_overruled(key: str, stood: float, recalled: Recalled) -> bool:
+    """Return whether routing was as sure of a tool for OVERRULING near tasks of several people, who all used others."""
+    passed = [
+        task.actor
+        for task in recalled.tasks
+        if task.used and key in task.passed and abs(stood - _odds(task.passed[key])) < AS_SURE
+    ]
+    return len(passed) >= OVERRULING and len(set(passed)) > 1
+
+
+def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled, spared: Collection[int]) -> None:
     """Lower in place what may not come first."""
     best, raised = int(np.argmax(before)), after > before
-    claimed = before[best] >= _odds(CLAIMED)
-    if claimed and keys[best] not in recalled.proven and recalled.tasks[0].cosine < SAME:
+    if before[best] >= _odds(CLAIMED) and best in spared:
         after[raised] = np.minimum(after[raised], after[best] - BEHIND)
     if recalled.shared:
         ranks = np.argsort(np.argsort(-before, kind="stable"), kind="stable")
@@ -154,12 +177,11 @@ def _hold(after: Values, before: Values, keys: Sequence[str], recalled: Recalled
             after[alone] = np.minimum(after[alone], others[min(FIRST, len(others)) - 1] - BEHIND)
 
 
-def _keep_unproven(after: Values, before: Values, keys: Sequence[str], recalled: Recalled) -> None:
-    """Let what rises take, in place, the place of a tool that past tasks know, not of one that none ever used."""
-    unproven = [n for n in np.argsort(-before, kind="stable")[:SHOWN].tolist() if keys[n] not in recalled.proven]
-    after[unproven] = np.maximum(after[unproven], before[unproven])
+def _keep(after: Values, before: Values, keys: Sequence[str], recalled: Recalled, spared: Sequence[int]) -> None:
+    """Let what rises take, in place, the place of a tool that past tasks know, not of one that is spared."""
+    after[[*spared]] = np.maximum(after[[*spared]], before[[*spared]])
     first = np.argsort(-after, kind="stable")[:SHOWN].tolist()
-    for tool in unproven:
+    for tool in spared:
         others = [other for other in first if keys[other] in recalled.proven and after[other] <= before[other]]
         if tool not in first and others:
             after[tool] = after[others[-1]] + BEHIND

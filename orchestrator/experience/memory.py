@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
-from orchestrator.experience.shares import newest, oldest_of_most
+from orchestrator.experience.shares import FEW, newest, oldest_of_most
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
 NEAREST, FAR = 10, 0.2
@@ -22,6 +22,8 @@ HALF_LIFE_S = 90 * 86_400.0
 """The age, counted from the newest Outcome, at which a task counts half."""
 OF_ACTOR = 2
 """The nearest tasks of one person that come before further ones of theirs, where several people's are near."""
+LOUD = 4
+"""How many times the tasks of the median person somebody has whose tasks are heard as if others' were near, too."""
 ALONE = 0.05
 """The weight of one person's tasks where nobody else's are near."""
 _LOOKED = 4 * NEAREST
@@ -41,14 +43,10 @@ class _Past:
 
     def near(self, weight: float, cosine: float, there: Collection[Name]) -> Near:
         chances = list(zip(self.tools, self.chances.tolist(), strict=True))
-        return Near(
-            weight=weight,
-            cosine=cosine,
-            actor=self.actor,
-            query=self.query,
-            used={name[0]: chance for name, chance in chances[: self.used] if name in there},
-            passed={name[0]: chance for name, chance in chances[self.used :] if name in there},
-        )
+        used = {name[0]: chance for name, chance in chances[: self.used] if name in there}
+        # Where nothing that it used is there as it was, one that was passed over may do that now.
+        passed = {name[0]: chance for name, chance in chances[self.used :] if name in there} if used else {}
+        return Near(weight=weight, cosine=cosine, actor=self.actor, query=self.query, used=used, passed=passed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +118,15 @@ class Experience:
         numbers: dict[str, int] = {}
         return np.array([numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64)
 
+    @cached_property
+    def _loud(self) -> frozenset[int]:
+        """Those with LOUD times as many tasks as others have, of those with more than a few."""
+        counts = np.bincount(self._actors)
+        several = np.sort(counts[counts > FEW])
+        return frozenset(
+            np.flatnonzero(counts > LOUD * several[(len(several) - 1) // 2]).tolist() if len(several) else ()
+        )
+
     def recall(self, vector: NDArray[np.float32], candidates: Collection[Name], known: Known) -> Recalled | None:
         """Return the past tasks that are like the one with this vector; None where none is.
 
@@ -132,7 +139,7 @@ class Experience:
         if not len(near):
             return None
         actors = self._actors[near]
-        shared = bool((actors != actors[0]).any())
+        shared = bool((actors != actors[0]).any() or actors[0] in self._loud)
         near = _nearest(cosines, near, self._actors if shared else None)
         ages = np.maximum(0.0, min(self.at.max(), time.time()) - self.at[near])
         weights = (cosines[near] - FAR) ** 2 * 0.5 ** (ages / HALF_LIFE_S)
