@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput, StoreBusy, UnknownTool
+from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.logs import read_past
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
@@ -533,6 +536,19 @@ async def test_what_past_tasks_used_with_the_best_tool_rises_behind_it_with_the_
 
 def outcome(number: int, **given: object) -> Outcome:
     return Outcome(**{"id": str(number), "query": f"task {number}", "used": (), "at": time.time(), **given})  # type: ignore[arg-type]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.lists(st.sampled_from("abcd"), unique=True)), max_size=12)
+)
+def test_co_use_that_is_kept_up_is_that_of_the_tasks_that_are_left(tasks: list[tuple[str, list[str]]]) -> None:
+    done = [(actor, tuple((name, "") for name in used)) for actor, used in tasks]
+    kept, names = CoUse(()), [(name, "") for name in "abcd"]
+    for number, task in enumerate(done):
+        kept = kept.moved(task, done[number - 4] if number >= 4 else None)
+        again = CoUse(done[max(0, number - 3) : number + 1])
+        assert kept.names == again.names
+        assert [set(kept.together(name)) for name in names] == [set(again.together(name)) for name in names]
 
 
 def test_one_more_task_rewrites_none_of_those_that_are_packed(tmp_path: Path) -> None:

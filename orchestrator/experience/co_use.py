@@ -1,6 +1,7 @@
 """Co-use: the tools that a tenant's tasks used together, and in which order."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.experience.shares import newest, usual
@@ -9,6 +10,10 @@ from orchestrator.records.relation import USED_AFTER, USED_WITH, Edge
 
 LEAST, OFTEN, ORDERED = 3, 0.3, 0.75
 """A relation holds from this many tasks on, in this share of those of its tool; an order in this share of both's."""
+
+
+Used = tuple[str, tuple[Name, ...]]
+"""Who asked, and the tools used, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +40,37 @@ class CoUse:
     Of one person as many of a tool's tasks count as the median person has of them, the newest.
     """
 
-    def __init__(self, tasks: Iterable[tuple[str, Sequence[Name]]]) -> None:
-        self._tasks: dict[Name, list[tuple[str, Sequence[Name]]]] = {}
+    def __init__(self, tasks: Iterable[Used]) -> None:
+        self._tasks: dict[Name, list[Used]] = {}
         self._partners: dict[Name, tuple[Partner, ...]] = {}
-        self._actors = set[str]()
-        for actor, used in tasks:
-            self._actors.add(actor)
-            for name in used:
-                self._tasks.setdefault(name, []).append((actor, used))
+        self._actors = Counter[str]()
+        for task in tasks:
+            self._actors[task[0]] += 1
+            for name in task[1]:
+                self._tasks.setdefault(name, []).append(task)
+
+    @property
+    def names(self) -> KeysView[Name]:
+        """The tools that any task used."""
+        return self._tasks.keys()
+
+    def moved(self, new: Used, gone: Used | None) -> "CoUse":
+        """Return the same with one more task, without one that is gone; what is known of other tools stays."""
+        now = CoUse(())
+        now._tasks, now._actors, touched = {**self._tasks}, self._actors + Counter([new[0]]), set(new[1])
+        for name in new[1]:
+            now._tasks[name] = [*now._tasks.get(name, ()), new]
+        if gone is not None:
+            now._actors -= Counter([gone[0]])
+            touched.update(gone[1])
+            for name in gone[1]:
+                now._tasks[name] = [*now._tasks[name]]
+                now._tasks[name].remove(gone)
+                if not now._tasks[name]:
+                    del now._tasks[name]
+        if (len(now._actors) > 1) == (len(self._actors) > 1):
+            now._partners = {name: own for name, own in self._partners.items() if name not in touched}
+        return now
 
     def together(self, name: Name) -> tuple[Partner, ...]:
         """Return the tools used in the same tasks, the most frequent first."""
@@ -67,7 +95,7 @@ class CoUse:
                     yield Edge(source=name[0], to=own.name[0], type=type_, weight=own.share, origin="experience")
 
 
-def _partners(name: Name, tasks: Sequence[tuple[str, Sequence[Name]]], several: bool) -> tuple[Partner, ...]:
+def _partners(name: Name, tasks: Sequence[Used], several: bool) -> tuple[Partner, ...]:
     actors = [actor for actor, _ in tasks]
     kept = [tasks[place] for place in newest(actors, len(tasks), usual(actors))]
     found: dict[Name, list[tuple[str, bool]]] = {}

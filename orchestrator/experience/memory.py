@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.experience.calls import Calls, by_definition
-from orchestrator.experience.co_use import CoUse
+from orchestrator.experience.co_use import CoUse, Used
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.shares import FEW, newest, oldest_of_most
+from orchestrator.index.embed import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
 NEAREST, FAR = 10, 0.2
@@ -40,6 +41,10 @@ class _Past:
     tools: tuple[Name, ...]
     used: int
     chances: NDArray[np.float32]
+
+    @property
+    def did(self) -> Used:
+        return self.actor, self.tools[: self.used]
 
     def near(self, weight: float, cosine: float, there: Collection[Name]) -> Near:
         chances = list(zip(self.tools, self.chances.tolist(), strict=True))
@@ -89,7 +94,7 @@ class Experience:
         full = len(self.tasks) >= MOST_TASKS
         gone = oldest_of_most([*(task.actor for task in self.tasks), outcome.actor]) if full else len(self.tasks)
         rest = slice(gone), slice(gone + 1, None)
-        return Experience(
+        now = Experience(
             vectors=np.hstack([*(self.vectors[:, part] for part in rest), vector[:, None]]),
             tasks=(*self.tasks[:gone], *self.tasks[gone + 1 :], _past(outcome, names)),
             at=np.hstack([*(self.at[part] for part in rest), outcome.at]),
@@ -97,11 +102,10 @@ class Experience:
             names=names,
             uses=uses,
         )
-
-    @cached_property
-    def proven(self) -> frozenset[Name]:
-        """The tools that any task used."""
-        return frozenset(name for task in self.tasks for name in task.tools[: task.used])
+        if "co_use" in self.__dict__:  # Made again of all tasks it would delay the next answer.
+            left = self.tasks[gone].did if full else None
+            now.__dict__["co_use"] = self.co_use.moved(now.tasks[-1].did, left)
+        return now
 
     def calls(self, key: str, digest: str) -> Calls:
         """Return how the calls of a tool went since it is defined as it is."""
@@ -110,7 +114,7 @@ class Experience:
     @cached_property
     def co_use(self) -> CoUse:
         """The tools that tasks used together."""
-        return CoUse((task.actor, task.tools[: task.used]) for task in self.tasks)
+        return CoUse(task.did for task in self.tasks)
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
@@ -127,6 +131,14 @@ class Experience:
             np.flatnonzero(counts > LOUD * several[(len(several) - 1) // 2]).tolist() if len(several) else ()
         )
 
+    def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosine of each task with this vector, in parts that no second thread is started for."""
+        most = max(1, ONE_THREAD // len(vector))
+        cosines = np.empty(len(self.tasks), np.float32)
+        for start in range(0, len(cosines), most):
+            np.matmul(vector, self.vectors[:, start : start + most], out=cosines[start : start + most])
+        return cosines
+
     def recall(self, vector: NDArray[np.float32], candidates: Collection[Name], known: Known) -> Recalled | None:
         """Return the past tasks that are like the one with this vector; None where none is.
 
@@ -134,7 +146,7 @@ class Experience:
         """
         if len(vector) != len(self.vectors):
             return None
-        cosines = vector @ self.vectors
+        cosines = self._cosines(vector)
         near = np.flatnonzero(cosines > FAR)
         if not len(near):
             return None
@@ -151,7 +163,7 @@ class Experience:
         found = zip(past, weights.tolist(), cosines[near].tolist(), strict=True)
         return Recalled(
             tasks=tuple(task.near(weight, cosine, there) for task, weight, cosine in found),
-            proven=frozenset(key for key, _ in self.proven & (there | {*candidates})),
+            proven=frozenset(key for key, _ in self.co_use.names & (there | {*candidates})),
             shared=shared,
         )
 
