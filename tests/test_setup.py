@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from orchestrator.catalogue.reading import without_comments
+from orchestrator.catalogue.reading import read_json, without_comments
 from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.takeover import take_over
+from orchestrator.mcp.takeover import served, take_over
 from tests.command_line import Run
 from tests.servers.start import HERE, free_port, running, text_of
 
@@ -181,7 +181,7 @@ def test_servers_are_taken_over_without_their_secrets_and_given_back(home: dict[
     undone = contents(home)
     assert {name for name in before if undone[name] != before[name]} == {"cursor"}
     assert list(json.loads(undone["cursor"])["mcpServers"]) == ["remote", "gone", "new"]
-    assert not list(home["cursor"].parent.glob("*toolroute"))
+    assert not list(home["cursor"].parent.glob("*before-toolroute"))
     assert "nothing to undo" in toolroute("setup", "--undo").stderr
 
 
@@ -259,10 +259,10 @@ def test_a_secret_in_an_address_or_an_argument_stays_with_its_client(tmp_path: P
 def test_servers_between_other_tables_are_replaced_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
     quick = f"command = {json.dumps(QUICK['command'])}\nargs = {json.dumps(QUICK['args'])}\n"
     rest = '[projects."/x"]\ntrust_level = "trusted"\n', '[mcp_servers.off]\ncommand = "x"\nenabled = false # not now\n'
-    text = f"[mcp_servers.a]\n{quick}since = 2026-01-01\n{rest[0]}[mcp_servers.b]\n{quick}[tui]\nx = 1\n{rest[1]}"
-    home["codex"].write_bytes(("\ufeff" + text).replace("\n", "\r\n").encode())
+    text = f"\ufeff[mcp_servers.a]\n{quick}since = 2026-01-01\n{rest[0]}[mcp_servers.b]\n{quick}[tui]\nx = 1\n{rest[1]}"
+    home["codex"].write_bytes(text.replace("\n", "\r\n").encode())
     assert toolroute("setup", "--client", "codex", "--write").exit_code == 0
-    written = home["codex"].read_bytes().decode().replace("\r\n", "\n")
+    written = home["codex"].read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     assert [part in written for part in rest] == [True, True]
     assert list(tomllib.loads(written)["mcp_servers"]) == ["off", "toolroute"]
     assert toolroute("setup", "--client", "codex", "--undo").exit_code == 0
@@ -338,3 +338,161 @@ def test_a_client_whose_file_cannot_be_written_is_named_and_no_other_one_is_harm
     assert list(json.loads(home["claude-code"].read_text())["mcpServers"]) == ["toolroute"]
     assert home["claude-desktop"].read_bytes() == before
     assert not list(home["claude-desktop"].parent.glob("*.new"))
+
+
+def client_file(tmp_path: Path, name: str, text: str) -> ClientFile:
+    [client] = [one for one in CLIENTS if one.name == name]
+    path = tmp_path / f"{name}.{'toml' if client.is_toml else 'json'}"
+    path.write_text(text)
+    return ClientFile.read(client, path)
+
+
+PATHS = {"command": "/x/bin/mytime", "env": {"PATH": "/opt/tools/bin:${PATH}", "CACHE": "${HOME}/.cache"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "passed", "note"),
+    [
+        ("cursor", {"TOKEN": "${env:TOKEN}", "ZONE": "${ZONE:-UTC}"}, ""),
+        ("claude-desktop", {}, "write TOKEN into our entry's env: Claude Desktop expands no variable"),
+    ],
+)
+def test_only_variables_that_a_client_expands_and_does_not_pass_on_anyway_are_named_in_our_entry(
+    tmp_path: Path, name: str, passed: dict[str, str], note: str
+) -> None:
+    args = ["${env:TOKEN}", "${ZONE:-UTC}"]
+    servers = {"other": {"command": "mytime"}, "time": PATHS, "more": {"command": "x", "args": args}}
+    [taken] = take_over([client_file(tmp_path, name, written_as("mcpServers", servers))], {})
+    assert [move.note for move in taken.moves] == ["", "", note]
+    ours = json.loads(taken.text(["toolroute", "serve"]))["mcpServers"]["toolroute"]
+    assert ours.get("env", {}) == passed
+
+
+@pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
+def test_our_own_entry_is_switched_on_again_where_it_takes_servers_over(tmp_path: Path, off: dict[str, Any]) -> None:
+    ours = {"command": "toolroute", "args": ["serve"], "autoApprove": ["search"]}
+    [taken] = take_over([cursor(tmp_path, {"toolroute": {**ours, **off}, "time": QUICK})], {})
+    assert json.loads(taken.text(["toolroute", "serve"]))["mcpServers"] == {"toolroute": ours}
+
+
+def test_a_configuration_that_our_entry_names_with_an_equals_sign_is_found_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "own.json").touch()
+    ours = {"command": "toolroute", "args": ["serve", f"--config={tmp_path / 'own.json'}", "--approve=never"]}
+    file = cursor(tmp_path, {"toolroute": ours, "time": QUICK})
+    assert served([file]) == tmp_path / "own.json"
+    [taken] = take_over([file], {})
+    command = ["toolroute", "serve", "--config", str(tmp_path / "own.json")]
+    assert json.loads(taken.text(command))["mcpServers"] == {"toolroute": ours}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "note"),
+    [
+        ('http_headers = "oops"', "headers: Input should be a valid dictionary, but it is a text"),
+        ('env_http_headers = ["A"]', "headers: Input should be a valid dictionary, but it is a list"),
+        ("env_vars = 5", "env: Input should be a valid dictionary, but it is a number"),
+        ('env_vars = "GITHUB"', "env: Input should be a valid dictionary, but it is a text"),
+        ('env = "5"', "env: Input should be a valid dictionary, but it is a text"),
+        ("startup_timeout_sec = inf", ""),
+    ],
+)
+def test_an_odd_entry_of_codex_stays_there_and_the_others_are_taken(tmp_path: Path, wrong: str, note: str) -> None:
+    text = f'[mcp_servers.odd]\ncommand = "x"\n{wrong}\n[mcp_servers.time]\ncommand = "y"\n'
+    servers: dict[str, Any] = {}
+    [taken] = take_over([client_file(tmp_path, "codex", text)], servers)
+    assert [(move.name, move.note) for move in taken.moves] == [("" if note else "odd", note), ("time", "")]
+    assert McpConfig.parse(read_json(json.dumps({"mcpServers": servers}))).servers["time"].command == "y"
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "said"),
+    [
+        ("cursor", '"args": ["serve"], "env": ["x"]', "env: Input should be a valid dictionary, but it is a list"),
+        (
+            "cursor",
+            '"args": ["serve"], "env": "z", "disabled": true',
+            "env: Input should be a valid dictionary, but it is a text",
+        ),
+        ("cursor", '"args": ["serve", {"a": 1}]', "args.1: Input should be a valid string, but it is an object"),
+        ("codex", "args = ['serve']\nenv_vars = 5", "env: Input should be a valid dictionary, but it is a number"),
+        ("codex", "command.x = 1", "Cannot overwrite a value"),
+    ],
+)
+def test_a_client_whose_entry_of_ours_is_broken_is_left_alone(
+    home: dict[str, Path], toolroute: Run, name: str, ours: str, said: str
+) -> None:
+    text = {
+        "cursor": f'{{"mcpServers": {{"toolroute": {{"command": "toolroute", {ours}}}, "time": {{"command": "x"}}}}}}',
+        "codex": f'[mcp_servers.time]\ncommand = "x"\n[mcp_servers.toolroute]\ncommand = "toolroute"\n{ours}\n',
+    }[name]
+    home[name].write_text(text)
+    done = toolroute("setup", "--client", name, "--write")
+    assert f"{name.title()} is left alone: {home[name]}: " in done.stderr
+    assert said in done.stderr
+    assert (home[name].read_text(), list(Path.cwd().iterdir())) == (text, [])
+
+
+def test_our_entry_of_codex_keeps_what_it_passes_on(tmp_path: Path) -> None:
+    text = (
+        '[mcp_servers.toolroute]\ncommand = "toolroute"\nargs = ["serve"]\nenv_vars = [{ name = "A" }, "B"]\n'
+        '[mcp_servers.time]\ncommand = "x"\nenv_vars = ["B", "C", "PATH"]\n'
+    )
+    [taken] = take_over([client_file(tmp_path, "codex", text)], {})
+    [ours] = tomllib.loads(taken.text(["toolroute", "serve"]))["mcp_servers"].values()
+    assert ours["env_vars"] == [{"name": "A"}, "B", "C"]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\ufeff"])
+def test_an_empty_file_of_a_client_has_no_servers(home: dict[str, Path], toolroute: Run, text: str) -> None:
+    home["windsurf"].parent.mkdir(parents=True)
+    home["windsurf"].write_text(text)
+    shown = toolroute("setup", "--client", "windsurf")
+    assert (shown.exit_code, shown.stderr) == (0, "no server to take over\n")
+
+
+def test_a_name_that_is_not_utf8_takes_no_server_away(home: dict[str, Path], toolroute: Run) -> None:
+    home["cursor"].write_text(written_as("mcpServers", {"a\ud800": {"command": "x"}, "quick": QUICK}))
+    done = toolroute("setup", "--client", "cursor", "--write")
+    assert done.exit_code == 0, done.stderr
+    written = json.loads(home["cursor"].read_text())["mcpServers"]
+    assert list(written) == ["a\ud800", "toolroute"]
+    (home["cursor"].parent / "sync.json").write_text(written_as("mcpServers", {"a\ud800": QUICK, "quick": QUICK}))
+    synced = toolroute("tools", "sync", str(home["cursor"].parent / "sync.json"))
+    assert synced.exit_code == 4, synced.stderr
+    assert "a\\ud800: a name is UTF-8, and half of a surrogate pair is not: rename" in synced.stderr
+
+
+def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolroute: Run) -> None:
+    both = ("setup", "--client", "cursor", "--client", "codex")
+    quick, args = json.dumps(QUICK), f"args = {QUICK['args']}"
+    texts = {
+        "cursor": f'\ufeff{{"mcpServers": {{\n  // the first\n  "one": {quick}}}}}',
+        "codex": f"\ufeff[mcp_servers.one]  # the first\ncommand = {json.dumps(sys.executable)}\n{args}\n",
+    }
+    for name, text in texts.items():
+        home[name].write_text(text)
+    assert toolroute(*both, "--write").exit_code == 0
+    assert [home[name].read_text()[0] for name in texts] == ["\ufeff", "\ufeff"]
+    assert toolroute(*both, "--undo").exit_code == 0
+    assert {name: home[name].read_text() for name in texts} == texts
+    assert not [path for name in texts for path in home[name].parent.glob("*-toolroute*")]
+
+    assert toolroute(*both, "--write").exit_code == 0
+    now = home["cursor"].read_text()
+    home["cursor"].write_text(now.replace('"toolroute"', f'// the second\n "two": {quick}, "toolroute"', 1))
+    with home["codex"].open("a") as file:
+        file.write(texts["codex"].removeprefix("\ufeff").replace("one", "two").replace("first", "second"))
+    assert toolroute(*both, "--write").exit_code == 0
+    assert list(McpConfig.read("mcp.json").servers) == ["one", "two"]
+    copies = [home[name].with_name(f"{home[name].name}.before-toolroute") for name in texts]
+    assert [copy.read_text() for copy in copies] == list(texts.values())
+    undone = toolroute(*both, "--undo")
+    assert undone.exit_code == 0, undone.stderr
+    assert list(McpConfig.read(home["cursor"]).servers) == ["one", "two"]
+    assert sorted(tomllib.loads(home["codex"].read_text("utf-8-sig"))["mcp_servers"]) == ["one", "two"]
+    for name, text in texts.items():
+        kept = sorted(home[name].parent.glob("*.undone-toolroute*"))
+        assert kept[0].read_text() == text
+        assert "the second" in kept[1].read_text()
+        assert str(kept[0]) in undone.stderr
+    assert "nothing to undo" in toolroute(*both, "--undo").stderr

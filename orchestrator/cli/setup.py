@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import click
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, counting, note, present, table, warn
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, write
+from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, copies, write
 from orchestrator.mcp.config import McpConfig, find_config
-from orchestrator.mcp.takeover import Taken, served, take_over
+from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.options import Options, set_variables
 from orchestrator.records.lines import inline
 
@@ -54,18 +55,20 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
         note("nothing is written: --write carries this out")
         return 0
     unlisted = await _sync(place, McpConfig.parse({"mcpServers": servers}, str(config)), taken)
-    taken = [one.without(unlisted) for one in taken]
-    if not any(one.any for one in taken):
+    taken = [left for one in taken if (left := one.without(unlisted)).any]
+    if not taken:
         warn(["no server could be listed: nothing is written"])
         return 1
+    command = [*_program(), "serve", "--config", str(config), *_options(place)]
+    for one in taken:
+        one.text(command)  # What fails does so before the first file is written.
     before = own.entries if own else {}
     servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
     if own is None:
         write(config, json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n")
     elif servers != before:
         _save(own, own.with_entries(servers))
-    command = [*_program(), "serve", "--config", str(config), *_options(place)]
-    written = [_replace(one, command) for one in taken if one.any]
+    written = [_replace(one, command) for one in taken]
     return 4 * bool(unlisted) if all(written) else 1
 
 
@@ -90,7 +93,7 @@ def _found(clients: Sequence[Client]) -> list[ClientFile]:
     for client in clients:
         path = client.path(set_variables(), sys.platform)
         try:
-            found += [ClientFile.read(client, path)] if path.is_file() else []
+            found += [with_usable_entry(ClientFile.read(client, path))] if path.is_file() else []
         except (InvalidConfig, OSError) as error:
             warn([f"{client.title} is left alone: {error}"])
     return found
@@ -107,11 +110,8 @@ def _own(config: Path) -> ClientFile | None:
 
 
 def _save(file: ClientFile, text: str) -> None:
-    """Write a file and keep it as it was, with what was added since where it is kept already."""
-    kept = file.text
-    if file.backup.exists():
-        kept = file.undone(ClientFile.read(file.client, file.backup))
-    write(file.backup, kept)
+    """Write a file, and a copy of it as it was."""
+    write(copies(file.path)[1], file.text)
     write(file.path, text)
 
 
@@ -157,19 +157,25 @@ def _undo(clients: Sequence[Client]) -> int:
     undone, failed = 0, False
     for client in clients:
         path = client.path(set_variables(), sys.platform)
-        backup = ClientFile(client=client, path=path, text="", entries={}).backup
-        if not backup.is_file():
+        if not (kept := copies(path)[0]):
             continue
         try:
-            before = ClientFile.read(client, backup)
-            write(path, ClientFile.read(client, path).undone(before) if path.is_file() else before.text)
+            before = [ClientFile.read(client, copy) for copy in kept]
+            now = ClientFile.read(client, path) if path.is_file() else before[-1]
+            file = reduce(ClientFile.undone, reversed(before), now)
+            write(path, file.text)
         except InvalidConfig as error:
             failed = True
-            warn([f"{client.title} is left alone, what it had is in {backup}: {error}"])
+            warn([f"{client.title} is left alone, what it had is in {kept[0]}: {error}"])
             continue
-        backup.unlink()
         undone += 1
         note(f"{client.title} has its own servers again: {path}")
+        if file.text == before[0].text:
+            for copy in kept:
+                copy.unlink()
+        else:
+            named = [str(copy.rename(copies(path, "undone")[1])) for copy in kept]
+            note(f"it is not byte for byte as it was: what is missing, such as comments, is in {', '.join(named)}")
     if not undone and not failed:
         note("nothing to undo: no client was changed by `toolroute setup --write`")
     return int(failed)

@@ -1,14 +1,15 @@
 """MCP clients: where each keeps its servers on each system, and that part of its file, read and replaced.
 
-Whatever else stands in a file stays as it is: comments, order, blanks and line ends.
+Whatever else stands in a file stays as it is: comments, order, blanks, line ends, and a byte order mark.
 """
 
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,19 @@ from orchestrator.errors import InvalidConfig
 OURS = "toolroute"
 """The name of our entry in a client's file."""
 _SPACE = re.compile(r"[\s,:]*")
+_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that starts MCP servers. `place` is below {home}, or {config}, where the system keeps settings."""
+    """A program that starts MCP servers. `place` is below {home}, or {config}, where the system keeps settings; one
+    that is `raw` replaces no variables in its file and passes on none."""
 
     name: str
     title: str
     place: str
     key: str = "mcpServers"
+    raw: bool = False
 
     def path(self, environ: Mapping[str, str], system: str) -> Path:
         """Return its file of user-wide servers, whether there is one or not; `system` as `sys.platform` names it."""
@@ -46,7 +50,7 @@ class Client:
 
 
 CLIENTS = (
-    Client(name="claude-desktop", title="Claude Desktop", place="{config}/Claude/claude_desktop_config.json"),
+    Client(name="claude-desktop", title="Claude Desktop", place="{config}/Claude/claude_desktop_config.json", raw=True),
     Client(name="claude-code", title="Claude Code", place="{claude}/.claude.json"),
     Client(name="cursor", title="Cursor", place="{home}/.cursor/mcp.json"),
     Client(name="vscode", title="VS Code", place="{config}/Code/User/mcp.json", key="servers"),
@@ -69,7 +73,7 @@ class ClientFile:
     def read(cls, client: Client, path: Path) -> "ClientFile":
         """Read a file; InvalidConfig where it is broken."""
         try:
-            text = path.read_bytes().decode("utf-8-sig")  # Line ends stay as they are.
+            text = path.read_bytes().decode("utf-8")  # Line ends and a mark stay as they are.
             return cls(client=client, path=path, text=text, entries=_entries(client, text))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
@@ -80,29 +84,37 @@ class ClientFile:
     def has_entries(self) -> bool:
         return self.client.is_toml or _find(self.text, self.client.key) is not None
 
-    @property
-    def backup(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.before-toolroute")
-
     def with_entries(self, entries: Mapping[str, Any]) -> str:
         """Return the text with these servers in place of its own."""
         if self.client.is_toml:
-            return _line_ends(_toml_with(self.text, self.client.key, entries), self.text)
+            return _toml_with(self.text, self.client.key, entries)
         start, end = _span(self.text, self.client.key)
         line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         indent = line[: len(line) - len(line.lstrip(" \t"))]
         written = json.dumps(entries, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
         return self.text[:start] + _line_ends(written, self.text) + self.text[end:]
 
-    def undone(self, before: "ClientFile") -> str:
-        """Return the text with the servers that it had before; those that were added or changed since stay so."""
+    def undone(self, before: "ClientFile") -> "ClientFile":
+        """Return the file with the servers that it had before; those that were added or changed since stay so."""
         now = {name: entry for name, entry in self.entries.items() if name != OURS}
-        if (entries := {**before.entries, **now}) != before.entries:
-            return self.with_entries(entries)
-        if self.client.is_toml:
-            return _toml_undone(self.text, before.text, self.client.key)
-        (start, end), (first, last) = _span(self.text, self.client.key), _span(before.text, self.client.key)
-        return self.text[:start] + before.text[first:last] + self.text[end:]
+        entries, text = {**before.entries, **now}, before.text
+        if entries != before.entries:
+            text = self.with_entries(entries)
+        elif self.client.is_toml:
+            text = _toml_undone(self.text, before.text, self.client.key)
+        elif _is_filled(self.text):
+            (start, end), (first, last) = _span(self.text, self.client.key), _span(before.text, self.client.key)
+            text = self.text[:start] + before.text[first:last] + self.text[end:]
+        return replace(self, text=text, entries=entries)
+
+
+def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
+    """Return a file's copies, the first one first, and the place of the next: from before each change of ours, or
+    `undone`, kept for what undoing the change could not bring back."""
+    found, first = list[Path](), f"{path.name}.{kind}-toolroute"
+    while (place := path.with_name(f"{first}.{len(found) + 1}" if found else first)).is_file():
+        found.append(place)
+    return found, place
 
 
 def write(path: Path, text: str) -> None:
@@ -115,7 +127,7 @@ def write(path: Path, text: str) -> None:
     try:
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         fresh.touch(mode=0o600)
-        fresh.write_bytes(text.encode("utf-8"))
+        fresh.write_bytes(text.encode("utf-8", "backslashreplace"))  # As JSON escapes half of a surrogate pair.
         fresh.chmod(mode)
         fresh.replace(target)
     except OSError as error:
@@ -127,15 +139,17 @@ def write(path: Path, text: str) -> None:
 
 def _entries(client: Client, text: str) -> dict[str, Any]:
     if client.is_toml:
-        import tomlkit
-
-        value: Any = tomlkit.parse(text).unwrap().get(client.key, {})
+        value: Any = tomllib.loads(text.removeprefix(_MARK)).get(client.key, {})
     else:
-        whole = read_json(without_comments(text))
+        whole = read_json(without_comments(text.removeprefix(_MARK))) if _is_filled(text) else {}
         value = whole.get(client.key, {}) if isinstance(whole, dict) else None
     if not isinstance(value, dict):
         raise ValueError(f"{client.key!r} is no object of servers")
     return value
+
+
+def _is_filled(text: str) -> bool:
+    return bool(text.removeprefix(_MARK).strip())
 
 
 def _members(plain: str) -> Iterator[tuple[str, int, int]]:
@@ -170,11 +184,16 @@ def _line_ends(written: str, text: str) -> str:
     return written.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else written
 
 
+def _toml_text(document: Any, before: str) -> str:
+    mark = _MARK if before.startswith(_MARK) else ""
+    return mark + _line_ends(document.as_string(), before)
+
+
 def _toml_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
     import tomlkit
     from tomlkit.container import OutOfOrderTableProxy
 
-    document: Any = tomlkit.parse(text)
+    document: Any = tomlkit.parse(text.removeprefix(_MARK))
     own = document[key]
     if isinstance(own, OutOfOrderTableProxy):  # Servers with other tables between them, of which it can delete none.
         whole = tomlkit.table(is_super_table=True)
@@ -187,15 +206,15 @@ def _toml_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
     for name, entry in entries.items():
         if name not in own or own[name].unwrap() != entry:
             own[name] = entry
-    return tomlkit.dumps(document)
+    return _toml_text(document, text)
 
 
 def _toml_undone(now: str, before: str, key: str) -> str:
     import tomlkit
 
-    present, past = tomlkit.parse(now), tomlkit.parse(before)
+    present, past = (tomlkit.parse(text.removeprefix(_MARK)) for text in (now, before))
     rest = [{name: value for name, value in one.unwrap().items() if name != key} for one in (present, past)]
     if rest[0] == rest[1]:
         return before
     present[key] = past[key]
-    return tomlkit.dumps(present)
+    return _toml_text(present, now)

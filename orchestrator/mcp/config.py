@@ -201,8 +201,8 @@ class McpConfig:
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
-        servers = {name: _spec(name, entry, source) for name, entry in entries.items() if name not in off}
-        return cls(servers, source, off)
+        specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
+        return cls({spec.name: spec for spec in specs}, source, off)
 
     def keeping(self, before: "McpConfig") -> "McpConfig":
         """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
@@ -229,9 +229,12 @@ def _is_off(entry: Any) -> bool:
     return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
-def _spec(name: str, entry: Any, source: str) -> ServerSpec:
+def _spec(given: str, entry: Any, source: str) -> ServerSpec:
     spec, problem = ServerSpec.model_construct(), ""
-    if not name.strip() or ":" in name:
+    name = given.encode("utf-8", "backslashreplace").decode()  # No store takes half of a surrogate pair.
+    if name != given:
+        problem = "a name is UTF-8, and half of a surrogate pair is not: rename"
+    elif not name.strip() or ":" in name:
         problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
     elif isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
         problem = "{!r} is no setting: did you mean {!r}?".format(*slip)

@@ -12,8 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from orchestrator.mcp.clients import OURS, ClientFile
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.clients import OURS, Client, ClientFile
 from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.extra import check_extra
 from orchestrator.mcp.launch import VARIABLE
 from orchestrator.records.redact import argument_secrets, setting_secrets, url_secrets
 
@@ -59,19 +61,19 @@ class Taken:
     def text(self, command: Sequence[str]) -> str:
         """Return the file's text with our entry in place of the servers that are taken over.
 
-        What a person has added to our entry stays, how it starts us where that says all that `command` does.
+        What a person has added to our entry stays, but no switch; how it starts us, where that says all of `command`.
         """
         gone = {move.server for move in self.moves if move.is_taken}
-        ours = self.file.entries.get(OURS)
-        variables = {**((ours or {}).get("env") or {}), **self.variables}
         kind = {"type": "stdio"} if self.file.client.key == "servers" else {}
-        entry: dict[str, Any] = {**kind, **(ours or {})}
-        if not set(command[command.index("serve") :]) <= set(entry.get("args") or ()):
+        entry: dict[str, Any] = {**kind, **_switched_on(self.file.entries.get(OURS, {}))}
+        variables = {**(entry.get("env") or {}), **self.variables}
+        if not {*_words(command[command.index("serve") :])} <= {*_words(entry.get("args") or ())}:
             entry |= {"command": command[0], "args": [*command[1:]]}
         if self.file.client.is_toml:
             passed = [name for name, value in variables.items() if value == f"${{{name}}}"]
             variables = {name: value for name, value in variables.items() if name not in passed}
-            entry |= {"env_vars": sorted({*passed, *((ours or {}).get("env_vars") or ())})} if passed or ours else {}
+            known = entry.get("env_vars", [])
+            entry |= {"env_vars": [*known, *(name for name in passed if name not in known)]} if passed else {}
         entry |= {"env": variables} if variables else {}
         kept = {name: given for name, given in self.file.entries.items() if name not in gone}
         return self.file.with_entries({**kept, OURS: entry})
@@ -90,13 +92,32 @@ def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Take
 def served(files: Iterable[ClientFile]) -> Path | None:
     """Return the configuration that our entry in one of these files names, None without one."""
     given = [file.entries[OURS] for file in files if OURS in file.entries]
-    found = [dict(pairwise(map(str, entry["args"]))).get("--config") for entry in given if _is_ours(entry)]
+    found = [dict(pairwise(_words(entry["args"]))).get("--config") for entry in given if _is_ours(entry)]
     return next((Path(one) for one in found if one and Path(one).is_file()), None)
+
+
+def with_usable_entry(file: ClientFile) -> ClientFile:
+    """Return the file; InvalidConfig where our own entry in it is broken."""
+    if _is_ours(entry := _entry(file, file.entries.get(OURS))):
+        config = McpConfig.parse({"mcpServers": {OURS: _switched_on(entry)}}, str(file.path))
+        if problem := config.servers[OURS].problem:
+            raise InvalidConfig(problem)
+    return file
+
+
+def _switched_on(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in ("disabled", "enabled")}
+
+
+def _words(args: Iterable[Any]) -> list[str]:
+    """Return arguments with `--option=value` as two."""
+    return [word for one in map(str, args) for word in (one.split("=", 1) if one.startswith("--") else [one])]
 
 
 def _entry(file: ClientFile, given: Any) -> Any:
     """Return a client's entry as an mcpServers file has it; what is null is left out there."""
-    entry = json.loads(json.dumps(_from_codex(given), default=str)) if file.client.is_toml else given
+    text = json.dumps(_from_codex(given) if file.client.is_toml else given, default=str)
+    entry = json.loads(text, parse_constant=str)  # What no JSON file may hold, an endless time, is a text there.
     return {key: value for key, value in entry.items() if value is not None} if isinstance(entry, dict) else entry
 
 
@@ -108,21 +129,35 @@ def _take(file: ClientFile, entries: Mapping[str, Any], servers: dict[str, Any],
     if OURS in file.entries and not _is_ours(file.entries[OURS]):
         return Taken(file=file, moves=(Move(server=OURS, note="its name is that of our own entry: rename it"),))
     others = [(server, entry) for server, entry in entries.items() if not _is_ours(entry)]
-    return Taken(file=file, moves=tuple(_move(*one, file.client.name, servers, named) for one in others))
+    return Taken(file=file, moves=tuple(_move(*one, file.client, servers, named) for one in others))
 
 
-def _move(server: str, entry: Any, client: str, servers: dict[str, Any], named: set[str]) -> Move:
+def _move(server: str, entry: Any, client: Client, servers: dict[str, Any], named: set[str]) -> Move:
     """Return what becomes of a server; its entry is among `servers` where it is taken."""
     if reason := _unusable(server, entry):
         return Move(server=server, note=reason)
-    for name in (server, f"{server}-{client}"):
+    passed, lacking = _passed_on(client, entry)
+    for name in (server, f"{server}-{client.name}"):
         theirs = _named([other for key, other in servers.items() if key != name])
         hidden, variables = _hide(name, entry, named | theirs)
         note = "the same entry is there" if name in servers else ""
         if servers.setdefault(name, hidden) in (hidden, entry):
-            note = note if name == server else f"another is called {server}"
-            return Move(server=server, name=name, note=note, variables=variables)
+            notes = filter(None, [note if name == server else f"another is called {server}", lacking])
+            return Move(server=server, name=name, note="; ".join(notes), variables=variables | passed)
     return Move(server=server, note=f"{server} and {name} are other entries: rename it")
+
+
+def _passed_on(client: Client, entry: Any) -> tuple[dict[str, str], str]:
+    """Return the variables of an entry that our own has the client expand, and what its user does where it cannot."""
+    check_extra()
+    from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
+
+    found = VARIABLE.finditer(json.dumps(entry))
+    more = [one for one in found if one["name"] not in DEFAULT_INHERITED_ENV_VARS]
+    if not client.raw:
+        return {one["name"]: one[0] for one in more}, ""
+    needed = ", ".join(dict.fromkeys(one["name"] for one in more if one["default"] is None))
+    return {}, needed and f"write {needed} into our entry's env: {client.title} expands no variable"
 
 
 def _is_ours(entry: Any) -> bool:
@@ -138,14 +173,12 @@ def _unusable(server: str, entry: Any) -> str:
     if "${input:" in json.dumps(entry):
         return "the client asks its user for a value of it"
     config = McpConfig.parse({"mcpServers": {server: entry}}, source="")
-    if server in config.off:
-        return "it is switched off"
-    return config.servers[server].problem.partition(f"server {server!r}: ")[2]
+    problems = [spec.problem.partition(f"server {spec.name!r}: ")[2] for spec in config.servers.values()]
+    return problems[0] if problems else "it is switched off"
 
 
 def _hide(name: str, entry: Mapping[str, Any], named: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return an entry with variables in place of its secrets, none of them `named` elsewhere, and the value of each
-    variable that it names."""
+    """Return an entry with variables in place of its secrets, none of them `named` elsewhere, and their values."""
     variables, prefix = dict[str, str](), _NO_LETTER.sub("_", name.upper()).strip("_") or "SERVER"
     prefix = prefix if prefix[0].isalpha() else f"MCP_{prefix}"
 
@@ -167,8 +200,6 @@ def _hide(name: str, entry: Mapping[str, Any], named: set[str]) -> tuple[dict[st
     for key in _URLS:
         if isinstance(url := entry.get(key), str):
             hidden[key] = _replaced(url, url_secrets(url), put)
-    for found in VARIABLE.finditer(json.dumps(entry)):
-        variables[found["name"]] = found[0]  # Expanded by the client, as before.
     return hidden, variables
 
 
@@ -189,15 +220,18 @@ def _from_codex(entry: Any) -> Any:
     if not isinstance(entry, Mapping):
         return entry
     made = {key: value for key, value in entry.items() if key not in _OF_CODEX}
-    headers = {**(entry.get("http_headers") or {})}
-    headers |= {key: f"${{{name}}}" for key, name in (entry.get("env_http_headers") or {}).items()}
+    for key, kind in _CONTAINERS.items():
+        if not isinstance(given := entry.get(key, kind()), kind):
+            return {**made, "headers" if "headers" in key else "env": given}  # McpConfig says what is wrong with it.
+    headers = {**entry.get("http_headers", {})}
+    headers |= {key: f"${{{name}}}" for key, name in entry.get("env_http_headers", {}).items()}
     if name := entry.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{name}}}"
-    forwarded = {name: f"${{{name}}}" for name in entry.get("env_vars") or () if isinstance(name, str)}
+    forwarded = {str(name): f"${{{name}}}" for name in entry.get("env_vars", ())}
     limits = {ours: entry[theirs] for theirs, ours in _TIMES.items() if theirs in entry}
     more = {
         "headers": headers,
-        "env": {**forwarded, **(entry.get("env") or {})},
+        "env": {**forwarded, **entry.get("env", {})},
         "includeTools": entry.get("enabled_tools"),
         "disabledTools": entry.get("disabled_tools"),
         "toolroute": limits,
@@ -206,7 +240,5 @@ def _from_codex(entry: Any) -> Any:
 
 
 _TIMES = {"startup_timeout_sec": "connect_timeout_s", "tool_timeout_sec": "call_timeout_s"}
-_OF_CODEX = {
-    *_TIMES,
-    *("http_headers", "env_http_headers", "bearer_token_env_var", "env_vars", "env", "enabled_tools", "disabled_tools"),
-}
+_CONTAINERS = {"http_headers": dict, "env_http_headers": dict, "env_vars": list, "env": dict}
+_OF_CODEX = {*_TIMES, *_CONTAINERS, "bearer_token_env_var", "enabled_tools", "disabled_tools"}
