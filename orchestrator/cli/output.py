@@ -27,15 +27,18 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
-def note(text: str) -> None:
-    """Write progress or a warning on standard error, as one line."""
-    click.echo(inline(text), file=sys.stderr)  # Which stands above a bar while one is shown.
+def note(text: str, level: str = "INFO") -> None:
+    """Write progress or a warning on standard error, as one line; with --log-format json as an object like a record."""
+    context, line = click.get_current_context(silent=True), inline(text)
+    if context and context.find_root().params.get("log_format") == "json":
+        line = _Json().format(logging.makeLogRecord({"name": "toolroute", "levelname": level, "msg": line}))
+    click.echo(line, file=sys.stderr)  # Which stands above a bar while one is shown.
 
 
 def warn(warnings: Iterable[str]) -> None:
     """Write warnings on standard error, a line each."""
     for warning in warnings:
-        note(f"toolroute: {warning}")
+        note(f"toolroute: {warning}", "WARNING")
 
 
 def echo_text(text: str) -> None:
