@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -25,13 +26,13 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.learning import masked
+from orchestrator.routing.learning import masked, person
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
-from tests.command_line import Run
+from tests.command_line import COMMAND, Run
 from tests.servers.start import until
-from tests.stores import shipped, smaller_model
+from tests.stores import by_server, shipped, smaller_model
 
 JARGON = [
     "do the friday thing for the board",
@@ -224,6 +225,12 @@ async def test_what_can_not_be_recorded_says_so() -> None:
     for used in (None, MEANT, [None]):
         with pytest.raises(InvalidInput, match="used"):
             await router.record("any task", used=used)
+    with pytest.raises(InvalidInput, match=r"5 cannot be recorded: give a Decision"):
+        await router.record(5, used=[MEANT])  # type: ignore[arg-type]
+    decision = await router.route(JARGON[0], tenant="org:a")
+    with pytest.raises(InvalidInput, match=r"tenant='org:b': the Decision is of 'org:a'"):
+        await router.record(decision, used=[MEANT], tenant="org:b")
+    assert router.memories.at_hand("org:b") is None
 
 
 async def test_tools_are_recorded_as_a_model_and_a_decision_name_them() -> None:
@@ -242,6 +249,9 @@ async def test_tools_are_recorded_as_a_model_and_a_decision_name_them() -> None:
         ({"query": "x", "used": [MEANT], "at": 1.79e12}, "log.jsonl:2: at: .*milliseconds"),
         ({"query": "x", "used": [MEANT], "at": "2999-01-01"}, "log.jsonl:2: at: .*a day ahead"),
         ([], "log.jsonl:2: cannot be read .no JSON object"),
+        ({"query": "x", "used": [MEANT], "OK": False}, "log.jsonl:2: .*'OK' is no field: did you mean 'ok'"),
+        ({"messages": [], "Actor": "zed"}, "log.jsonl:2: .*'Actor' is no field: did you mean 'actor'"),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "log.jsonl:2: .*5 in tool_calls"),
         ({"messages": [{"role": "assistant", "tool_calls": ["x"]}]}, "log.jsonl:2: .*'x' in tool_calls"),
         ({"messages": [{"role": "assistant", "tool_calls": [{"function": None}]}]}, "log.jsonl:2: .*in tool_calls"),
     ],
@@ -263,7 +273,9 @@ def test_without_tools_or_tasks_commands_say_so(tmp_path: Path, toolroute: Run) 
     assert (ran.exit_code, "tenant 'org:new' has no tools" in ran.stderr) == (2, True), ran.stderr
 
 
-def test_eval_routes_and_records_the_past_first(tmp_path: Path, toolroute: Run) -> None:
+def test_eval_routes_and_records_the_past_first(
+    tmp_path: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
     _write(folder / "tools.jsonl", [tool_to_json(tool) for tool in sample().tools])
@@ -275,7 +287,11 @@ def test_eval_routes_and_records_the_past_first(tmp_path: Path, toolroute: Run) 
     ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl", "--per-query", each, "-o", "json")
     assert (before["metrics"]["hit@1"], json.loads(ran.stdout)["metrics"]["hit@1"]) == (0.0, 1.0)
     assert json.loads(each.read_text())["ranked"][0] == MEANT
-    assert "1 tool that past tasks used is not in tools.jsonl and left out, e.g. 'gone:tool'" in ran.stderr
+    assert "1 name of no known tool, or of several, left out, e.g. 'gone:tool'" in ran.stderr
+    monkeypatch.setenv("TOOLROUTE_EXPERIENCE", "off")
+    ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl")
+    assert (ran.exit_code, ran.stdout, "TOOLROUTE_EXPERIENCE=off" in ran.stderr) == (2, "", True)
+    monkeypatch.delenv("TOOLROUTE_EXPERIENCE")
     (tmp_path / "past.jsonl").write_text('{"query": "x", "used": "a:b"}\n')
     assert "past.jsonl:1: used" in toolroute("eval", folder, "--experience", tmp_path / "past.jsonl").stderr
 
@@ -366,6 +382,23 @@ async def test_no_key_or_password_of_a_task_is_kept(tmp_path: Path, monkeypatch:
     [outcome] = store.outcomes.read("local").outcomes
     assert outcome.query.startswith("query the records at https://ann:")
     assert [secret for secret in ("swordfish9", "sk-hidden-12345678") if secret in outcome.query] == []
+
+
+def test_an_actor_that_looks_like_a_key_is_kept_as_a_digest_a_person_each(tmp_path: Path, toolroute: Run) -> None:
+    store, keys = stored(tmp_path), ["sk-1234567890abcdefghij", "sk-0987654321abcdefghij", "ann@example.org"]
+
+    async def record() -> None:
+        async with Router(store=store) as router:
+            for actor in [*keys, keys[0]]:
+                await router.record(JARGON[0], used=[MEANT], actor=actor)
+
+    asyncio.run(record())
+    actors = [outcome.actor for outcome in store.outcomes.read("local").outcomes]
+    assert (len(set(actors)), keys[2] in actors) == (3, True)
+    assert [key for key in keys[:2] if key in str(actors)] == []
+    assert person(person(keys[0])) == person(keys[0])
+    forget = ("experience", "forget", "--store", tmp_path / "store", "--actor")
+    assert toolroute(*forget, keys[0]).stdout == "local: 2 tasks forgotten\n"
 
 
 @pytest.mark.parametrize(
@@ -460,7 +493,8 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
         (JARGON[2], MEANT, ""),
     }
     stats = json.loads(toolroute("experience", "stats", *place, "-o", "json").stdout)
-    assert (stats["tasks"], stats["tools"]) == (3, {MEANT: {"calls": 3, "failures": 0, "ms": None}})
+    calls = {MEANT: (3, 0), "salesforce:get_account": (1, 1)}
+    assert (stats["tasks"], {key: (own["calls"], own["failures"]) for key, own in stats["tools"].items()}) == (3, calls)
     assert MEANT in toolroute("experience", "stats", *place).stdout
     exported = toolroute("experience", "export", *place).stdout
     assert toolroute("experience", "forget", *place).exit_code == 2
@@ -473,6 +507,33 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
     assert toolroute("experience", "export", *place).stdout.replace('"import"', '"api"') == exported.replace(
         '"import"', '"api"'
     )
+
+
+def test_a_log_keeps_what_it_can_and_says_what_it_leaves_out(
+    tmp_path: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path)
+    own, shared = str(tmp_path / "own"), str(tmp_path / "store")
+    user, call = {"role": "user", "content": "any task"}, {"type": "tool_use", "id": "t", "name": "query_records"}
+    failed = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": "no"}
+    older = [user, {"role": "assistant", "content": None, "function_call": {"name": "query_records"}}]
+    newer = [user, {"role": "assistant", "content": [call]}, {"role": "user", "content": [failed]}]
+    named = [{"id": "one", "query": JARGON[place], "used": [MEANT]} for place in (0, 1)]
+    log = [{"messages": older}, {"messages": newer}, *named, {"query": "", "used": [MEANT], "id": "textless"}]
+    text = "".join(json.dumps(line) + "\n" for line in log)
+    place = ("--store", own, "--store", f"{shared}#local", "--user", "ann")
+    Store(own, embedder=shipped()).replace_servers("user:ann", by_server([tool("x:y", "z")]))
+    ran = subprocess.run([COMMAND, "experience", "import", "-", *place], input=text, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "user:ann: 3 tasks remembered, 0 known before\n"), ran.stderr
+    assert "1 task without a text left out" in ran.stderr
+    listed = json.loads(toolroute("experience", "list", *place[:2], *place[4:], "-o", "json").stdout)["tasks"]
+    kept = {(task["query"], *task["used"], len(task["failed"])) for task in listed}
+    assert kept == {("any task", MEANT, 0), ("any task", 1), (JARGON[0], MEANT, 0)}
+    assert toolroute("experience", "list", "--last", "0", *place[:2]).exit_code == 2
+    (tmp_path / "empty.jsonl").write_text("")
+    monkeypatch.setenv("TOOLROUTE_STORE", f"{own},{shared}#local")
+    ran = toolroute("experience", "import", tmp_path / "empty.jsonl", "--user", "ann")
+    assert (ran.exit_code, "empty.jsonl: no task in it used a known tool; give" in ran.stderr) == (0, True)
 
 
 def keys_of(decision: str) -> list[str]:

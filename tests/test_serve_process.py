@@ -1,6 +1,7 @@
 """`toolroute serve` as a program: over stdio and HTTP, by tokens, and stopped while it works."""
 
 import asyncio
+import hashlib
 import json
 import re
 import signal
@@ -21,8 +22,10 @@ from mcp.types import Implementation
 from orchestrator.errors import InvalidConfig
 from orchestrator.server.http import Tokens
 from orchestrator.server.protocol import SERVERS
+from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until
+from tests.stores import shipped
 
 TOOLROUTE = (sys.executable, "-m", "orchestrator")
 SERVE = (*TOOLROUTE, "serve", "--approve", "never")
@@ -120,6 +123,8 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
         await until(lambda: not any(map(alive, pids)))
+    [outcome] = Store(file.parent / "store", embedder=shipped()).outcomes.read("org:1").outcomes
+    assert outcome.actor == f"token {hashlib.sha256(TOKENS['org:1'].encode()).hexdigest()[:12]}"
 
 
 async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refused(file: Path) -> None:

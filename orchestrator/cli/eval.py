@@ -9,14 +9,15 @@ from typing import Any, get_args
 
 import click
 
-from orchestrator.cli.options import FILE, PATH, TOOLS, taking, typed
+from orchestrator.cli.experience import check_learns, read_log
+from orchestrator.cli.options import FILE, LOG, PATH, TOOLS, taking, typed
 from orchestrator.cli.output import console, counted, dim, note, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
-from orchestrator.experience.logs import Past, read_past, with_keys
+from orchestrator.experience.logs import Past
 from orchestrator.options import Options
 from orchestrator.records.lines import one_line
-from orchestrator.routing.router import LOCAL, Router
+from orchestrator.routing.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")
@@ -29,7 +30,7 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto")
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
-@click.option("--experience", metavar="FILE", type=FILE, help="Past tasks, routed and recorded first, in order.")
+@click.option("--experience", metavar="FILE", type=LOG, help="Past tasks, routed and recorded first, in order.")
 @click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
 @taking("write", "calibration", "output")
 def evaluate(
@@ -61,12 +62,14 @@ def evaluate(
         raise InvalidInput(f"--experience is measured with both legs: leave out --stages {stages}")
     if calibrated and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
+    if experience is not None:
+        check_learns(options)
     found = read_set(folder, distractors)
     _warn_of_unknown(found)
     if fit:
         _fit(found, options, write, output)
         return 0
-    past = read_past(experience) if experience else []
+    past = read_log(experience, found.catalogue.tools)[0] if experience else []
     answers = asyncio.run(_answer(found, past, options, Stages(stages), level))
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}
@@ -91,15 +94,11 @@ async def _answer(
 
 async def _live(router: Router, past: Sequence[Past]) -> None:
     """Route and record these tasks, in order."""
-    tasks, unknown = with_keys(past, (await router.index(LOCAL)).catalogue.tools)
-    if unknown:
-        tools = counted(len(unknown), "tool that past tasks used is", "tools that past tasks used are")
-        warn([f"{tools} not in tools.jsonl and left out, e.g. {unknown[0]!r}"])
     with progress("recording past tasks") as done:
-        for number, task in enumerate(tasks, start=1):
+        for number, task in enumerate(past, start=1):
             await router.route(task.query)
             await router.record(task.query, used=task.uses, ok=task.ok, actor=task.actor, at=task.at, source="import")
-            done(number, len(tasks))
+            done(number, len(past))
 
 
 def _warn_of_failures(result: dict[str, Any]) -> int:

@@ -1,14 +1,14 @@
 """`toolroute experience`: what is remembered of a tenant's finished tasks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from orchestrator.cli.options import FILE, Place, taking
+from orchestrator.cli.options import LOG, Place, taking
 from orchestrator.cli.output import (
     console,
     counted,
@@ -22,11 +22,13 @@ from orchestrator.cli.output import (
 )
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.figures import figures
-from orchestrator.experience.logs import Past, read_past, seconds, with_keys
+from orchestrator.experience.logs import FORM, Past, read_past, seconds, with_keys
 from orchestrator.options import Options
 from orchestrator.records.digests import digest_of
 from orchestrator.records.lines import inline
 from orchestrator.records.outcome import Outcome
+from orchestrator.records.tool import Tool
+from orchestrator.routing.learning import person
 from orchestrator.routing.router import Router
 from orchestrator.store.outcomes import Kept
 from orchestrator.store.store import Store
@@ -42,25 +44,22 @@ def experience() -> None:
 
 
 @experience.command("import")
-@click.argument("log", type=FILE)
-@taking("tenant", "output")
+@click.argument("log", type=LOG)
+@taking("sources", "output")
 async def import_log(log: Path, place: Place, output: str) -> None:
     """Remember the tasks of LOG, for a tenant whose tools the store knows.
 
     One task a line: {"query": "...", "used": ["server:tool"], "ok", "actor", "at"}, or one chat with its "messages" and
-    tool calls, as OpenAI's or Anthropic's API has them. What was imported before counts once.
+    tool calls, as OpenAI's or Anthropic's API has them; - is standard input. What was imported before counts once.
     """
-    store = place.known_store()
-    async with Router(store=store, options=Options.from_env()) as router:
+    store, options = place.known_store(), Options.from_env()
+    check_learns(options)
+    async with Router(stores=[store, *place.stores[1:]], options=options) as router:
         tools = (await router.index(place.tenant)).catalogue.tools
         if not tools:
             raise InvalidInput(f"tenant {place.tenant!r} has no tools: import them first with `toolroute tools import`")
-        tasks, unknown = with_keys(read_past(log), tools)
-        if unknown:
-            warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
-        tasks = [task for task in tasks if task.uses]
-        if router.options.experience == "off":
-            raise InvalidInput("nothing is remembered with TOOLROUTE_EXPERIENCE=off: unset it for the import")
+        found, unknown = read_log(log, tools)
+        tasks = [*{_name(task): task for task in reversed(found) if task.uses}.values()][::-1]
         before = _ids(store, place.tenant)
         with progress("recording tasks") as done:
             for start in range(0, len(tasks), _TOGETHER):
@@ -78,6 +77,25 @@ async def import_log(log: Path, place: Place, output: str) -> None:
     present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {text}")))
 
 
+def check_learns(options: Options) -> None:
+    """Refuse to record past tasks where none is remembered."""
+    if options.experience == "off":
+        raise InvalidInput("nothing is remembered with TOOLROUTE_EXPERIENCE=off: unset it to record past tasks")
+
+
+def read_log(log: Path, tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
+    """Return a log's tasks by these tools' keys, and the names of no tool, or several; says what is left out."""
+    read = read_past(log)
+    tasks, unknown = with_keys([task for task in read if task.query], tools)
+    if len(tasks) < len(read):
+        warn([f"{counted(len(read) - len(tasks), 'task')} without a text left out"])
+    if unknown:
+        warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
+    if not any(task.uses for task in tasks):
+        warn([f"{log}: no task in it used a known tool; {FORM}"])
+    return tasks, unknown
+
+
 def _ids(store: Store, tenant: str) -> set[str]:
     return {outcome.id for outcome in store.outcomes.read(tenant).outcomes}
 
@@ -93,7 +111,7 @@ async def _remember(router: Router, task: Past, tenant: str) -> None:
 
 @experience.command("list")
 @taking("tenant", "output")
-@click.option("--last", default=50, show_default=True, metavar="N", help="Show the newest N.")
+@click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Show the newest N.")
 def list_tasks(place: Place, output: str, last: int) -> None:
     """List the newest tasks that are remembered, with the tools that they used."""
     tasks = _kept(place).outcomes[-last:]
@@ -136,7 +154,7 @@ def forget(
     if tool is not None:
         tests.append(lambda task: any(use.tool == tool for use in task.used))
     if actor is not None:
-        tests.append(lambda task: task.actor == actor)
+        tests.append(lambda task: task.actor in (actor, person(actor)))
     if bool(tests) == everything:
         raise InvalidInput("say what to forget: give --before, --tool or --actor, or --all alone")
     gone = place.known_store().outcomes.forget(place.tenant, lambda task: all(test(task) for test in tests))

@@ -45,17 +45,25 @@ class _Given(click.Path):
         return super().convert(value, param, ctx)
 
 
-class _Tools(_Given):
+class _Read(_Given):
+    """Takes `-` for standard input."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
+
+
+class _Tools(_Read):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
             remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
             self.fail(f"an address is not a file of tools: {remedy}", param, ctx)
-        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 TEXT, PATH, FILE = _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
-TOOLS = _Tools(path_type=Path)
-"""A name or an address; a file or folder; a file; a file or folder of tools, where `-` is standard input."""
+LOG, TOOLS = _Read(path_type=Path, dir_okay=False), _Tools(path_type=Path)
+"""A name or an address; a file or folder; a file; a file that is read, and a file or folder of tools, where `-` is
+standard input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

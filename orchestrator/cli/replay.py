@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.experience import date
-from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, taking, typed
+from orchestrator.cli.options import LOG, TEXT, TOOLS, Place, taking, typed
 from orchestrator.cli.output import console, counted, dim, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay import Replayed, read_tasks, replay, summary, tasks_of
@@ -24,7 +24,7 @@ _MEANS = ("confidence", "tokens", "servers")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
 @click.option("--embedder", metavar="NAME", type=TEXT, help="Embed by this one.")
 @click.option("--since", metavar="DATE", help="Only tasks from this date on.")
-@click.option("--from", "source", metavar="FILE", type=FILE, help="Decisions, or a workflow's history, for past tasks.")
+@click.option("--from", "source", metavar="FILE", type=LOG, help="Decisions, or a workflow's history, for past tasks.")
 @taking("output")
 async def replay_tasks(
     place: Place,

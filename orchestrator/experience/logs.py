@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from orchestrator.catalogue.export import keys_by_name
 from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
+from orchestrator.records.forms import misspelt, spellings
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool
@@ -40,11 +41,12 @@ When = Annotated[FiniteFloat | None, BeforeValidator(seconds), AfterValidator(_c
 class Past(BaseModel):
     """A task, the tools that it used by key or by the name that a model called, if it went well, by whom, and when.
 
-    `failed`: calls that did not work; `id`: what names the task; `chosen` as of an Outcome.
+    `query` is "" where no text was kept; `failed`: calls that did not work; `id`: what names the task; `chosen` as in
+    an Outcome.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
-    query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
+    query: str = Field(max_length=MAX_QUERY_CHARS, pattern=r"^$|\S")
     used: tuple[str, ...]
     ok: bool = True
     actor: str = ""
@@ -76,7 +78,11 @@ def read_past(path: Path) -> list[Past]:
         try:
             if not isinstance(record := read_json(line), dict):
                 raise ValueError("no JSON object")
-            tasks += _tasks(_Chat(**record)) if "messages" in record else [Past(**record)]
+            kind = _Chat if "messages" in record else Past
+            if slip := misspelt(record, spellings(kind)):
+                raise ValueError("{!r} is no field: did you mean {!r}?".format(*slip))
+            own = kind(**record)
+            tasks += _tasks(own) if isinstance(own, _Chat) else [own]
         except ValidationError as error:
             raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {FORM}") from None
         except (ValueError, TypeError) as error:
@@ -97,17 +103,19 @@ def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past],
 
 
 def _tasks(chat: _Chat) -> Iterator[Past]:
-    """Yield each request of a user that tools were called for, with their names; calls that failed are left out."""
+    """Yield each request of a user that tools were called for, with their names."""
     blocks = [block for message in chat.messages for block in _blocks(message)]
-    failed = {block.get("tool_use_id") for block in blocks if block.get("is_error")}
-    query, used = "", list[str]()
+    wrong = {block.get("tool_use_id") for block in blocks if block.get("is_error")}
+    query, called = "", list[tuple[str, str]]()
     for message in [*chat.messages, {"role": "user", "content": "end"}]:
         said = " ".join(str(block["text"]) for block in _blocks(message) if isinstance(block.get("text"), str))
         if message.get("role") == "user" and said.strip():
-            if used and query:
-                yield Past(query=query, used=tuple(used), actor=chat.actor, at=chat.at)
-            query, used = said[:MAX_QUERY_CHARS], []
-        used += [name for call, name in _calls(message) if call not in failed]
+            if called and query:
+                used = tuple(name for call, name in called if call not in wrong)
+                failed = tuple(name for call, name in called if call in wrong)
+                yield Past(query=query, used=used, failed=failed, actor=chat.actor, at=chat.at)
+            query, called = said[:MAX_QUERY_CHARS], []
+        called += _calls(message)
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -118,8 +126,9 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the tool's name of each call of a message, in either API's shape."""
-    for call in message.get("tool_calls") or ():
+    """Yield the id and the tool's name of each call of a message, in either API's shape, or OpenAI's older one."""
+    calls, older = message.get("tool_calls") or [], message.get("function_call")
+    for call in [*(calls if isinstance(calls, list) else [calls]), *([{"function": older}] if older else [])]:
         called = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
         if not isinstance(called, Mapping) or not isinstance(called.get("name"), str):
             raise ValueError(f"{call!r:.80} in tool_calls: give calls with their function and its name")

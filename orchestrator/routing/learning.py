@@ -11,6 +11,7 @@ from orchestrator.catalogue.export import keys_by_name
 from orchestrator.errors import EmbedderUnavailable, UnknownTool
 from orchestrator.index.index import Index
 from orchestrator.options import model_key, store_key
+from orchestrator.records.digests import digest
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
 from orchestrator.records.redact import Secrets, typed_secrets, url_secrets
 from orchestrator.routing.pipeline import Pipeline
@@ -39,6 +40,11 @@ def masked(text: str) -> str:
     keys = filter(None, (store_key(), model_key()))
     addresses = (secret for word in text.split() if "://" in word for secret in url_secrets(word))
     return Secrets([*keys, *addresses, *typed_secrets(text)]).redact(text)
+
+
+def person(actor: str) -> str:
+    """Return the name by which who asked is kept: of one that looks like a key a digest, as each is another person."""
+    return actor if masked(actor) == actor else digest(actor, 12)
 
 
 async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:

@@ -48,7 +48,7 @@ from orchestrator.routing.asking import RouteModel
 from orchestrator.routing.beyond import Asked, Beyond
 from orchestrator.routing.conversation import earlier_texts, offered_before, used_lately
 from orchestrator.routing.indexes import Indexes
-from orchestrator.routing.learning import masked, study, uses
+from orchestrator.routing.learning import masked, person, study, uses
 from orchestrator.routing.lexicon import Lexicon
 from orchestrator.routing.memories import Memories
 from orchestrator.routing.needs import NeedsReader
@@ -261,12 +261,12 @@ class Router:
         """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
 
         A Decision, or the task's text and its tenant. `used` are keys, Tools, Matches, calls that `Decision.resolve`
-        returned, or Use records with what each call took; `ok`:
-        the task got what it wanted; `actor`: who asked; `at`: when, in seconds since 1970; `name`: what is recorded
-        again under one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
+        returned, or Use records with what each call took; `ok`: the task got what it wanted; `actor`: who asked, kept
+        as a digest where it looks like a key; `at`: when, in seconds since 1970; `name`: what is recorded again under
+        one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
         conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
         """
-        query, tenant = (decision, tenant or LOCAL) if isinstance(decision, str) else (decision.query, decision.tenant)
+        query, tenant = _asked(decision, tenant)
         keys = [use.tool for use in uses_of(used)]
         task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
@@ -279,6 +279,7 @@ class Router:
             source=source,
             chosen=chosen,
         )
+        outcome = replace(outcome, actor=person(actor))
         if not self.learns or (isinstance(decision, Decision) and decision.leans):
             return outcome
         outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
@@ -397,6 +398,17 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings
         request = replace(request, conversation=turns_of(conversation))
     request.validate()
     return request
+
+
+def _asked(decision: Decision | str, tenant: str) -> tuple[str, str]:
+    """Return the text and the tenant of a task that is recorded; InvalidInput where tenant is not the Decision's."""
+    if isinstance(decision, str):
+        return decision, tenant or LOCAL
+    if not isinstance(decision, Decision):
+        raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
+    if tenant and tenant != decision.tenant:
+        raise InvalidInput(f"tenant={tenant!r}: the Decision is of {decision.tenant!r}: leave tenant out")
+    return decision.query, decision.tenant
 
 
 def _places(

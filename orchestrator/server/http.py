@@ -37,10 +37,14 @@ new_token = secrets.token_urlsafe
 
 
 class Tokens:
-    """Bearer tokens and the tenant of each, kept as digests: the token verifier of the MCP library."""
+    """Bearer tokens and the tenant of each, kept as digests: the token verifier of the MCP library.
 
-    def __init__(self, tokens: Mapping[str, str]) -> None:
+    `lasting`: a token stands for the same person after a restart, too.
+    """
+
+    def __init__(self, tokens: Mapping[str, str], *, lasting: bool = False) -> None:
         self._tenants = {_digest(token): tenant for token, tenant in tokens.items()}
+        self._lasting = lasting
 
     @classmethod
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
@@ -63,12 +67,15 @@ class Tokens:
                 if tokens.setdefault(token, tenant) != tenant:
                     shared = f"{tokens[token]!r} and {tenant!r} have the same token"
                     raise InvalidConfig(f"{path}: {shared}: give each its own")
-        return cls(tokens)
+        return cls(tokens, lasting=True)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the tenant of a token as its client."""
-        tenant = self._tenants.get(_digest(token))
-        return AccessToken(token=token, client_id=tenant, scopes=[]) if tenant else None
+        """Return the tenant of a token as its client, and as the subject who holds it: a lasting one by its digest."""
+        own = _digest(token)
+        if (tenant := self._tenants.get(own)) is None:
+            return None
+        subject = f"token {own.hex()[:12]}" if self._lasting else None
+        return AccessToken(token=token, client_id=tenant, scopes=[], subject=subject)
 
 
 def _checked(where: str, given: Any, environ: Mapping[str, str]) -> str:

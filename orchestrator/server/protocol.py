@@ -287,7 +287,7 @@ def _tenant_of(context: Context) -> str:
 
 
 def _client_of(context: Context) -> str:
-    """Return who asks: the token's subject, else the client by its name; further sessions make nobody else of it."""
+    """Return who asks: by a token of a file its holder, whatever the client is called; else the client by its name."""
     user = context.request.scope.get("user") if context.request is not None else None
     params = context.session.client_params
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
