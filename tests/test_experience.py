@@ -320,6 +320,35 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
     assert kept.outcomes[0].used[0].ms == 12.5
     assert store.outcomes.forget("local", lambda outcome: outcome.query == JARGON[0]) == 1
     assert len(store.outcomes.read("local").outcomes) == 2
+    assert store.outcomes.forget_all("local") == 2
+    assert store.outcomes.read("local").outcomes == ()
+    assert len(store.load("local").tools) == len(sample())
+
+
+@pytest.mark.parametrize("tasks", [3, 70])
+def test_nothing_of_what_is_forgotten_stays_on_the_disk(tasks: int, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    vectors = np.eye(tasks, shipped().dimension, dtype=np.float32)
+    own = [outcome(0, query="swordfish", actor="ann"), *(outcome(number) for number in range(1, tasks))]
+    store.outcomes.add("local", own, vectors, days=365)
+
+    def written() -> bool:
+        return any(b"swordfish" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    assert written()
+    assert store.outcomes.forget("local", lambda task: task.actor == "ann") == 1
+    assert not written()
+    kept = store.outcomes.read("local")
+    assert {one.id: int(row.argmax()) for one, row in zip(kept.outcomes, kept.vectors, strict=True)} == {
+        str(number): number for number in range(1, tasks)
+    }
+    assert store.outcomes.forget("local", lambda _: True) == tasks - 1
+    assert [*tmp_path.rglob("*.zip")] == []
+    store.outcomes.add("local", own, vectors, days=365)
+    assert store.outcomes.forget_all("local") == tasks
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
+    store.outcomes.add("local", own, vectors, days=365)
+    assert len(store.outcomes.read("local").outcomes) == tasks
 
 
 async def test_what_a_busy_store_refused_is_kept_when_it_is_recorded_again(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def place(store: Store, tenant: str) -> Path:
     return Folder(Path(store.location)).part(tenant, TOOLS)
 
 
+SHARED_FOLDER = digest(SHARED, 32)
+
+
 def archive(store: Store, tenant: str) -> Path:
     (found,) = place(store, tenant).glob("*.zip")
     return found
@@ -79,11 +82,19 @@ def test_a_folder_of_the_earlier_form_is_refused_by_name_and_nothing_in_it_runs(
     assert not Path("boom").exists()
 
 
-def test_a_folder_that_others_can_write_is_refused(store: Store) -> None:
-    Path(store.location).chmod(0o757)
-    with pytest.raises(InvalidConfig, match=r"can be written by every user.*chmod"):
+def test_a_folder_that_others_can_write_is_refused(store: Store, tmp_path: Path) -> None:
+    own = place(store, "org:a")
+    for folder in (Path(store.location), own.parent.parent, own.parent, own):
+        folder.chmod(0o757)
+        for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL)):
+            with pytest.raises(InvalidConfig, match=rf"'{folder}' can be written by every user.*chmod"):
+                use()
+        folder.chmod(0o755)
+    own.parent.rename(tmp_path / "elsewhere").chmod(0o757)
+    own.parent.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidConfig, match=r"can be written by every user"):
         store.load("org:a")
-    Path(store.location).chmod(0o755)
+    assert len(store.load("org:b").tools) == 3
     if os.geteuid() == 0:
         os.chown(store.location, 12_345, -1)
         with pytest.raises(InvalidConfig, match=r"belongs to another user \(id 12345\).*chown"):
@@ -185,7 +196,7 @@ DAMAGE: dict[str, Damage] = {
     "vectors no numbers": _within("chunk_0.mmap", lambda content: b"\xff" * len(content)),
     "head cut": lambda store, tenant: os.truncate(place(store, tenant) / "head.json", 40),
     "head no object": lambda store, tenant: (place(store, tenant) / "head.json").write_text("[]"),
-    "newer form": _rewritten(form=2),
+    "older form": _rewritten(form=0),
     "unknown field": _rewritten(colour="blue"),
     "another's": _rewritten(tenant="org:b"),
     "elsewhere": _rewritten(archives={"tool_capabilities__static": ["../../x.zip", 256, 0]}),
@@ -265,26 +276,91 @@ def test_damaged_notes_of_failures_are_named_take_no_tools_and_go(content: str |
 
 @pytest.mark.parametrize("name", ["archive cut", "encrypted", "head cut", "no length"])
 def test_damaged_experience_is_named_and_forgetting_it_mends_it(
-    name: str, store: Store, monkeypatch: pytest.MonkeyPatch
+    name: str, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
     vectors = shipped().embed(["send it"])
     many = [replace(done, id=str(number)) for number in range(70)]  # As many as are packed.
     store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90)
+    part = place(store, "org:a").parent / EXPERIENCE
     monkeypatch.setattr(sys.modules[__name__], "TOOLS", EXPERIENCE)
     DAMAGE[name](store, "org:a")
     if name == "no length":
         assert store.outcomes.read("org:a").damaged == 70
     else:
-        with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
-            store.outcomes.read("org:a")
+        left = contents(part)
+        for use in (
+            lambda: store.outcomes.read("org:a"),
+            lambda: store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90),
+            lambda: store.outcomes.forget("org:a", lambda own: own.actor == "ann"),
+        ):
+            with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
+                use()
+        assert contents(part) == left
     assert len(store.load("org:a").tools) == 6
     which = ["--before", "2000-01-01"] if name == "no length" else ["--all"]
     command = ["experience", "forget", *which, "--store", store.location, "--organization", "a"]
     assert CliRunner().invoke(cli, command).exit_code == 0
+    assert ("the past tasks of 'org:a', which cannot be read, are forgotten" in caplog.text) == (name != "no length")
+    assert [*contents(part)] == ([part / "head.json"] if name == "no length" else [])
     assert store.outcomes.read("org:a").outcomes == ()
     store.outcomes.add("org:a", [done], vectors, 90)
     assert store.outcomes.read("org:a").outcomes == (done,)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def test_what_a_newer_toolroute_wrote_is_refused_by_name_and_nothing_of_it_goes(store: Store) -> None:
+    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
+    vectors = shipped().embed(["send it"])
+    store.outcomes.add("org:a", [done], vectors, 90)
+    known, folder, head = store.load("org:a"), Path(store.location), '"form":1,'
+    written = contents(folder)
+    for path in folder.rglob("head.json"):
+        path.write_text(path.read_text().replace(head, head.replace("1", "99")))
+    newer = contents(folder)
+    for use in (
+        lambda: store.load("org:a"),
+        lambda: store.replace_server("org:a", "web", []),
+        lambda: store.drop("org:a"),
+        lambda: store.outcomes.add("org:a", [done], vectors, 90),
+        lambda: store.outcomes.forget("org:a", lambda _: True),
+        lambda: store.outcomes.forget_all("org:a"),
+    ):
+        with pytest.raises(InvalidConfig, match=r"'org:a' was written by a newer toolroute \(form 99, .*--store"):
+            use()
+    assert contents(folder) == newer
+    for path, content in written.items():
+        if SHARED_FOLDER not in str(path):
+            path.write_bytes(content)
+    assert store.load("org:a").tools == Catalogue([*MAIL, *FILES]).tools
+    assert "'shared' was written by a newer toolroute" in store.load("org:a").damaged
+    assert len(known.tools) == 6
+
+
+@pytest.mark.parametrize("name", ["head cut", "archive cut", "garbage"])
+def test_what_an_import_replaces_without_having_read_it_is_kept_and_said(
+    name: str, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    DAMAGE[name](store, "org:a")
+    left = contents(place(store, "org:a"))
+    if name == "head cut":
+        for use in (
+            lambda: store.remove_server("org:a", "mail"),
+            lambda: store.note_failures("org:a", {"dead": "it failed"}),
+        ):
+            with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute tools import`"):
+                use()
+        assert contents(place(store, "org:a")) == left
+    store.replace_server("org:a", "other", [tool("other:one", "One")])
+    store.replace_server("org:a", "mail", MAIL)
+    (aside,) = place(store, "org:a").glob("damaged-*")
+    kept = {path.name: content for path, content in contents(aside).items()}
+    assert kept == {path.name: own for path, own in left.items() if name == "head cut" or path.suffix == ".zip"}
+    assert str(aside) in caplog.text
+    assert {"other:one", "mail:send_email"} <= {one.key for one in store.load("org:a").tools}
 
 
 def test_what_an_import_of_one_server_cannot_mend_stays_named(store: Store) -> None:

@@ -157,7 +157,11 @@ def forget(
         tests.append(lambda task: task.actor in (actor, person(actor)))
     if bool(tests) == everything:
         raise InvalidInput("say what to forget: give --before, --tool or --actor, or --all alone")
-    gone = place.known_store().outcomes.forget(place.tenant, lambda task: all(test(task) for test in tests))
+    outcomes = place.known_store().outcomes
+    if everything:
+        gone = outcomes.forget_all(place.tenant)
+    else:
+        gone = outcomes.forget(place.tenant, lambda task: all(test(task) for test in tests))
     shown = {"tenant": place.tenant, "forgotten": gone}
     present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {counted(gone, 'task')} forgotten")))
 

@@ -29,6 +29,10 @@ class ClientPoints(Points):
     def __init__(self, client: Any, tenant: str, *, remote: bool = False) -> None:
         self._client, self._tenant, self._remote = client, tenant, remote
 
+    def names(self) -> list[str]:
+        """Return what the collections are called, whoever has points there."""
+        return [collection.name for collection in self._client.get_collections().collections]
+
     def size(self, name: str) -> int | None:
         if not self._client.collection_exists(name):
             return None
@@ -134,6 +138,9 @@ class ClientPoints(Points):
     def delete(self, name: str, ids: Sequence[str]) -> None:
         if ids:
             self._client.delete(name, list(ids), wait=True)
+
+    def purge(self, name: str) -> None:
+        """Leave that to the server, which does so by itself, in time."""
 
     def _own(self, where: Where = Where()) -> Any:  # noqa: B008 (it is frozen)
         from qdrant_client import models

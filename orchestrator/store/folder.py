@@ -3,10 +3,13 @@
 `tenants/HASH/PART/head.json` names everything that counts, and is replaced as a whole by the last step of a write. So
 readers need no lock: they read what one head names, the state before a write or the one after, wherever a writer dies.
 A writer has the part's lock. Archives that the head does not name were left by a dead writer; the next write ends them.
+What cannot be read stays: a writer fails, or mends the part and sets it aside.
 """
 
+import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,8 +25,9 @@ from orchestrator.store import shard
 from orchestrator.store.points import Fields, Payload, Points, Probe, Record, Sparse, Vectors, Where
 from orchestrator.store.shard import Damaged, Shard
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_HEAD = "head.json"
+_HEAD, _LOCK = "head.json", "lock"
 _POLL_S = 0.005
 _SPARE, _BATCH = 1_000, 4_096
 _RECENT = 64
@@ -89,38 +93,52 @@ class Folder:
     @contextmanager
     def reading(self, tenant: str, part: str) -> Iterator[Points]:
         """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
-        self._check()
         place = self.part(tenant, part)
+        self._check(place)
         with ExitStack() as open_shards, self.named(tenant, part):
             yield FolderPoints(place, _read_head(place, tenant), open_shards)
 
     @contextmanager
-    def writing(self, tenant: str, part: str, wait_s: float) -> Iterator[Points]:
-        """Give the tenant's points to read and write; all that was written counts from the end of this on."""
-        self._check()
+    def writing(self, tenant: str, part: str, wait_s: float, *, mends: bool = False) -> Iterator[Points]:
+        """Give the tenant's points to read and write; all that was written counts from the end of this on.
+
+        mends: what is damaged counts as empty, and is set aside when something is written in its place.
+        """
         place = self._made(tenant, part)
         with self._locked(place, wait_s), ExitStack() as open_shards, self.named(tenant, part):
             shard.sweep()
+            damaged = list[Path]()
             try:
                 head = _read_head(place, tenant)
             except Damaged:
-                (place / _HEAD).replace(place / "damaged.json")
-                head = _Head(tenant=tenant)
+                if not mends:
+                    raise
+                head, damaged = _Head(tenant=tenant), [place / _HEAD, *place.glob("*.zip")]
             try:
-                yield (points := FolderPoints(place, head, open_shards, writable=True))
+                yield (points := FolderPoints(place, head, open_shards, damaged if mends else None, writable=True))
                 points.keep()
             finally:
                 _sweep(place, tenant)
 
     def drop(self, tenant: str, parts: Sequence[str], wait_s: float) -> None:
-        """Remove all that is kept of the tenant, once nobody writes there."""
-        self._check()
+        """Remove all that these parts hold of the tenant, damaged or not, once nobody writes there."""
         with ExitStack() as locks:
-            for part in parts:
-                locks.enter_context(self._locked(self._made(tenant, part), wait_s))
-            shutil.rmtree(self.tenant(tenant))
+            places = [self._made(tenant, part) for part in parts]
+            for place in places:
+                locks.enter_context(self._locked(place, wait_s))
+                with suppress(Damaged):
+                    _read_head(place, tenant)
+            for place in places:
+                (place / _HEAD).unlink(missing_ok=True)  # First, as what it does not name counts no more.
+                for left in place.iterdir():
+                    if left.is_dir():
+                        shutil.rmtree(left)
+                    elif left.name != _LOCK:  # Others may wait for it.
+                        left.unlink()
+            if set(parts) == _MEND.keys():
+                shutil.rmtree(self.tenant(tenant))
 
-    def _check(self) -> None:
+    def _check(self, part: Path) -> None:
         """Raise InvalidConfig for what is no store, and for what other users can write."""
         if (self.path / "meta.json").exists() or any(self.path.glob("collection/*/storage.sqlite")):
             raise InvalidConfig(
@@ -129,7 +147,7 @@ class Folder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise InvalidConfig(f"store {str(self.path)!r} cannot be used as a folder: it is a file; name another")
-        for place in (self.path, self.path / "tenants"):
+        for place in (self.path, self.path / "tenants", part.parent, part):
             if place.exists() and (why := _foreign(place)):
                 raise InvalidConfig(
                     f"store {str(place)!r} {why}, and what they write there is not safe to read: let it be yours "
@@ -148,8 +166,9 @@ class Folder:
 
     def _made(self, tenant: str, part: str) -> Path:
         place = self.part(tenant, part)
+        self._check(place)
         try:
-            for path in (self.path, self.path / "tenants", place):
+            for path in (self.path, self.path / "tenants", place.parent, place):
                 path.mkdir(mode=0o755, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise InvalidConfig(
@@ -162,7 +181,7 @@ class Folder:
         from portalocker import Lock, LockException, LockFlags
 
         flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-        lock = Lock(place / "lock", "ab", timeout=wait_s, check_interval=_POLL_S, flags=flags)
+        lock = Lock(place / _LOCK, "ab", timeout=wait_s, check_interval=_POLL_S, flags=flags)
         try:
             lock.acquire()
         except LockException:
@@ -179,8 +198,11 @@ class Folder:
 class FolderPoints(Points):
     """One tenant's points, of one part. Archives are opened when they are needed first, and until the end."""
 
-    def __init__(self, place: Path, head: _Head, shards: ExitStack, *, writable: bool = False) -> None:
-        self._place, self._head, self._stack, self._writable = place, head, shards, writable
+    def __init__(
+        self, place: Path, head: _Head, shards: ExitStack, damaged: list[Path] | None = None, *, writable: bool = False
+    ) -> None:
+        """damaged: the files that could not be read, where they count as empty."""
+        self._place, self._head, self._stack, self._damaged = place, head, shards, damaged
         self._open: dict[str, Shard] = {}
         self._written: set[str] = set()
         self._before = head.model_dump_json() if writable else ""
@@ -265,39 +287,47 @@ class FolderPoints(Points):
 
     def keep(self) -> None:
         """Pack what was written, and let a new head name it."""
-        for name in self._written:
+        for name in [*self._written]:
             self._renew(name)
+        for name in self._written:
             file = f"{os.urandom(8).hex()}.zip"
             self._open[name].pack(self._place / file)
             self._head.archives[name].file = file
         if (text := self._head.model_dump_json()) != self._before:
+            if self._damaged:
+                _set_aside(self._damaged, self._place)
             _replace(self._place / _HEAD, text)
 
     def _renew(self, name: str) -> None:
-        """Copy the points to a new shard where many are gone: the engine gives no place of theirs to others."""
+        """Give up the place of what is gone, where that is much."""
         archive = self._head.archives[name]
         if archive.searched:
             self._open[name].optimize()
-            return
-        count = self._open[name].count()
-        if archive.puts > _SPARE + 2 * count:
-            points = self._open[name].all(True, True)
-            self._head.archives[name] = archive.model_copy(update={"file": "", "puts": count})
-            new = self._opened(name, None)
-            for start in range(0, count, _BATCH):
-                part = points[start : start + _BATCH]
-                new.put({r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
+        elif archive.puts > _SPARE + 2 * self._open[name].count():
+            self.purge(name)
+
+    def purge(self, name: str) -> None:
+        """Copy the points to a new shard: the engine gives no place of those that are gone to others."""
+        points = [*self.find(name, vectors=True)]
+        size = self.size(name) or 0
+        self.drop(name)
+        for start in range(0, len(points), _BATCH):
+            part = points[start : start + _BATCH]
+            self.create(name, size)
+            self.put(name, {r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
 
     def _read(self, name: str, ask: Callable[[Shard], list[T]]) -> list[T]:
-        """Ask the shard; for a writer, what is damaged is empty, and what it writes makes a new one."""
+        """Ask the shard; for who mends, what is damaged is empty, and what it writes makes a new one."""
         try:
             opened = self._shard(name)
             return [] if opened is None else ask(opened)
         except Damaged:
-            if not self._writable:
+            if self._damaged is None:
                 raise
             self._open.pop(name, None)
-            self._head.archives[name] = self._head.archives[name].model_copy(update={"file": "", "puts": 0})
+            archive = self._head.archives[name]
+            self._damaged.append(self._place / archive.file)
+            self._head.archives[name] = archive.model_copy(update={"file": "", "puts": 0})
             return []
 
     def _recent(self, name: str) -> dict[str, Record]:
@@ -340,7 +370,12 @@ def _read_head(place: Path, tenant: str) -> _Head:
         return _Head(tenant=tenant)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        where, given = ".".join(map(str, first["loc"])), first["input"]
+        if where == "form" and isinstance(given, int) and given > 1:
+            raise InvalidConfig(
+                f"what {place / _HEAD} keeps of {tenant!r} was written by a newer toolroute (form {given}, this one "
+                "reads 1): use that one, or name another store with --store"
+            ) from None
         raise Damaged(f"{place / _HEAD} is damaged or of another form: {where or 'content'}: {first['msg']}") from None
     if head.tenant != tenant:
         raise Damaged(f"{place / _HEAD} is {head.tenant!r}'s")
@@ -354,6 +389,14 @@ def _sweep(place: Path, tenant: str) -> None:
         for left in [*place.glob("*.zip"), *place.glob("*.tmp")]:
             if left.name not in named:
                 left.unlink(missing_ok=True)
+
+
+def _set_aside(damaged: Sequence[Path], place: Path) -> None:
+    aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=place))
+    for file in damaged:
+        with suppress(FileNotFoundError):  # That may be the damage.
+            (shutil.copy if file.name == _HEAD else shutil.move)(file, aside)  # There is always a head.
+    logger.warning("what cannot be read is set aside in %s: import or sync again what this write does not bring", aside)
 
 
 def _replace(path: Path, text: str) -> None:

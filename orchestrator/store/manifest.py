@@ -4,6 +4,7 @@ A tool's point is named by its definition. Points that no manifest names are dra
 """
 
 import json
+import logging
 import re
 import time
 import uuid
@@ -21,6 +22,7 @@ from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant
 
+logger = logging.getLogger(__name__)
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
@@ -125,7 +127,8 @@ def to_replace(points: Points, tenant: str) -> Manifest:
         points.delete(CATALOGUES, [_id("failures", tenant)])
     try:
         return owned(points, tenant)
-    except InvalidConfig:
+    except InvalidConfig as error:
+        logger.warning("%s; only what is written now counts", error)
         points.delete(CATALOGUES, [_id("manifest", tenant)])
         return Manifest(tenant=tenant)
 

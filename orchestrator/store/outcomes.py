@@ -1,6 +1,7 @@
 """A tenant's Outcomes and their vectors in the store: a point each, named by its id, so that it counts once."""
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.errors import FAULTS, InvalidInput
+from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.experience.memory import MOST_TASKS
 from orchestrator.experience.shares import newest
 from orchestrator.index.embed import Embedder, vectors_of
@@ -18,6 +19,7 @@ from orchestrator.store.points import Points, Record, Vectors, is_whole
 from orchestrator.store.qdrant import EXPERIENCE, Qdrant
 from orchestrator.store.vectors import collection_of
 
+logger = logging.getLogger(__name__)
 _KIND, _HEAD = "tool_experience", "tool_experience__head"
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 _BATCH = 256
@@ -79,15 +81,34 @@ class Outcomes:
                 _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
-        """Remove the Outcomes that this holds for, and those that cannot be read; return how many."""
+        """Remove the Outcomes that this holds for, and those that cannot be read; return how many.
+
+        Nothing of them stays in a folder.
+        """
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
-            named = _head(points, tenant).get("collection", "")
-            records = list(points.find(named, vectors=True)) if named else []
+            named = _head(points, tenant).get("collection", _KIND)
+            records = list(points.find(named, vectors=True))
             whole = {r.id: outcome for r in records if is_whole(r) and (outcome := _outcome(r.payload)) is not None}
             gone = [r.id for r in records if r.id not in whole or which(whole[r.id])]
             if gone:
                 points.delete(named, gone)
+                points.purge(named)
             return len(gone)
+
+    def forget_all(self, tenant: str) -> int:
+        """Remove all that is kept, damaged or not; return how many Outcomes that were, as far as they can be read."""
+
+        def count(points: Points) -> int:
+            return len([*points.find(_head(points, tenant).get("collection", _KIND), payload=False)])
+
+        try:
+            known = self._qdrant.read(tenant, count, EXPERIENCE)
+        except InvalidConfig:
+            known = None
+        self._qdrant.drop(tenant, [EXPERIENCE])
+        if known is None:
+            logger.warning("the past tasks of %r, which cannot be read, are forgotten", tenant)
+        return known or 0
 
     def _moved(self, tenant: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
         """Embed these by the embedder in use, and keep them so; those without a text are gone."""

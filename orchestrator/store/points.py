@@ -113,6 +113,10 @@ class Points(ABC):
     def delete(self, name: str, ids: Sequence[str]) -> None:
         """Remove these points, those of them that exist."""
 
+    @abstractmethod
+    def purge(self, name: str) -> None:
+        """Leave nothing on the disk of the collection's removed points."""
+
     def missing(self, name: str, ids: Sequence[str]) -> list[str]:
         """Return those of these points that do not exist."""
         found = self.get(name, ids, payload=False)

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ __all__ = ["EXPERIENCE", "TOOLS", "Points", "Qdrant", "Record", "Vectors"]
 
 TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
-_OURS = ("tool_capabilities__", "tool_catalogues", "tool_experience__", "tool_search__")
+_OURS = {TOOLS: ("tool_capabilities__", "tool_catalogues", "tool_search__"), EXPERIENCE: ("tool_experience__",)}
 """What the collections on a server are called."""
 _ATTEMPTS, _SAID = 5, 200
 _NO_ANSWER = (AssertionError, RecursionError, ValueError)
@@ -59,14 +59,15 @@ class Qdrant:
                 yield self._client_points(tenant, stack)
 
     @contextmanager
-    def writing(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
+    def writing(self, tenant: str, part: str = TOOLS, *, mends: bool = False) -> Iterator[Points]:
         """Give the tenant's points to read and write. In a folder all that is written counts at the end, or nothing.
 
-        Do not nest. Raises StoreBusy when another writer keeps the tenant's part for longer than the timeout.
+        Do not nest. mends: what is damaged there counts as empty, and is set aside. Raises StoreBusy when another
+        writer keeps the tenant's part for longer than the timeout.
         """
         with self._failures(), ExitStack() as stack:
             if self.folder is not None:
-                yield stack.enter_context(Folder(self.folder).writing(tenant, part, self._timeout_s))
+                yield stack.enter_context(Folder(self.folder).writing(tenant, part, self._timeout_s, mends=mends))
             else:
                 yield self._client_points(tenant, stack, keep=True)
                 self._wrote(tenant)
@@ -105,20 +106,17 @@ class Qdrant:
                 found[tenants[0]] = str(error)
         return found
 
-    def drop(self, tenant: str) -> None:
-        """Remove all that is kept of the tenant, every part."""
-        with self._failures():
+    def drop(self, tenant: str, parts: Sequence[str] = (TOOLS, EXPERIENCE)) -> None:
+        """Remove all that is kept of the tenant in these parts, damaged or not."""
+        with self._failures(), ExitStack() as stack:
             if self.folder is not None:
-                Folder(self.folder).drop(tenant, (TOOLS, EXPERIENCE), self._timeout_s)
-            elif self.remote:
-                points, client = ClientPoints(self._remote_client(), tenant, remote=True), self._remote_client()
-                for collection in client.get_collections().collections:
-                    if collection.name.startswith(_OURS):
-                        points.drop(collection.name)
-            else:
-                with self._turn:
-                    self._in_memory.pop(tenant, None)
-                self._wrote(tenant)
+                Folder(self.folder).drop(tenant, parts, self._timeout_s)
+                return
+            points, ours = self._client_points(tenant, stack), tuple(own for part in parts for own in _OURS[part])
+            for name in points.names():
+                if name.startswith(ours):
+                    points.drop(name)
+            self._wrote(tenant)
 
     @property
     def exists(self) -> bool:
@@ -144,7 +142,7 @@ class Qdrant:
             self._written = {tenant: count + 1 for tenant, count in self._written.items()}
             self._client, self._in_memory = None, {}
 
-    def _client_points(self, tenant: str, stack: ExitStack, *, keep: bool = False) -> Points:
+    def _client_points(self, tenant: str, stack: ExitStack, *, keep: bool = False) -> ClientPoints:
         if self.remote:
             return ClientPoints(self._remote_client(), tenant, remote=True)
         from qdrant_client import QdrantClient

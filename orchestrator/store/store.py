@@ -245,12 +245,13 @@ class Store:
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
-        with self.qdrant.writing(tenant) as points:
+        mends = any(tools is not None for tools in servers.values())
+        with self.qdrant.writing(tenant, mends=mends) as points:
             missing = self._missing(points, tenant, wanted)
             if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
                 return self._finish(points, tenant, now, wanted, entries or {})
         self._add_missing(tenant, missing, on_progress)
-        with self.qdrant.writing(tenant) as points:
+        with self.qdrant.writing(tenant, mends=mends) as points:
             return self._finish(points, tenant, now, wanted, entries or {})
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Mapping[str, str] | None = None) -> None:
@@ -289,13 +290,13 @@ class Store:
 
     def _add_missing(self, tenant: str, missing: Mapping[str, Tool], on_progress: Progress | None) -> None:
         """Write these points, chunk by chunk, so that other writers get their turn in between."""
-        with self.qdrant.writing(tenant) as points:
+        with self.qdrant.writing(tenant, mends=True) as points:
             manifest.mark_draft(points, tenant)
         done, ids = 0, list(missing)
         for first in range(0, len(ids), self._tool_points.chunk):
             chunk = ids[first : first + self._tool_points.chunk]
             vectors = self._tool_points.embed([missing[point] for point in chunk])
-            with self.qdrant.writing(tenant) as points:
+            with self.qdrant.writing(tenant, mends=True) as points:
                 for start in range(0, len(chunk), _BATCH):
                     part = {point: missing[point] for point in chunk[start : start + _BATCH]}
                     self._tool_points.add(points, part, vectors[start : start + _BATCH])
