@@ -434,12 +434,14 @@ def test_a_client_whose_entry_of_ours_is_broken_is_left_alone(
 
 def test_our_entry_of_codex_keeps_what_it_passes_on(tmp_path: Path) -> None:
     text = (
+        "[mcp_servers]\nodd = true\n"
         '[mcp_servers.toolroute]\ncommand = "toolroute"\nargs = ["serve"]\nenv_vars = [{ name = "A" }, "B"]\n'
         '[mcp_servers.time]\ncommand = "x"\nenv_vars = ["B", "C", "PATH"]\n'
     )
     [taken] = take_over([client_file(tmp_path, "codex", text)], {})
-    [ours] = tomllib.loads(taken.text(["toolroute", "serve"]))["mcp_servers"].values()
-    assert ours["env_vars"] == [{"name": "A"}, "B", "C"]
+    servers = tomllib.loads(taken.text(["toolroute", "serve"]))["mcp_servers"]
+    assert list(servers) == ["odd", "toolroute"]
+    assert servers["toolroute"]["env_vars"] == [{"name": "A"}, "B", "C"]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\ufeff"])

@@ -203,9 +203,9 @@ def _toml_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
         document[key] = own = whole
     for name in [name for name in own if name not in entries]:
         del own[name]
-    for name, entry in entries.items():
-        if name not in own or own[name].unwrap() != entry:
-            own[name] = entry
+    before = own.unwrap()
+    for name in [name for name, entry in entries.items() if before.get(name) != entry]:
+        own[name] = entries[name]
     return _toml_text(document, text)
 
 
