@@ -12,6 +12,7 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.records.tool import Tool
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Store
+from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import Run
 from tests.decisions import ALL
@@ -100,6 +101,17 @@ def test_decisions_and_histories_are_replayed_from_their_files(tmp_path: Path, t
     assert (task["used"], task["lost"]) == (["files:read_file", "files:delete_file"], ["files:delete_file"])
     (tmp_path / "decision.json").write_text("{}")
     assert "no Decision in it" in toolroute("replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
+
+
+def test_the_tools_are_embedded_before_a_task_is_replayed(
+    tmp_path: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = asyncio.run(remembered(tmp_path, UNSURE))
+    with ScriptedModel(embeddings=[Fault(500, "not yet")]) as model:  # No task is short of it.
+        for name, value in environment(model).items():
+            monkeypatch.setenv(name, value)
+        ran = toolroute("replay", "--store", place, "--embedder", "openai:m", "-o", "json")
+    assert (json.loads(ran.stdout)["semantic_failures"], ran.stderr) == ({}, "")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
+from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.request import MAX_QUERY_CHARS, RouteRequest
@@ -87,6 +88,9 @@ async def replay(
 ) -> list[Replayed]:
     """Route the tasks again, worst first. before: what answers a task of which no Decision is known."""
     found = []
+    for router in (before, after) if tasks else ():
+        if router is not None:
+            await embed_ahead(router, tenant, *tasks[0].used)
     for number, task in enumerate(tasks, start=1):
         request = RouteRequest(query=task.query, tenant=tenant)
         then = task.then or answered(await (before or after).route(request))

@@ -161,8 +161,7 @@ async def answer_all(
     limit = max(CUTS) if level == "tool" else MAX_LIMIT
     ask = partial(RouteRequest, tenant="local", limit=limit, route_hint=stages.hint)
     if stages is not Stages.KEYWORD:
-        with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
-            await asyncio.to_thread((await router.index("local")).semantic, router.embedder)
+        await embed_ahead(router, "local")
     await router.route(replace(ask(query="warm up"), route_hint=RouteHint.SEMANTIC))
     answers = []
     for number, query in enumerate(queries, start=1):
@@ -172,6 +171,12 @@ async def answer_all(
         answers.append(Answer(query=query, decision=decision, ms=(time.perf_counter() - started) * 1000))
         on_progress(number)
     return answers
+
+
+async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
+    """Embed the tenant's tools, for which no route has the time; with keys of tools as `Router.index` takes them."""
+    with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
+        await asyncio.to_thread((await router.index(tenant, *keys)).semantic, router.embedder)
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:
