@@ -29,6 +29,7 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.routing.learning import masked, person
 from orchestrator.routing.router import Router
 from orchestrator.store.store import Store
+from orchestrator.store.vectors import collection_of
 from tests.catalogues import sample, tool
 from tests.command_line import COMMAND, Run
 from tests.servers.start import until
@@ -323,6 +324,19 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
     assert store.outcomes.forget_all("local") == 2
     assert store.outcomes.read("local").outcomes == ()
     assert len(store.load("local").tools) == len(sample())
+
+
+def test_a_task_that_cannot_be_read_is_forgotten_by_what_is_known_of_it(store: Store) -> None:
+    vectors = np.eye(2, shipped().dimension, dtype=np.float32)
+    store.outcomes.add("local", [outcome(1, actor="ann"), outcome(2, actor="bob")], vectors, days=365)
+    with store.qdrant.writing("local", "experience") as points:
+        name = collection_of("tool_experience", shipped())
+        (ann,) = [record for record in points.find(name, vectors=True) if record.payload["actor"] == "ann"]
+        newer = json.dumps({**json.loads(ann.payload["outcome"]), "colour": "blue"})
+        points.append(name, {ann.id: {**ann.payload, "outcome": newer}}, np.array([ann.vector]))
+    for actor, gone, left in (("nobody", 0, 1), ("bob", 1, 1), ("ann", 1, 0)):
+        assert store.outcomes.forget("local", lambda task, actor=actor: task.actor == actor) == gone
+        assert store.outcomes.read("local").damaged == left
 
 
 @pytest.mark.parametrize("tasks", [3, 70])

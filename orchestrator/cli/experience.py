@@ -180,7 +180,7 @@ def export(place: Place) -> None:
 def _kept(place: Place) -> Kept:
     kept = place.known_store().outcomes.read(place.tenant)
     if kept.damaged:
-        warn([f"{counted(kept.damaged, 'task')} cannot be read: `toolroute experience forget` removes them, too"])
+        warn([f"{counted(kept.damaged, 'task')} cannot be read: `toolroute experience forget --before` takes them"])
     return kept
 
 

@@ -9,6 +9,7 @@ from orchestrator.store.points import (
     RANKED,
     WORDS,
     Fields,
+    New,
     Payload,
     Points,
     Probe,
@@ -16,6 +17,7 @@ from orchestrator.store.points import (
     Sparse,
     Vectors,
     Where,
+    Words,
 )
 
 _PAGE = 1_000
@@ -105,13 +107,7 @@ class ClientPoints(Points):
         found = self._client.query_points(name, prefetch=prefetch, query=ranks, limit=most, with_payload=False)
         return [str(point.id) for point in found.points]
 
-    def put(
-        self,
-        name: str,
-        points: Mapping[str, Payload],
-        vectors: Vectors | None = None,
-        words: Sequence[Sparse] | None = None,
-    ) -> None:
+    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
         ids, size = list(points), 1 if vectors is None else vectors.shape[1]
         rows = max(1, _FLOATS // size)
         for start in range(0, len(ids), rows):

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.records.digests import digest
 from orchestrator.store import shard
-from orchestrator.store.points import Fields, Payload, Points, Probe, Record, Sparse, Vectors, Where
+from orchestrator.store.points import Fields, New, Payload, Points, Probe, Record, Vectors, Where, Words
 from orchestrator.store.shard import Damaged, Shard
 
 logger = logging.getLogger(__name__)
@@ -244,13 +244,7 @@ class FolderPoints(Points):
     def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
         return self._read(name, lambda opened: opened.search(probes, where, most))
 
-    def put(
-        self,
-        name: str,
-        points: Mapping[str, Payload],
-        vectors: Vectors | None = None,
-        words: Sequence[Sparse] | None = None,
-    ) -> None:
+    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
         if name in self._head.records:
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
@@ -259,7 +253,7 @@ class FolderPoints(Points):
             archive.puts += len(points)
             archive.recent = {point: own for point, own in archive.recent.items() if point not in points}
 
-    def append(self, name: str, points: Mapping[str, Payload], vectors: Vectors) -> None:
+    def append(self, name: str, points: New, vectors: Vectors) -> None:
         rows = zip(points.items(), vectors.astype(np.float32), strict=True)
         recent = {point: (dict(payload), row.tobytes()) for (point, payload), row in rows}
         recent = {**self._head.archives[name].recent, **recent}

@@ -81,15 +81,13 @@ class Outcomes:
                 _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
-        """Remove the Outcomes that this holds for, and those that cannot be read; return how many.
+        """Remove the Outcomes that this holds for; return how many. Nothing of them stays in a folder.
 
-        Nothing of them stays in a folder.
+        Of one that cannot be read, such as a newer toolroute's, only who asked and when is known.
         """
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             named = _head(points, tenant).get("collection", _KIND)
-            records = list(points.find(named, vectors=True))
-            whole = {r.id: outcome for r in records if is_whole(r) and (outcome := _outcome(r.payload)) is not None}
-            gone = [r.id for r in records if r.id not in whole or which(whole[r.id])]
+            gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
             if gone:
                 points.delete(named, gone)
                 points.purge(named)
@@ -165,6 +163,11 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
         return Outcome(**{**record, **claims, "used": used, "offered": offered})
     except (InvalidInput, *FAULTS):
         return None
+
+
+def _outline(record: Record) -> Outcome:
+    at, actor = record.payload.get("at"), str(record.payload.get("actor", ""))
+    return Outcome(id=record.id, query="", used=(), at=at if isinstance(at, float) else 0.0, actor=actor)
 
 
 def _point(tenant: str, outcome: Outcome) -> str:

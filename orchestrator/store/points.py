@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Payload = Mapping[str, Any]
+New = Mapping[str, Payload]
+"""Points to write: id to payload."""
 Fields = bool | list[str]
 """The fields of a payload that are read: all, none, or these."""
-
-
 Sparse = Mapping[int, float]
 """A vector by the numbers of its terms."""
+Words = Sequence[Sparse] | None
 Probe = tuple[Sequence[float] | Sparse, int]
 """A vector, and how many points with the greatest products with it are sought."""
 MEANING, WORDS = "meaning", "words"
@@ -89,16 +90,10 @@ class Points(ABC):
         """Return the ids of the points that any probe finds, best first by rank; without probes of any that fit."""
 
     @abstractmethod
-    def put(
-        self,
-        name: str,
-        points: Mapping[str, Payload],
-        vectors: Vectors | None = None,
-        words: Sequence[Sparse] | None = None,
-    ) -> None:
-        """Write points, each at once as a whole: id to payload, and the vectors in the same order."""
+    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
+        """Write points, each at once as a whole; the vectors are in the same order."""
 
-    def append(self, name: str, points: Mapping[str, Payload], vectors: Vectors) -> None:
+    def append(self, name: str, points: New, vectors: Vectors) -> None:
         """Write a few points like `put`, in a time that does not grow with those that are there."""
         self.put(name, points, vectors)
 

@@ -24,12 +24,13 @@ from orchestrator.store.points import (
     RANKED,
     WORDS,
     Fields,
-    Payload,
+    New,
     Probe,
     Record,
     Sparse,
     Vectors,
     Where,
+    Words,
 )
 
 _BLOCK = 1 << 16
@@ -110,7 +111,7 @@ class Shard:
         self._engine.optimize()
 
     @engine_errors()
-    def put(self, points: Mapping[str, Payload], vectors: Vectors, words: Sequence[Sparse] | None = None) -> None:
+    def put(self, points: New, vectors: Vectors, words: Words = None) -> None:
         from qdrant_edge import Point, UpdateOperation
 
         _require_room(self._folder, _MARGIN + 2 * vectors.nbytes + sum(len(str(own)) for own in points.values()))
