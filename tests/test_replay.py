@@ -117,9 +117,9 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"confidence": "high"}, ":2: confidence: .* number.*; give Decisions"),
+        ({"confidence": "high"}, ":2: then.confidence: .* number.*; give Decisions"),
         ({"query": " "}, ":2: query: .*; give Decisions"),
-        ({"matches": [{"tool": 5}]}, ":2: matches.0.tool.*; give Decisions"),
+        ({"matches": [{"tool": {"name": "x"}}]}, ":2: cannot be read .no 'server'.; give Decisions"),
         (None, ":2: cannot be read .None is no JSON object"),
         ([1], ":2: cannot be read .\\[1\\] is no JSON object"),
         ("{", ":2: cannot be read "),

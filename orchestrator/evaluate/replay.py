@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
@@ -28,7 +28,7 @@ class Answered:
     """What matters of a Decision: its tools, best first, its figures, and why meaning could not be searched."""
 
     tools: tuple[str, ...]
-    confidence: float
+    confidence: FiniteFloat
     semantic_ran: bool
     tokens: int
     servers: tuple[str, ...]
@@ -39,7 +39,7 @@ class Answered:
 class PastTask:
     """A task to route again: the tools that it used, and what it was answered then, where that is known."""
 
-    query: str
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
     used: tuple[str, ...]
     then: Answered | None = None
 
@@ -160,7 +160,8 @@ def read_tasks(path: Path) -> list[PastTask]:
         except ValidationError as error:
             raise InvalidInput(f"{place}: {first_problem(error)}; {FORM}") from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise InvalidInput(f"{place}: cannot be read ({error}); {FORM}") from None
+            why = f"no {error}" if isinstance(error, KeyError) else error
+            raise InvalidInput(f"{place}: cannot be read ({why}); {FORM}") from None
     if not tasks:
         raise InvalidInput(f"{path}: no Decision in it; {FORM}")
     return tasks
@@ -190,50 +191,25 @@ def _tasks(record: Any) -> Iterator[PastTask]:
         elif "matches" in content and "query" in content:
             if decision:
                 yield _task(decision, used)
-            decision, used = _Decision.model_validate(content), []
+            decision, used = content, []
     if decision:
         yield _task(decision, used)
 
 
-class _Tool(BaseModel):
-    server: str
-    name: str
+def _task(decision: dict[str, Any], used: Sequence[str]) -> PastTask:
+    then = {
+        "tools": [_key(match["tool"]) for match in decision["matches"]],
+        "confidence": decision["confidence"],
+        "semantic_ran": decision["semantic_ran"],
+        "tokens": decision["tokens"]["after"],
+        "servers": decision["servers"],
+    }
+    used = tuple(dict.fromkeys(used or decision["recommended"]))
+    return TypeAdapter(PastTask).validate_python({"query": decision["query"], "used": used, "then": then})
 
 
-class _Match(BaseModel):
-    tool: str | _Tool
-
-
-class _Tokens(BaseModel):
-    after: int
-
-
-class _Decision(BaseModel):
-    """What is read of a Decision, by the command line or in a history."""
-
-    query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
-    matches: list[_Match]
-    recommended: list[str]
-    confidence: FiniteFloat
-    semantic_ran: bool
-    tokens: _Tokens
-    servers: tuple[str, ...]
-
-
-def _task(decision: _Decision, used: Sequence[str]) -> PastTask:
-    tools = [match.tool for match in decision.matches]
-    then = Answered(
-        tools=tuple(tool if isinstance(tool, str) else f"{tool.server}:{tool.name}" for tool in tools),
-        confidence=decision.confidence,
-        semantic_ran=decision.semantic_ran,
-        tokens=decision.tokens.after,
-        servers=decision.servers,
-    )
-    return PastTask(query=decision.query, used=tuple(dict.fromkeys(used or decision.recommended)), then=then)
-
-
-def _key(tool: dict[str, Any]) -> str:
-    return f"{tool['server']}:{tool['name']}"
+def _key(tool: str | dict[str, Any]) -> str:
+    return tool if isinstance(tool, str) else f"{tool['server']}:{tool['name']}"
 
 
 def _payloads(value: Any) -> Iterator[dict[str, Any]]:
