@@ -81,7 +81,7 @@ async def sync(
     A server that fails keeps what is stored of it, with the reason, and takes no other one away. What the store or the
     embedder raises is raised, once for all servers; the store is asked before any of them is connected.
     """
-    known = (await asyncio.to_thread(store.load, tenant)).catalogue
+    known = await asyncio.to_thread(store.to_replace, tenant)
     writing = asyncio.Lock()
 
     async def one(server: str) -> ServerReport:

@@ -34,7 +34,7 @@ _RECENT = 64
 """Appended points that the head holds until they are packed: a head of these is written in milliseconds, an archive of
 10,000 points in a third of a second of computing."""
 _MEND = {
-    "tools": "`toolroute tools import` of the tenant's tools writes it again",
+    "tools": "`toolroute tools import` (or `tools sync`) of the tenant's tools writes it again",
     "experience": "`toolroute experience forget --all` for that tenant begins without any",
 }
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.index.embed import Embedder
 from orchestrator.records.digests import same_server
@@ -272,6 +273,14 @@ class Store:
         since, errors = time.time() - within_s, self.failures(tenant)
         lately = [name for name, (entry, when) in at.items() if entries.get(name) == entry and when > since]
         return {name: errors[name] for name in lately if name in errors}
+
+    def to_replace(self, tenant: str) -> Catalogue:
+        """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""
+        try:
+            return self.load(tenant).catalogue
+        except InvalidConfig:
+            with self.qdrant.writing(tenant, mends=True):  # Raises what no write mends.
+                return Catalogue()
 
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant: its tools and its experience."""
