@@ -1,0 +1,211 @@
+"""Outcomes in a store: each kept once, by whoever records it, without secrets, and nothing of what is forgotten."""
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.errors import StoreBusy
+from orchestrator.options import Options
+from orchestrator.records.outcome import Use
+from orchestrator.routing.learning import masked
+from orchestrator.routing.router import Router
+from orchestrator.store.store import Store
+from orchestrator.store.vectors import collection_of
+from tests.catalogues import sample
+from tests.command_line import Run
+from tests.past import JARGON, MEANT, filled, keys, outcome, stored
+from tests.servers.start import until
+from tests.stores import shipped, smaller_model
+
+
+async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(store: Store) -> None:
+    filled(store)
+    async with Router(store=store) as router:
+        for number, task in enumerate([*JARGON, *JARGON]):
+            await router.record(task, used=[Use(tool=MEANT, ms=12.5)], name=f"run {number % 3}")
+    async with Router(store=store) as later:
+        decision = await later.route("friday thing for the board, now")
+    kept = store.outcomes.read("local")
+    assert keys(decision)[0] == MEANT
+    assert [outcome.query for outcome in kept.outcomes] == JARGON
+    assert kept.outcomes[0].used[0].ms == 12.5
+    assert store.outcomes.forget("local", lambda outcome: outcome.query == JARGON[0]) == 1
+    assert len(store.outcomes.read("local").outcomes) == 2
+    assert store.outcomes.forget_all("local") == 2
+    assert store.outcomes.read("local").outcomes == ()
+    assert len(store.load("local").tools) == len(sample())
+
+
+def test_a_task_that_cannot_be_read_is_forgotten_by_what_is_known_of_it(store: Store) -> None:
+    vectors = np.eye(2, shipped().dimension, dtype=np.float32)
+    store.outcomes.add("local", [outcome(1, actor="ann"), outcome(2, actor="bob")], vectors, days=365)
+    with store.qdrant.writing("local", "experience") as points:
+        name = collection_of("tool_experience", shipped())
+        (ann,) = [record for record in points.find(name, vectors=True) if record.payload["actor"] == "ann"]
+        newer = json.dumps({**json.loads(ann.payload["outcome"]), "colour": "blue"})
+        points.append(name, {ann.id: {**ann.payload, "outcome": newer}}, np.array([ann.vector]))
+    for actor, gone, left in (("nobody", 0, 1), ("bob", 1, 1), ("ann", 1, 0)):
+        assert store.outcomes.forget("local", lambda task, actor=actor: task.actor == actor) == gone
+        assert store.outcomes.read("local").damaged == left
+
+
+@pytest.mark.parametrize("tasks", [3, 70])
+def test_nothing_of_what_is_forgotten_stays_on_the_disk(tasks: int, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    vectors = np.eye(tasks, shipped().dimension, dtype=np.float32)
+    own = [outcome(0, query="swordfish", actor="ann"), *(outcome(number) for number in range(1, tasks))]
+    store.outcomes.add("local", own, vectors, days=365)
+
+    def written() -> bool:
+        return any(b"swordfish" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    assert written()
+    assert store.outcomes.forget("local", lambda task: task.actor == "ann") == 1
+    assert not written()
+    kept = store.outcomes.read("local")
+    assert {one.id: int(row.argmax()) for one, row in zip(kept.outcomes, kept.vectors, strict=True)} == {
+        str(number): number for number in range(1, tasks)
+    }
+    assert store.outcomes.forget("local", lambda _: True) == tasks - 1
+    assert [*tmp_path.rglob("*.zip")] == []
+    store.outcomes.add("local", own, vectors, days=365)
+    assert store.outcomes.forget_all("local") == tasks
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
+    store.outcomes.add("local", own, vectors, days=365)
+    assert len(store.outcomes.read("local").outcomes) == tasks
+
+
+async def test_what_a_busy_store_refused_is_kept_when_it_is_recorded_again(tmp_path: Path) -> None:
+    stored(tmp_path).close()
+    store, other = (Store(tmp_path / "store", embedder=shipped(), timeout_s=0.2) for _ in range(2))
+    async with Router(store=store) as router:
+        await router.record(JARGON[0], used=[MEANT], name="first")
+        with other.qdrant.writing("local", "experience"):
+            tasks = [router.record(task, used=[MEANT], name=task) for task in JARGON[1:]]
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [StoreBusy] * len(answers)
+        await router.record(JARGON[1], used=[MEANT], name=JARGON[1])
+    assert {outcome.query for outcome in other.outcomes.read("local").outcomes} == {*JARGON}
+
+
+async def test_what_is_recorded_while_the_past_is_read_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, adding, added = stored(tmp_path), asyncio.Event(), threading.Event()
+    loop, add = asyncio.get_running_loop(), store.outcomes.add
+
+    def held(*given: Any) -> None:
+        loop.call_soon_threadsafe(adding.set)
+        assert added.wait(60)
+        add(*given)
+
+    def known() -> list[str]:
+        past = router.memories.at_hand("local")
+        return [task.query for task in past.tasks] if past else []
+
+    async with Router(store=store) as router, Router(store=tmp_path / "store") as other:
+        await router.record(JARGON[0], used=[MEANT])
+        await other.record(JARGON[1], used=[MEANT])
+        monkeypatch.setattr(store.outcomes, "add", held)
+        recording = asyncio.create_task(router.record(JARGON[2], used=[MEANT]))
+        await adding.wait()
+        await until(lambda: known() == JARGON)
+        added.set()
+        await recording
+        await router.memories.get("local")
+        assert known() == JARGON
+
+
+async def test_texts_stay_out_of_the_store_where_they_are_switched_off(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    async with Router(store=store, options=Options(experience="no-texts")) as router:
+        for task in JARGON:
+            await router.record(task, used=[MEANT])
+    assert {outcome.query for outcome in store.outcomes.read("local").outcomes} == {""}
+    assert keys(await Router(store=store).route("friday thing for the board, now"))[0] == MEANT
+    async with Router(store=store, options=Options(experience="off")) as deaf:
+        assert keys(await deaf.route("friday thing for the board, now"))[0] != MEANT
+
+
+async def test_no_key_or_password_of_a_task_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hidden-12345678")
+    store = stored(tmp_path)
+    task = "query the records at https://ann:swordfish9@crm.example/x with sk-hidden-12345678"
+    await Router(store=store).record(task, used=[MEANT])
+    [outcome] = store.outcomes.read("local").outcomes
+    assert outcome.query.startswith("query the records at https://ann:")
+    assert [secret for secret in ("swordfish9", "sk-hidden-12345678") if secret in outcome.query] == []
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["ghp_x7Hq0ZkPm2LrT9sVwYbD3nFg", "API_KEY=hunter-2!", "Authorization: Bearer abc.def", "password: 'tr0ub4'"],
+)
+def test_what_looks_like_a_key_is_masked(secret: str) -> None:
+    hidden = secret.replace("'", "").split()[-1].split("=")[-1]
+    assert hidden not in masked(f"call the api with {secret} and list charges")
+    assert masked("refund ch_3PqXyz12, see /srv/reports/2026-11-24-quarterly-figures.txt").count("***") == 0
+
+
+async def test_another_routers_record_is_heard_and_another_embedder_reads_the_texts_again(tmp_path: Path) -> None:
+    store = stored(tmp_path)
+    router = Router(store=str(tmp_path / "store"))
+    await router.route("anything")
+    for task in JARGON:
+        await Router(store=store).record(task, used=[MEANT])
+    async with asyncio.timeout(20):
+        while keys(await router.route("friday thing for the board, now"))[0] != MEANT:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # It reads them behind its answers.
+    other = Router(store=str(tmp_path / "store"), options=Options(embedder=str(smaller_model(tmp_path / "model"))))
+    assert MEANT in keys(await other.route("friday thing for the board, now"))[:3]
+
+
+async def test_a_damaged_record_of_past_tasks_is_named_and_routing_goes_on(tmp_path: Path, toolroute: Run) -> None:
+    store = stored(tmp_path)
+    await Router(store=store).record(JARGON[0], used=[MEANT])
+    plain = await Router(store=store, options=Options(experience="off")).route("refund a charge")
+    for file in (tmp_path / "store").rglob("*experience*"):
+        for part in [file] if file.is_file() else filter(Path.is_file, file.rglob("*")):
+            part.write_bytes(b"garbage")
+    decision = await Router(store=str(tmp_path / "store")).route("refund a charge")
+    assert decision.matches == plain.matches
+    assert any("past tasks do not count" in warning for warning in decision.warnings)
+    ran = toolroute("experience", "list", "--store", tmp_path / "store")
+    assert "`toolroute experience forget --all`" in ran.stderr
+    toolroute("experience", "forget", "--all", "--store", tmp_path / "store")
+    assert toolroute("experience", "list", "--store", tmp_path / "store", "-o", "json").exit_code == 0
+
+
+def test_one_more_task_rewrites_none_of_those_that_are_packed(tmp_path: Path) -> None:
+    store = Store(str(tmp_path), embedder=shipped())
+    vectors = np.eye(100, shipped().dimension, dtype=np.float32)
+
+    def files() -> set[str]:
+        return {file.name for file in tmp_path.rglob("*.zip")}
+
+    def known() -> dict[str, int]:
+        kept = store.outcomes.read("local")
+        return {own.id: int(row.argmax()) for own, row in zip(kept.outcomes, kept.vectors, strict=True)}
+
+    store.outcomes.add("local", [outcome(number) for number in range(70)], vectors[:70], days=365)
+    packed = files()
+    assert len(packed) == 1
+    for number in (69, 70, 71, 71):
+        store.outcomes.add("local", [outcome(number)], vectors[number : number + 1], days=365)
+    assert (files(), known()) == (packed, {str(number): number for number in range(72)})
+    assert store.outcomes.forget("local", lambda own: own.id in ("3", "71")) == 2
+    old = outcome(80, at=time.time() - 20 * 86_400)
+    store.outcomes.add("local", [old], vectors[80:81], days=10)
+    assert known().keys() == {str(number) for number in range(71)} - {"3"}
+    store.outcomes.add("local", [old, *(outcome(number) for number in range(81, 90))], vectors[80:90], days=365)
+    assert "80" in known()
+    for number in range(65):  # They count once each, and what is too old by now goes.
+        store.outcomes.add("local", [outcome(number)], vectors[number : number + 1], days=10)
+    assert known().keys() == {*map(str, range(71)), *map(str, range(81, 90))}
+    assert files() != packed
