@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import StoreBusy
+from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
 from orchestrator.records.outcome import Use
 from orchestrator.routing.learning import masked
@@ -21,7 +23,7 @@ from tests.catalogues import sample
 from tests.command_line import Run
 from tests.past import JARGON, MEANT, filled, keys, outcome, stored
 from tests.servers.start import until
-from tests.stores import shipped, smaller_model
+from tests.stores import CountingEmbedder, shipped, smaller_model
 
 
 async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(store: Store) -> None:
@@ -40,6 +42,39 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
     assert store.outcomes.forget_all("local") == 2
     assert store.outcomes.read("local").outcomes == ()
     assert len(store.load("local").tools) == len(sample())
+
+
+class _Interrupted(CountingEmbedder):
+    """An embedder of other vectors, while whose first answer something else is done."""
+
+    def __init__(self, folder: Path, meanwhile: Callable[[], object]) -> None:
+        super().__init__(folder)
+        self.meanwhile = [meanwhile]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_what_two_processes_embed_again_at_the_same_time_stays(adds: bool, tmp_path: Path) -> None:
+    place, model = tmp_path / "store", smaller_model(tmp_path / "model")
+    own = [outcome(number) for number in range(3)]
+    Store(place, embedder=shipped()).outcomes.add("local", own, shipped().embed(["a task"]).repeat(3, axis=0), 365)
+    first = Store(place, embedder=CountingEmbedder(model)).outcomes
+    more = [outcome(3)] if adds else []
+
+    def meanwhile() -> None:
+        if adds:
+            first.add("local", more, np.ones((1, 64), np.float32), 365)
+        else:
+            first.read("local")
+
+    second = Store(place, embedder=_Interrupted(model, meanwhile)).outcomes
+    for _ in range(2):
+        assert {task.id for task in second.read("local").outcomes} >= {task.id for task in own}
+    assert {task.id for task in first.read("local").outcomes} == {task.id for task in [*own, *more]}
 
 
 def test_a_task_that_cannot_be_read_is_forgotten_by_what_is_known_of_it(store: Store) -> None:

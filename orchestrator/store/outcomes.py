@@ -62,7 +62,7 @@ class Outcomes:
         kept = tuple(found[point] for point in order)
         rows = np.array([vectors[point] for point in order], np.float32).reshape(len(order), -1 if order else 0)
         if named != collection and order:
-            kept, rows = self._moved(tenant, kept)
+            kept, rows = self._moved(tenant, named, kept)
         return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
@@ -108,16 +108,18 @@ class Outcomes:
             logger.warning("the past tasks of %r, which cannot be read, are forgotten", tenant)
         return known or 0
 
-    def _moved(self, tenant: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
-        """Embed these by the embedder in use, and keep them so; those without a text are gone."""
+    def _moved(self, tenant: str, before: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
+        """Embed these by the embedder in use, and keep them so, not where they were; those without a text are gone."""
         embedder = self._embedder()
         kept = tuple(outcome for outcome in outcomes if outcome.query)
+        if lost := len(outcomes) - len(kept):
+            logger.warning("%d past tasks of %r have no text that another embedder can read, and go", lost, tenant)
         vectors = vectors_of(embedder, [outcome.query for outcome in kept])
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
-            before, collection = _head(points, tenant)["collection"], collection_of(_KIND, embedder)
+            collection = collection_of(_KIND, embedder)
             self._put(points, tenant, collection, kept, vectors)
             points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
-            points.drop(before)
+            points.drop(before)  # The head may name another by now: others do the same at the same time.
         return kept, vectors
 
     def _put(self, points: Points, tenant: str, collection: str, outcomes: Sequence[Outcome], vectors: Vectors) -> None:
