@@ -1,7 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs.
 PYTHON ?= python3
-# One more than the cores of a small machine: tests wait for servers a quarter of their time.
-WORKERS ?= 3
+# Two more than the cores of a small machine: tests wait for servers half of their time.
+WORKERS ?= 4
 BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
@@ -16,7 +16,7 @@ test: setup node-servers
 
 # What kills processes, or takes seconds by nature.
 test-slow: setup node-servers .venv-docs/installed
-	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestrator.testing import Asked, Fault, ScriptedModel, environment
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +37,7 @@ def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_route_asks_a_model_only_with_the_option() -> None:
     with ScriptedModel(_said) as model:
         code, printed, _ = toolroute(model, "route", TASK, "-o", "json")
@@ -47,6 +50,7 @@ def test_a_route_asks_a_model_only_with_the_option() -> None:
         assert "A refund, then a message." in shown
 
 
+@pytest.mark.slow
 def test_a_plan_is_the_models_and_says_so() -> None:
     with ScriptedModel(_said) as model:
         code, printed, err = toolroute(model, "plan", TASK, "-o", "json")
@@ -59,6 +63,7 @@ def test_a_plan_is_the_models_and_says_so() -> None:
     assert "model scripted: plan" in shown
 
 
+@pytest.mark.slow
 def test_the_model_that_is_named_does_all_whatever_the_environment_names() -> None:
     others = {"TOOLROUTE_MODEL": "a", "TOOLROUTE_MODEL_ROUTE": "b", "TOOLROUTE_MODEL_PLAN": "c"}
     with ScriptedModel(_said) as model:
@@ -70,6 +75,7 @@ def test_the_model_that_is_named_does_all_whatever_the_environment_names() -> No
         assert [asked.model for asked in model.asked] == ["b", "c"]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_is_reported_with_the_deterministic_plan() -> None:
     with ScriptedModel(lambda _: Fault(401)) as model:
         code, printed, _ = toolroute(model, "plan", TASK, "-o", "json")

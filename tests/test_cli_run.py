@@ -11,6 +11,7 @@ from orchestrator.index.calibration import Correction, Fit
 from tests.user import User
 
 
+@pytest.mark.slow
 async def test_a_run_prints_its_json_and_nothing_else_on_standard_output(user: User) -> None:
     code, printed, err = await user.run("What is the current time in Europe/Berlin?")
     assert code == 0, err
@@ -33,6 +34,7 @@ async def test_dev_starts_a_server_of_its_own(user: User) -> None:
     assert '"timezone": "UTC"' in out
 
 
+@pytest.mark.slow
 async def test_exit_codes_tell_what_the_user_can_do(user: User) -> None:
     code, printed, _ = await user.run("What is the current time?")
     assert code == 5
@@ -49,6 +51,7 @@ async def test_exit_codes_tell_what_the_user_can_do(user: User) -> None:
     assert code == 1
 
 
+@pytest.mark.slow
 async def test_the_progress_of_every_step_is_reported_to_its_end_while_it_runs(user: User) -> None:
     code, _, err = await user.run("Wait 0.8 seconds, then what is the current time in UTC?", "--arg", "s1.seconds=0.8")
     assert code == 0, err
@@ -61,6 +64,7 @@ async def test_the_progress_of_every_step_is_reported_to_its_end_while_it_runs(u
 CHANGES = ("Wait 0.1 seconds, then delete the file a.txt", "--arg", "s1.seconds=0.1")
 
 
+@pytest.mark.slow
 async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: User) -> None:
     code, out, err = await user.at_terminal(*user.command(*CHANGES), early=b"y\ny\n", answers=[b"y\n", b"n\n"])
     assert """may plain:wait be called with {"seconds": 0.1}? [y/N]""" in err
@@ -69,12 +73,14 @@ async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: U
     assert code == 1
 
 
+@pytest.mark.slow
 async def test_an_answer_typed_before_its_question_does_not_count(user: User) -> None:
     code, out, _ = await user.at_terminal(*user.command(*CHANGES), early=b"y\ny\n", answers=[b"n\n"])
     assert [step["status"] for step in json.loads(out)["steps"]] == ["refused", "skipped"]
     assert (code, (user.path / "count").exists()) == (1, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [False, True], ids=["a pipe", "a question that nobody would see"])
 async def test_where_nobody_can_be_asked_exactly_what_was_shown_is_approved(user: User, terminal: bool) -> None:
     ours, typing = pty.openpty() if terminal else (None, None)
@@ -161,6 +167,7 @@ async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(user: User) ->
     assert (found["semantic_ran"], found["tokens"]["after"] <= 100) == (False, True)
 
 
+@pytest.mark.slow
 async def test_a_fit_reaches_plans_and_runs(user: User) -> None:
     Fit(confidence=Correction(offset=-20)).write(user.path / "fit.json")
     task, fit = "Say in a poem which hour it is", ("--calibration", "fit.json")

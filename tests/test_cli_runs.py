@@ -68,6 +68,7 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
     await replays(await handle.fetch_history(), [RunWorkflow])
 
 
+@pytest.mark.slow
 async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) -> None:
     runner = await serve(plugin_over(), Assistant)
     secret = replace(DataConverter.default, payload_codec=Turned())

@@ -48,6 +48,7 @@ async def cloud(temporal_address: str, tmp_path: Path) -> AsyncIterator[Variable
         yield {"TEMPORAL_ADDRESS": address, **known}
 
 
+@pytest.mark.slow
 async def test_a_run_reaches_a_server_behind_tls_and_a_key(cloud: Variables) -> None:
     catalogue = str(EXAMPLES / "tools.jsonl")
     code, out, err = await printed(cloud, "run", "zzz qqq", "--catalogue", catalogue, "-o", "json")
@@ -56,6 +57,7 @@ async def test_a_run_reaches_a_server_behind_tls_and_a_key(cloud: Variables) -> 
     assert KEY not in out + err
 
 
+@pytest.mark.slow
 async def test_the_profile_of_temporals_own_file_is_read(cloud: Variables, tmp_path: Path) -> None:
     file = tmp_path / "temporal.toml"
     file.write_text(

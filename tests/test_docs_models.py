@@ -30,6 +30,7 @@ async def _printed(code: str, folder: Path) -> str:
         return await asyncio.to_thread(printed, code, folder, environment(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [RESPONSES, CHAT])
 async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> None:
     assert await _printed(code, tmp_path) == "stripe:refund_charge {'charge': 'ch_3PqX'}\n"

@@ -106,6 +106,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
     assert "quick: 8 tools stored" in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.slow
 async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file: Path) -> None:
     async with over_http(file, "--tokens", str(file.parent / "tokens.json")) as (url, process):
         async with client_of(url, "org:1") as one, client_of(url, "org:2") as two:
@@ -158,6 +159,7 @@ async def test_an_ipv6_address_is_printed_as_it_is_used(file: Path) -> None:
         assert (url[:13], (await web.post(url)).status_code) == ("http://[::1]:", 401)
 
 
+@pytest.mark.slow
 async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
     notes, begun = file.parent / "notes", asyncio.Event()
     name(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
