@@ -40,7 +40,8 @@ THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
 """The most between two heartbeats that are sent, ours and Temporal's default: a cancellation arrives with them."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
-"""What the sandbox lets through: this package, what traces, and what checks arguments against a schema."""
+"""What the sandbox lets through: this package, what traces, what checks arguments against a schema, and beartype, which
+FastMCP brings: its import hook would else be loaded again for each workflow."""
 
 
 def _place_of_results(places: "Sequence[Source | str | Path]", options: "Options | None") -> str | Path:
